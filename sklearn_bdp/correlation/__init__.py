@@ -33,15 +33,15 @@ from sklearn_bdp.correlation._dependence import (
     check_groups,
     check_independence,
 )
-from sklearn_bdp.correlation._forest import (
+from sklearn_bdp.correlation._graph import DependencyGraph
+from sklearn_bdp.correlation._network import (
+    MarkovNetwork,
     best_block_costs,
     block_costs,
     couplings,
     dobrushin_reach,
     rooted,
 )
-from sklearn_bdp.correlation._graph import DependencyGraph
-from sklearn_bdp.correlation._network import MarkovNetwork
 from sklearn_bdp.correlation._past import GivenPast
 from sklearn_bdp.correlation._tails import (
     binomial_lower_limit,

@@ -254,7 +254,11 @@ class CorrelationModel(ABC):
         int
             1 for independent records, ``n`` where every record may depend on every other.
         """
-        return self.check_n(n)
+        return int(self._sizes(self.check_n(n))[0].max())
+
+    def _sizes(self, n):
+        """Return the distinct component sizes, and how often each occurs."""
+        return np.array([n]), np.array([1])
 
     # -- cutting without cutting dependence -----------------------------------------------------
 

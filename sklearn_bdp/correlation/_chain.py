@@ -473,8 +473,7 @@ class Interpolation(ComponentModel):
     def describe(self) -> str:
         return "an observed Markov chain, whose records are held out between their neighbors"
 
-    def _sizes(self, n):
-        return np.array([n]), np.array([1])
+    _sizes = CorrelationModel._sizes
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
         rng, size = generator(random_state), holdout_size(self.check_n(n), holdout)

@@ -31,13 +31,9 @@ class ComponentModel(CorrelationModel):
     is_componentwise = True
 
     def _sizes(self, n):
-        """Return the distinct component sizes, and how often each occurs."""
         return self._remember(
             ("sizes", n), lambda: np.unique(np.bincount(self.components(n)), return_counts=True)
         )
-
-    def largest_component(self, n: int) -> int:
-        return int(self._sizes(self.check_n(n))[0].max())
 
     def units(self, n: int) -> tuple[int, str]:
         n = self.check_n(n)

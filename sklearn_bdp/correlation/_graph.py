@@ -1,8 +1,13 @@
-"""Graphs of dependent records: conversion from the usual containers, and structure alone."""
+"""Graphs of which only the structure is known: how they are read, and what may be held out.
+
+Components (:class:`DependencyGraph`), nodes with a buffer (``reach="edges"``), or nodes that are
+not neighbors, given all others (:class:`AnyStrength`; theory G27).
+"""
 
 from __future__ import annotations
 
 import heapq
+import math
 from typing import Any
 
 import numpy as np
@@ -21,7 +26,13 @@ from sklearn_bdp.correlation._base import (
     generator,
     holdout_size,
 )
-from sklearn_bdp.correlation._components import ComponentModel, GivenRest, Groups
+from sklearn_bdp.correlation._components import (
+    ComponentModel,
+    GivenRest,
+    Groups,
+    unnamed_groups,
+)
+from sklearn_bdp.correlation._tails import weighted_lower_limit
 
 #: Nodes without common edges that a holdout must have (theory G27).
 FEWEST = 20
@@ -57,53 +68,50 @@ def node_order(graph, nodelist=None):
     return nodes
 
 
-def adjacency(graph, *, weight=None, nodelist=None):
-    """Return a symmetric CSR matrix without diagonal from any container of a graph.
+def read_graph(graph, *, weight=None, nodelist=None):
+    """Return a symmetric CSR matrix without diagonal, and the names of its nodes if it has any.
 
     A scipy.sparse, networkx or dense graph; nonzero entries are edges. A directed graph counts in
     either direction, with the larger weight. ``weight`` names the edge attribute of a networkx
     graph to read; by default every edge weighs 1. ``nodelist``: its nodes in record order.
     """
+    nodes = None
     if is_networkx(graph):
-        nodes = node_order(graph, nodelist)
-        number, ends, data = {node: i for i, node in enumerate(nodes)}, [], []
-        for a, b, attributes in graph.edges(data=True):
-            if weight is not None and weight not in attributes:
-                raise ValueError(
-                    f"graph must have attribute {weight!r} on every edge (or set influence= to a "
-                    f"number or 'estimate'), edge ({a!r}, {b!r}) has none."
-                )
-            ends.append((number[a], number[b]))
-            data.append(1.0 if weight is None else float(attributes[weight]))
-        places, n = np.array(ends, dtype=int).reshape(-1, 2).T, len(nodes)
+        nodes, edges = node_order(graph, nodelist), list(graph.edges(data=weight or True))
+        number = {node: place for place, node in enumerate(nodes)}
+        data = [1.0 if weight is None else value for *_, value in edges]
+        if None in data:
+            raise ValueError(
+                f"graph must have attribute {weight!r} on every edge (or set influence= to a "
+                f"number or 'estimate'), edge {edges[data.index(None)][:2]} has none."
+            )
+        places = np.array([(number[a], number[b]) for a, b, _ in edges], dtype=int)
         # Parallel edges of a multigraph add up, which is safe for influences.
-        matrix = sparse.csr_array(sparse.coo_array((data, places), shape=(n, n), dtype=float))
+        matrix = sparse.coo_array(
+            (np.array(data, dtype=float), places.reshape(-1, 2).T), shape=(len(nodes),) * 2
+        )
     elif nodelist is not None:
         raise ValueError(f"nodelist= needs a networkx graph, got {type(graph).__name__}.")
     elif sparse.issparse(graph):
-        matrix = sparse.csr_array(graph).astype(float)
+        matrix = graph
     else:
         try:
-            dense = np.asarray(graph, dtype=float)
+            matrix = np.asarray(graph, dtype=float)
         except (TypeError, ValueError, OverflowError) as error:
             raise TypeError(
                 f"graph must be a scipy.sparse matrix, a networkx graph or a square array, got "
                 f"{type(graph).__name__}."
             ) from error
-        if dense.ndim != 2:
-            raise ValueError(f"graph must be a square matrix, got shape {dense.shape}.")
-        matrix = sparse.csr_array(dense)
-    if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 1:
+    if len(matrix.shape) != 2 or not matrix.shape[0] == matrix.shape[1] > 0:
         raise ValueError(f"graph must be square and not empty, got shape {matrix.shape}.")
-    if np.isnan(matrix.data).any():
-        raise ValueError("graph must not hold NaN.")
-    if matrix.nnz and matrix.data.min() < 0:
-        raise ValueError(f"graph must hold nonnegative entries, got {matrix.data.min():g}.")
+    matrix = sparse.csr_array(matrix).astype(float)
+    if not (matrix.data >= 0).all():
+        raise ValueError(f"graph must hold nonnegative entries, no NaN, got {matrix.data.min():g}.")
     matrix = matrix - sparse.diags_array(matrix.diagonal()).tocsr()
     matrix = sparse.csr_array(matrix.maximum(matrix.T))
     matrix.eliminate_zeros()
     matrix.sort_indices()
-    return matrix
+    return matrix, nodes
 
 
 class GraphModel(ComponentModel):
@@ -124,7 +132,7 @@ class GraphModel(ComponentModel):
         self.components_ = np.unique(codes[:n], return_inverse=True)[1].astype(np.int64)
         self.n_components_, self.n_records = int(self.components_.max()) + 1, len(self.components_)
         self.is_independent = self.n_components_ == self.n_records
-        self.caveats, self._nodes = caveats, nodes
+        self.caveats, self._nodes = caveats, None if nodes is None else tuple(nodes)
         excluded = any("too large to be held out" in line for line in caveats)
         components = "new components of the graph" + ", not the largest one" * excluded
         self.target = "new records" if self.is_independent else components
@@ -228,8 +236,7 @@ class DependencyGraph(GraphModel, Groups):
         self, graph: Any, *, reach: str = "components", nodelist: ArrayLike | None = None
     ) -> None:
         reach = check_option("reach", reach, ("components", "edges"))
-        matrix = adjacency(graph, nodelist=nodelist)
-        nodes = tuple(node_order(graph, nodelist)) if is_networkx(graph) else None
+        matrix, nodes = read_graph(graph, nodelist=nodelist)
         self._set_structure(matrix, reach, nodes)
 
     def _set_structure(self, matrix, reach, nodes, caveats=()):
@@ -333,6 +340,158 @@ class DependencyGraph(GraphModel, Groups):
         return part
 
 
+GIVEN_NODES = "these nodes, given the training nodes"
+GIVEN_CAVEATS = (
+    "Intervals refer to the expected score on the holdout nodes, given the training nodes and the "
+    "features of all nodes, not to new graphs or new maps. A prediction uses no label of another "
+    "holdout node.",
+    "Given its neighbors, the label of a node does not depend on other nodes. A hidden common "
+    "cause of many nodes is not covered. Features are not computed from labels.",
+)
+
+
+class AnyStrength(GraphModel):
+    """A Markov network of which only the graph is known: ``MarkovNetwork(graph)`` (theory G27)."""
+
+    holds_given_rest = True
+
+    def __init__(self, graph, nodelist, labelled, by_degree):
+        name, rows = ("nodelist", nodelist) if labelled is None else ("labelled", labelled)
+        rows = None if rows is None else list(rows)
+        masked = labelled is not None and all(isinstance(mark, bool | np.bool_) for mark in rows)
+        by_name = is_networkx(graph) and rows is not None and not masked
+        matrix, nodes = read_graph(graph, nodelist=list(graph.nodes) if by_name else nodelist)
+        n = matrix.shape[0]
+        if rows is not None:  # nodes without a row come last
+            place = {node: k for k, node in enumerate(range(n) if nodes is None else nodes)}
+            kept = [place[row] for row in rows if row in place]
+            if masked:
+                kept = np.flatnonzero(rows).tolist() if len(rows) == n else []
+            if not kept or len(set(kept)) < len(kept) or (len(kept) < len(rows) and not masked):
+                raise ValueError(
+                    f"{name} must name nodes of graph, each once, or be a mask of all {n}. "
+                    f"{len(set(kept))} nodes were named by {len(rows)} entries."
+                )
+            order = np.r_[kept, np.setdiff1d(np.arange(n), kept)]
+            matrix, n = sparse.csr_array(matrix[order][:, order]), len(kept)
+            matrix.sort_indices()
+            nodes = None if nodes is None else [nodes[k] for k in kept]
+        matrix.data = np.full_like(matrix.data, math.inf)
+        self.by_degree = by_degree
+        self._set_graph(matrix, n, nodes)
+        self._freeze(by_degree)
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace(type(self).__name__, "MarkovNetwork", 1)
+
+    def describe(self) -> str:
+        others = len(self._indptr) - 1 - self.n_records
+        beside = f" and {others} other nodes" if others else ""
+        return (
+            f"Markov network of {self.n_records} records{beside} in "
+            f"{self.n_components_} independent components, of any strength"
+        )
+
+    def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
+        size, graph = holdout_size(self.check_n(n), holdout), self.adjacency_[:n]
+        if len(self._indptr) - 1 > n:  # a component of the others counts as one neighbor
+            count, codes = connected_components(self.adjacency_[n:, n:], directed=False)
+            places = np.r_[np.arange(n), n + codes][graph.indices]
+            graph = sparse.csr_array((graph.data, places, graph.indptr), shape=(n, n + count))
+        chosen = independent_set(graph, size, generator(random_state))
+        if len(chosen) < FEWEST:
+            raise ValueError(
+                "MarkovNetwork(graph) holds out nodes that are not neighbors, and "
+                f"{len(chosen)} of {n} nodes can be held out here (holdout={holdout!r}). "
+                f"At least {FEWEST} are needed. Set a larger holdout=, or declare a strength: "
+                "influence= a number of nats, or influence='estimate'."
+            )
+        return Split(np.setdiff1d(np.arange(n), chosen), chosen)
+
+    def given_rest(self, indices: ArrayLike) -> CorrelationModel:
+        """Return the components of the holdout given all other records (theory G27).
+
+        Nodes without a record join what they touch.
+        """
+        indices = check_indices(indices, self.n_records)
+        kept = np.r_[indices, np.arange(self.n_records, len(self._indptr) - 1)]
+        codes = connected_components(self.adjacency_[kept][:, kept], directed=False)[1]
+        codes = np.unique(codes[: len(indices)], return_inverse=True)[1]
+        weighted = self.by_degree and FEWEST <= len(indices) == codes.max() + 1
+        return nodes_given_rest(self, indices, codes, weighted=weighted)
+
+    def training_part(self, indices: ArrayLike) -> CorrelationModel:
+        """Return nodes without promise: inner folds are random."""
+        return unnamed_groups(np.arange(len(check_indices(indices, self.n_records))))
+
+
+def nodes_given_rest(network, indices, codes, *, weighted=False):
+    """Return the model of nodes whose ``codes`` are their components given all others (G27)."""
+    degree = np.diff(network._indptr)[: network.n_records]
+    caveats, number, nodes = GIVEN_CAVEATS, int(codes.max()) + 1, network.names(indices)
+    if number == len(indices):
+        caveats += (
+            "Every held-out node has all its labeled neighbors in the training set. The mean "
+            f"degree is {degree[indices].mean():.2f} of held-out nodes and "
+            f"{degree.mean():.2f} of all.",
+        )
+    if weighted:
+        return DegreeCells(degree, indices, caveats, nodes)
+    return GivenRest(
+        codes,
+        f"{len(indices)} nodes of a Markov network in {number} components that are independent "
+        "given all other records, at any strength",
+        target=GIVEN_NODES,
+        caveats=caveats,
+        nodes=nodes,
+    )
+
+
+class DegreeCells(GivenRest):
+    """Independent nodes given the rest, weighted as their degrees occur in the graph (theory G27).
+
+    ``degrees``: of all nodes, ``held``: the nodes of the holdout. Cells of neighboring degrees hold
+    at least 20 held-out nodes each. No other bound of independent records holds for the weighted
+    mean, so that the model does not count as one of them.
+    """
+
+    is_componentwise = False
+
+    def __init__(self, degrees, held, caveats, nodes):
+        values, counts = np.unique(degrees[held], return_counts=True)
+        ends, seen = [], 0
+        for value, count in zip(values, counts, strict=True):
+            seen += count
+            if seen >= FEWEST:
+                ends, seen = [*ends, value], 0
+        cells = np.searchsorted(ends[:-1], degrees)
+        self.cells_, shares = cells[held], np.bincount(cells) / len(degrees)
+        weights = (shares / np.bincount(self.cells_))[self.cells_]
+        self._record_weights = weights / weights.sum()
+        super().__init__(
+            np.arange(len(held)),
+            f"{len(held)} nodes of a Markov network, independent given all other records at any "
+            f"strength, weighted by {len(shares)} cells of degrees",
+            target=GIVEN_NODES,
+            caveats=(*caveats, "Nodes are weighted so that degrees occur as in the whole graph."),
+            nodes=nodes,
+        )
+
+    def _freeze(self, *content):
+        super()._freeze(*content, self._record_weights)
+
+    units = CorrelationModel.units
+
+    def _spread(self, n, statistical):
+        return n**2 * float(np.sum(self._record_weights**2)) if statistical else math.inf
+
+    def _lower_limit(self, values, levels, n, binary):
+        weights, counts = np.unique(self._record_weights, return_counts=True)
+        if len(weights) == 1:
+            return super()._lower_limit(values, levels, n, binary)
+        return weighted_lower_limit(values, levels, weights, counts)
+
+
 def buffered_set(near, fraction, rng):
     """Return rows of which no two are neighbors, and what is left without their neighbors.
 
@@ -363,3 +522,26 @@ def buffered_set(near, fraction, rng):
                 if free[other]:
                     heapq.heappush(heap, (lost[other] * scale[other], ties[other], other))
     return np.sort(chosen), np.flatnonzero(free)
+
+
+def independent_set(near, size, rng):
+    """Return at most ``size`` rows of which no two are neighbors, ascending (theory G27).
+
+    ``near`` is a CSR array with one row per record. Its first columns are records; each further
+    column is a component of nodes without a record, which at most one chosen row may touch. Rows
+    come in the order of ``Exp(1) / (1 + degree)``: the weights undo the preference of greedy sets
+    for nodes of low degree. Reads the graph and the seed only.
+    """
+    n, width = near.shape
+    order = np.argsort(rng.exponential(size=n) / (1.0 + np.diff(near.indptr)), kind="stable")
+    start, columns = near.indptr.tolist(), near.indices
+    blocked, chosen = np.zeros(width, dtype=bool), []
+    for row in order.tolist():
+        touched = columns[start[row] : start[row + 1]]
+        if blocked[row] or (width > n and blocked[touched[touched >= n]].any()):
+            continue
+        blocked[touched] = True
+        chosen.append(row)
+        if len(chosen) == size:
+            break
+    return np.sort(chosen)

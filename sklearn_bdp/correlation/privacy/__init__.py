@@ -4,7 +4,14 @@ Loaded by ``bdp_epsilon``, ``dp_epsilon`` and what needs them (a numeric ``epsil
 certificate's line on privacy). What computes intervals never imports this package.
 """
 
-from sklearn_bdp.correlation.privacy._calibration import Calibration, calibrate
+from sklearn_bdp.correlation.privacy._calibration import (
+    Calibration,
+    NetworkCalibration,
+    birkhoff_messages,
+    calibrate,
+    kernel_leakage,
+    reach_factor,
+)
 from sklearn_bdp.correlation.privacy._chains import (
     ChainCalibration,
     block_information,
@@ -13,14 +20,8 @@ from sklearn_bdp.correlation.privacy._chains import (
     close_above,
     contract,
     iterate_leakage,
-    kernel_leakage,
     quilt_leakage,
     spectral_dp_epsilon,
     spectral_smallest_n,
     two_state_leakage,
-)
-from sklearn_bdp.correlation.privacy._networks import (
-    NetworkCalibration,
-    birkhoff_messages,
-    reach_factor,
 )

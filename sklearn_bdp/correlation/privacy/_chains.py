@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from sklearn_bdp._bisection import doubled, last_accepted
 from sklearn_bdp.correlation._chain import MarkovChain, block_spread, is_reversible
-from sklearn_bdp.correlation.privacy._calibration import Calibration, calibrate
+from sklearn_bdp.correlation.privacy._calibration import Calibration, calibrate, kernel_leakage
 
 # Fixed points are approached from below; stop when a step moves less than this, relatively,
 # and add the geometric rest of the sequence, so that the answer is never too small.
@@ -24,38 +23,6 @@ NOISE = 1e-14  # rounding errors of powers never fall below this
 # Two-sided quilts are tabulated by distance pairs and pairs of values; beyond this many numbers
 # the larger of the two sides' influences is taken for every pair of values (a valid bound).
 TABLE_LIMIT = 5e7
-
-
-def kernel_leakage(kernel, weight):
-    """Return ``L_P(w)``, in nats: what a record tells about its neighbour and all behind it.
-
-    ``max_{u,v,A} ln[(1 + P(u,A)(e^w - 1)) / (1 + P(v,A)(e^w - 1))]``, where row ``u`` of ``kernel``
-    is the distribution of the neighbour given value ``u``; zeros are allowed.
-
-    For a ratio ``r`` the best set of a pair is ``{y : P(u,y) > r P(v,y)}`` and
-    ``sum_y max(P(u,y) - r P(v,y), 0)`` is half of a city-block distance, so all pairs are tried
-    at once; Dinkelbach's iteration then needs a handful of ratios.
-
-    Cao, Yoshikawa, Xiao, Xiong 2017, Quantifying differential privacy under temporal
-    correlations, Algorithm 1 (a linear-fractional programme per pair of rows).
-    """
-    # Theory B7; Cao et al. 2017, (15)-(18).
-    if not weight > 0 or len(kernel) < 2:
-        return 0.0
-    if weight > 600.0:  # e^w overflows; the update grows no faster than its argument
-        return kernel_leakage(kernel, 600.0) + (weight - 600.0)
-    growth = math.expm1(weight)
-    excess = 0.0  # r - 1, kept apart so that small leakage keeps its relative precision
-    for _ in range(100):
-        distance = cdist(kernel, kernel * (1.0 + excess), "cityblock")
-        u, v = np.unravel_index(np.argmax(distance), distance.shape)
-        chosen = kernel[u] > (1.0 + excess) * kernel[v]
-        gain = float((kernel[u, chosen] - kernel[v, chosen]).sum())
-        better = growth * gain / (1.0 + growth * float(kernel[v, chosen].sum()))
-        if not better > excess * (1.0 + 1e-14):
-            break
-        excess = better
-    return min(weight, math.log1p(excess))
 
 
 def contract(diameter, weight):
