@@ -25,7 +25,6 @@ from sklearn_bdp._evaluation._division import (
 )
 from sklearn_bdp._evaluation._fits import (
     CrossValidation,
-    FoldFile,
     FoldScores,
     Progress,
     check_dependence,

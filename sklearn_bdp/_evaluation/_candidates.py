@@ -143,7 +143,6 @@ class WholeJob:
 
     setting: Experiment = field(repr=False)
     caller: object = field(default=None, repr=False)  # the search, for callbacks
-    part: str = "whole"
 
     def run(self, task, memory=None):
         """Return the :class:`Outcome` of one candidate.
@@ -163,41 +162,33 @@ class WholeJob:
             return Outcome(fit_time=time.perf_counter() - start, error=traceback.format_exc())
         finally:
             context.call_on_fit_task_end(estimator=self.caller)
-        fitted, asked, keys = time.perf_counter(), {None: setting.metric, **setting.secondary}, {}
-        columns, shares = task.candidate.columns, PrefixMemory() if memory is None else memory
+        fitted, columns, found, keys = time.perf_counter(), task.candidate.columns, {}, {}
+        asked, memory = {None: setting.metric, **setting.secondary}, memory or PrefixMemory()
+        X, X_holdout = (columns_of(each, columns) for each in (setting.X, setting.X_holdout))
+        y = targets(setting.X, setting.y)
         if task.keyed:
             # Before the model sees the holdout: what it may keep of it must not get into a key.
-            X = columns_of(setting.X, columns)
-            known = KnownModel(model, predictor=shares.sharing(model, X, "training"))
-            for name, metric in asked.items():
-                keys[name] = known.key(metric, X, columns=columns)
-        outcome = _scored(setting, columns, model, shares, asked, keys)
-        took = {"fit_time": fitted - start, "score_time": time.perf_counter() - fitted}
-        return replace(outcome, model=model, **took)
-
-
-def _scored(setting, columns, model, memory, asked, keys):
-    """Return what the holdout is asked about a fitted model."""
-    X, X_holdout = (columns_of(each, columns) for each in (setting.X, setting.X_holdout))
-    y, found = targets(setting.X, setting.y), {}
-    for name, metric in asked.items():
-        try:
-            shared = memory.sharing(model, X_holdout, "holdout", metric=metric)
-            evaluation = metric.evaluate(shared, X_holdout, setting.y_holdout)
-            value, clipping = math.nan, None
-            if setting.resubstitution:
-                shared = memory.sharing(model, X, "training", metric=metric)
-                metric.check_training(shared, X, y)
-                trained = metric.evaluate(shared, X, y)
-                value, clipping = trained.value, metric.clipping(shared, X, y, trained.per_record)
-            found[name] = Outcome(value, evaluation, keys.get(name), clipping=clipping)
-        except ScoreContractError:
-            raise
-        except Exception:
-            if name is None:
+            known = KnownModel(model, predictor=memory.sharing(model, X, "training"))
+            keys = {name: known.key(each, X, columns=columns) for name, each in asked.items()}
+        for name, metric in asked.items():
+            try:
+                shared = memory.sharing(model, X_holdout, "holdout", metric=metric)
+                evaluation = metric.evaluate(shared, X_holdout, setting.y_holdout)
+                value, clipping = math.nan, None
+                if setting.resubstitution:
+                    shared = memory.sharing(model, X, "training", metric=metric)
+                    metric.check_training(shared, X, y)
+                    trained = metric.evaluate(shared, X, y)
+                    value = trained.value
+                    clipping = metric.clipping(shared, X, y, trained.per_record)
+                found[name] = Outcome(value, evaluation, keys.get(name), clipping=clipping)
+            except ScoreContractError:
                 raise
-            continue  # a metric that this model cannot be asked about
-    return replace(found.pop(None), secondary=found)
+            except Exception:  # a secondary metric that this model cannot be asked about
+                if name is None:
+                    raise
+        took = {"fit_time": fitted - start, "score_time": time.perf_counter() - fitted}
+        return replace(found.pop(None), secondary=found, model=model, **took)
 
 
 def fit_candidate(setting, candidate, memory=None):

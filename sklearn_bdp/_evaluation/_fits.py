@@ -5,7 +5,6 @@ that candidates share are fitted once. Results come back as they are ready, so t
 interruption loses only what was not finished.
 """
 
-import base64
 import collections
 import contextlib
 import functools
@@ -13,7 +12,6 @@ import json
 import operator
 import traceback
 from dataclasses import astuple, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import joblib
@@ -43,8 +41,6 @@ from sklearn_bdp.metrics import Clipping
 
 #: Bytes of per-record scores that are kept of a search's folds; the worst candidates go first.
 ROOM = 2**25
-#: Bytes of a fold's per-record scores up to which they are written beside a ledger.
-_LONGEST_LINE = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,61 +91,27 @@ class FoldScores:
     sums: tuple = (0, 0.0, 0.0)
 
 
-class FoldFile:
-    """Finished folds of one search beside its ledger, for the same script in a new process.
-
-    Scores of training records are public. A line that was not written to its end counts as not
-    written. ``name``: a digest of data and parameters.
-    """
-
-    def __init__(self, ledger, name):
-        self.path = Path(f"{ledger}.{name[:16]}.folds")
-
-    def read(self):
-        """Return what was written, by name."""
-        found = {}
-        with contextlib.suppress(OSError):
-            for line in self.path.read_text("utf-8").splitlines():
-                with contextlib.suppress(ValueError, KeyError, TypeError):
-                    name, result, sums, clipping, scores = json.loads(line)
-                    if scores is not None:
-                        scores = np.frombuffer(base64.b64decode(scores), np.float32)
-                    clipping = None if clipping is None else Clipping(*clipping)
-                    found[name] = FoldScores(result, scores, clipping, tuple(sums))
-        return found
-
-    def write(self, name, fold):
-        """Append a finished fold; a folder that cannot be written is the ledger's concern."""
-        scores, clipping = fold.scores, fold.clipping
-        if scores is not None:
-            short = scores.nbytes <= _LONGEST_LINE
-            scores = base64.b64encode(scores.tobytes()).decode() if short else None
-        clipping = None if clipping is None else astuple(clipping)
-        with contextlib.suppress(OSError, TypeError):
-            line = json.dumps([name, fold.result, fold.sums, clipping, scores], default=float)
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
-
-    def remove(self):
-        """Drop the file of a search that is finished."""
-        with contextlib.suppress(OSError):
-            self.path.unlink(missing_ok=True)
-
-
 class Progress:
     """Finished fits of one search on one division of the data, for the time after an interruption.
 
     Scores of folds are training-side numbers; what the holdout answered is in its own records.
     Fits are known by names: digests of row, fold and parameters, None where these cannot be read.
-    ``file``: where fits are kept besides for a new process; ``room``: bytes of records' scores.
+    ``file``: where fits are kept besides for a new process, without scores of records; a line that
+    was not written to its end counts as not written. ``room``: bytes of records' scores.
     """
 
     def __init__(self, *, seed, split=None, config=None, file=None, room=ROOM):
         self.seed, self.split, self.config, self.file = seed, split, config, file
         self.division = self.holdout = None
-        self._known = {} if file is None else file.read()  # folds by name
+        self._known = {}  # folds by name
         self._rows = collections.defaultdict(dict)  # folds by row and part
         self._left = room
+        known = file is not None and file.is_file()
+        for line in file.read_text("utf-8").splitlines() if known else ():
+            with contextlib.suppress(ValueError, TypeError):
+                name, result, sums, clipping = json.loads(line)
+                clipping = clipping and Clipping(*clipping)
+                self._known[name] = FoldScores(result, None, clipping, tuple(sums))
 
     def find(self, row, part, name):
         """Return what is known about a fit, or None."""
@@ -165,8 +127,13 @@ class Progress:
             found.sums = len(values), float(values.sum()), float(values @ values)
         if name is not None:
             self._known[name] = found
-            if self.file is not None:
-                self.file.write(name, found)
+        if name is not None and self.file is not None:
+            clipping = found.clipping and astuple(found.clipping)
+            # A folder that cannot be written is the ledger's concern.
+            with contextlib.suppress(OSError, TypeError):
+                line = json.dumps([name, found.result, found.sums, clipping], default=float)
+                with self.file.open("a", encoding="utf-8") as file:
+                    file.write(line + "\n")
         self._keep(row, part, found)
 
     def _keep(self, row, part, found):
@@ -272,8 +239,13 @@ class CrossValidation:
         caller = None if self.context is None else search
         if search.verify == "all" and not search._eliminates:  # every candidate needs a whole fit
             whole = verifier.whole_tasks(tasks)
+            if caller is not None and self.verification is None:
+                self.verification = self.context.subcontext(
+                    task_name="verification", max_subtasks=None, sequential_subtasks=False
+                ).call_on_fit_task_begin(estimator=search)
             if caller is not None:
-                whole = self._heard(whole)
+                heard = self.verification.subcontext
+                whole = [replace(t, context=heard(task_name="fit", task_id=t.row)) for t in whole]
             jobs.append((WholeJob(verifier.setting, caller), whole))
         dates = division.dates_given_past()
 
@@ -337,49 +309,39 @@ class CrossValidation:
 
     def _fold_jobs(self, tasks, splits, found, callback_ctx):
         """Return the fits on folds that are not known yet; those that are go to ``found``."""
-        search, division, setting = self.search, self.division, self.verifier.setting
-        fixed = {
-            "scorer": self.scorers,
-            "fit_params": setting.fit_params,
-            "score_params": {},
-            "return_train_score": search.return_train_score,
-            "return_times": True,
-            "error_score": search.error_score,
-            "verbose": search.verbose,
-            "caller": None if self.context is None else search,
-        }
+        search, setting = self.search, self.verifier.setting
         digests = [object_digest(task.candidate.params) for task in tasks]
         jobs = []
         for part, (train, test) in enumerate(splits):
             fold, todo = joblib.hash((part, train, test), hash_name="sha1"), []
             for task, digest in zip(tasks, digests, strict=True):
-                name = digest and f"{task.row} {fold} {digest}"
+                name, context = digest and f"{task.row} {fold} {digest}", None
                 known = self.progress.find(task.row, part, name)
                 if known is not None:
                     found[task.row, part] = dict(known.result)
                     continue
-                own = replace(task, name=name)
                 if callback_ctx is not None:
                     place = task.progress[0] * len(splits) + part
                     named = {"task_name": "candidate-split-evaluation", "task_id": place}
-                    own = replace(own, context=callback_ctx.subcontext(**named))
-                todo.append(own)
-            rows = {"train": train, "test": test, "split_progress": (part, len(splits))}
-            options = {**fixed, **rows}
-            job = FoldJob(part, setting.estimator, division.X, division.y, options, self.kept)
-            jobs.append((job, todo))
+                    context = callback_ctx.subcontext(**named)
+                todo.append(replace(task, name=name, context=context))
+            options = {
+                "scorer": self.scorers,
+                "fit_params": setting.fit_params,
+                "score_params": {},
+                "return_train_score": search.return_train_score,
+                "return_times": True,
+                "error_score": search.error_score,
+                "verbose": search.verbose,
+                "caller": None if self.context is None else search,
+                "train": train,
+                "test": test,
+                "split_progress": (part, len(splits)),
+            }
+            jobs.append(
+                (FoldJob(part, setting.estimator, setting.X, setting.y, options, self.kept), todo)
+            )
         return jobs
-
-    def _heard(self, tasks):
-        """Return whole fits of which callbacks hear as verification."""
-        if self.verification is None:
-            self.verification = self.context.subcontext(
-                task_name="verification", max_subtasks=None, sequential_subtasks=False
-            ).call_on_fit_task_begin(estimator=self.search)
-        return [
-            replace(task, context=self.verification.subcontext(task_name="fit", task_id=task.row))
-            for task in tasks
-        ]
 
     def _value(self, result):
         """Return the verified metric's score of one fold; NaN where it is not known."""

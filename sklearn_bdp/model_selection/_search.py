@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -34,7 +35,6 @@ from sklearn_bdp._evaluation import (
     CrossValidation,
     Experiment,
     FitData,
-    FoldFile,
     MetricScorer,
     NoAnswer,
     Progress,
@@ -421,7 +421,8 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
             X, y, division.train_groups(), folds.splits, division.train
         )
         if progress.file is not None:
-            progress.file.remove()
+            with contextlib.suppress(OSError):
+                progress.file.unlink(missing_ok=True)
         return self
 
     # -- before the first query: what can go wrong goes wrong while nothing is spent
@@ -469,7 +470,8 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
             signature = self._signature(data)
             if signature is not None:
                 versions = __version__, sklearn.__version__
-                file = FoldFile(ledger, query_key("folds", *versions, signature))
+                name = query_key("folds", *versions, signature)[:16]
+                file = Path(f"{ledger}.{name}.folds")
         return Progress(seed=seed, split=split, config=config, file=file)
 
     def _prepare(self, progress, data):
