@@ -21,7 +21,6 @@ from sklearn_bdp._evaluation._division import (
     divide_for,
     inner_folds,
     open_holdout,
-    recorded_seed,
 )
 from sklearn_bdp._evaluation._fits import (
     CrossValidation,
@@ -32,13 +31,10 @@ from sklearn_bdp._evaluation._fits import (
 from sklearn_bdp._evaluation._fitted import Savable, clipping_of, report_chosen
 from sklearn_bdp._evaluation._scoring import (
     RULES,
+    Metrics,
     MetricScorer,
     bounded_metric,
     certified,
     check_proved,
     plain_certificate,
-    public_scorer,
-    secondary_metrics,
-    training_scorers,
-    verified_metric,
 )

@@ -137,6 +137,8 @@ class Division:
     earlier: Earlier | None = field(default=None, repr=False)  # in time: all before the holdout
     about: str | None = None  # what the targets given to ``fit`` are known by, where they are split
     config: HoldoutConfig | None = None  # what a new holdout will be; ``None``: one was passed in
+    seed: int | None = None  # of the split and of sampled candidates, where none was given
+    split: dict | None = None  # what a ledger records of it
 
     def train_groups(self):
         """Return the groups of the training records, or None where they are independent."""
@@ -437,22 +439,7 @@ def check_owner(owner, X_val):
     return config
 
 
-def recorded_seed(owner, config, data):
-    """Return a seed, and what a ledger records of the split drawn under it (None: nothing).
-
-    With a ledger and ``random_state=None`` the same script divides the same data in the same way,
-    so that it goes on where it stopped. A new ledger gets a new seed.
-    """
-    fresh = secrets.randbits(31)
-    if config is None or config.ledger is None or owner.random_state is not None:
-        return fresh, None
-    name = joblib.hash((data.parts(), repr(config.test_size)), hash_name="sha1")
-    known = {note["data"]: note["seed"] for note in read_notes(config.ledger, Fact.SPLIT)}
-    seed = known.get(name, fresh)
-    return seed, {"data": name, "seed": seed}
-
-
-def divide_for(owner, config, estimator, data, *, split=None):
+def divide_for(owner, config, estimator, data):
     """Return the :class:`Division` of :class:`FitData` that the owner's parameters describe."""
     X, y, groups, places, correlation = data.X, data.y, data.groups, None, owner.correlation
     if data.coordinates is not None:
@@ -478,9 +465,16 @@ def divide_for(owner, config, estimator, data, *, split=None):
     said = ""
     if in_time or data.times is not None or data.horizon:
         correlation, said = correlation_in_time(owner, config, estimator, data, in_time=in_time)
+    seed, split = secrets.randbits(31), None
     if config is None:
         division = _reused(owner, X, y, correlation, groups)
     else:
+        if config.ledger is not None and owner.random_state is None:
+            # The same script divides the same data in the same way, and goes on where it stopped.
+            name = joblib.hash((data.parts(), repr(config.test_size)), hash_name="sha1")
+            known = {note["data"]: note["seed"] for note in read_notes(config.ledger, Fact.SPLIT)}
+            seed = known.get(name, seed)
+            split = {"data": name, "seed": seed}
         division = divide(
             estimator, X, y, test_size=config.test_size, correlation=correlation, groups=groups,
             groups_val=data.groups_val, X_val=data.X_val, y_val=data.y_val,
@@ -499,6 +493,8 @@ def divide_for(owner, config, estimator, data, *, split=None):
         about=targets_digest(X, y) if split_here and y is not None else None,
         side=TrainingRecords(((division.X, division.y),), train_model=model, classifier=classifier),
         config=config,
+        seed=seed,
+        split=split,
         places=places[division.train] if split_here and places is not None else places,
     )
 
@@ -637,7 +633,7 @@ def _reused(owner, X, y, correlation, groups):
     return Division(X, y, owner.holdout.X, owner.holdout.y, model, train_model)
 
 
-def open_holdout(owner, division, *, split=None, metric=None, fit_params=None):
+def open_holdout(owner, division, *, metric=None, fit_params=None):
     """Return the holdout that was passed in, or a new one of the held out records.
 
     ``metric``: what it will be asked about; few groups may tell hardly anything about it.
@@ -653,7 +649,7 @@ def open_holdout(owner, division, *, split=None, metric=None, fit_params=None):
             if isinstance(model, Groups)
         ]
         notes = {
-            Fact.SPLIT: split,
+            Fact.SPLIT: division.split,
             Fact.ASSUMPTION: division.assumption,
             Fact.TARGETS: division.about,
             Fact.TRAINING_TARGETS: described_targets(division.y),

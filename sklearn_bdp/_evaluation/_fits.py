@@ -100,8 +100,8 @@ class Progress:
     was not written to its end counts as not written. ``room``: bytes of records' scores.
     """
 
-    def __init__(self, *, seed, split=None, config=None, file=None, room=ROOM):
-        self.seed, self.split, self.config, self.file = seed, split, config, file
+    def __init__(self, *, file=None, room=ROOM):
+        self.file = file
         self.division = self.holdout = None
         self._known = {}  # folds by name
         self._rows = collections.defaultdict(dict)  # folds by row and part
@@ -197,22 +197,18 @@ def check_dependence(division, setting, params, *, groups=None, known=None):
 class CrossValidation:
     """Ordinary cross-validation of candidates on the training set, and what it says of the records.
 
-    ``search`` declares it, as in scikit-learn; ``name``: its score that ranks; ``splitter``: None
-    where scores come with the fit for verification; ``kept``: what ``scorers`` tell of the fits
-    that go on; ``context``: the root of scikit-learn's callbacks, if there are any.
+    ``search`` declares it, as in scikit-learn; ``splitter``: None where scores come with the fit
+    for verification; ``context``: the root of scikit-learn's callbacks, if there are any.
 
     ``results``: ``cv_results_`` of the training set, and ``scores`` in score units; None without
     a splitter. ``report``: what the scores per record, in time or row order, say about dependence.
     """
 
-    def __init__(
-        self, search, name, verifier, progress, *, splitter, split_params, scorers, kept, context
-    ):
-        self.search, self.name, self.division = search, name, progress.division
+    def __init__(self, search, metrics, verifier, progress, *, splitter, split_params, context):
+        self.search, self.metrics, self.division = search, metrics, progress.division
+        self.name, self.metric, self.secondary = metrics.name, metrics.metric, metrics.secondary
         self.verifier, self.progress = verifier, progress
-        self.splitter, self.split_params = splitter, split_params
-        self.scorers, self.kept, self.context = scorers, kept, context
-        self.metric, self.secondary = verifier.setting.metric, verifier.setting.secondary
+        self.splitter, self.split_params, self.context = splitter, split_params, context
         self.candidates, self.out, self._more = [], [], collections.defaultdict(list)
         self.results, self.scores, self.splits = None, None, []
         self.report = self.per_record = None
@@ -326,7 +322,7 @@ class CrossValidation:
                     context = callback_ctx.subcontext(**named)
                 todo.append(replace(task, name=name, context=context))
             options = {
-                "scorer": self.scorers,
+                "scorer": self.metrics.scorers,
                 "fit_params": setting.fit_params,
                 "score_params": {},
                 "return_train_score": search.return_train_score,
@@ -339,7 +335,12 @@ class CrossValidation:
                 "split_progress": (part, len(splits)),
             }
             jobs.append(
-                (FoldJob(part, setting.estimator, setting.X, setting.y, options, self.kept), todo)
+                (
+                    FoldJob(
+                        part, setting.estimator, setting.X, setting.y, options, self.metrics.kept
+                    ),
+                    todo,
+                )
             )
         return jobs
 

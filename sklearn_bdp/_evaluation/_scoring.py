@@ -101,39 +101,88 @@ class DictScorer:
         return {**scores, self.name: self.verified(estimator, X, y)}
 
 
-def verified_metric(search, division):
-    """Return the name of the verified metric among those of the search, and the metric."""
-    scoring, refit = search.scoring, search.refit
-    named = isinstance(refit, str) and refit not in RULES
-    if isinstance(scoring, list | tuple | set | dict):
-        names = list(scoring) if not isinstance(scoring, set) else sorted(scoring)
-        if refit is True or (named and refit not in names) or not names:
+class Metrics:
+    """Metrics of a search: the one that is verified and ranks, those verified beside it, scorers.
+
+    ``name``, ``metric``: the one that ranks. ``secondary``: the others, by name; what a callable
+    returns besides is known only once it was called, and is not verified. ``scorers``: what scores
+    the folds, verified metrics as on the holdout; ``kept``: what these tell of the fits that go on.
+    """
+
+    def __init__(self, search, division):
+        scoring, refit = search.scoring, search.refit
+        self.search, self.asked, self.secondary, self.kept = search, {}, {}, {}
+        named = isinstance(refit, str) and refit not in RULES
+        if isinstance(scoring, list | tuple | set | dict):
+            names = sorted(scoring) if isinstance(scoring, set) else list(scoring)
+            if refit is True or (named and refit not in names) or not names:
+                raise ValueError(
+                    "For multi-metric scoring, the parameter refit must be set to a scorer key or "
+                    f"a callable to refit: the key names the metric to verify (one of {names}); "
+                    f"with a callable, a rule of {list(RULES)} or False it is the first, got "
+                    f"refit={refit!r}."
+                )
+            self.asked = scoring if isinstance(scoring, dict) else {name: name for name in names}
+            self.name = refit if named else names[0]
+            self.metric = _informed(search, self.asked[self.name], division)
+        elif named and not callable(scoring) and refit != scoring:
             raise ValueError(
-                "For multi-metric scoring, the parameter refit must be set to a scorer key or a "
-                f"callable to refit: the key names the metric to verify (one of {names}); with a "
-                f"callable, a rule of {list(RULES)} or False it is the first, got refit={refit!r}."
+                f"refit must be a bool, a callable or one of {list(RULES)} with a single metric, "
+                f"got refit={refit!r}."
             )
-        name = refit if named else names[0]
-        return name, _informed(search, _as_dict(scoring)[name], division)
-    if named and not callable(scoring) and refit != scoring:
-        raise ValueError(
-            f"refit must be a bool, a callable or one of {list(RULES)} with a single metric, got "
-            f"refit={refit!r}."
-        )
-    several = named and callable(scoring)  # a callable that returns a dict
-    try:
-        if several:
-            return refit, _informed(search, refit, division)
-        return "score", _informed(search, scoring, division)
-    except (TypeError, ValueError) as error:
-        if several:
-            raise UnboundedMetricError(
-                f"scoring is a callable, and refit={refit!r} does not name a bounded metric that "
-                f"could be verified on the holdout: {error}"
-            ) from None
-        if callable(scoring) and isinstance(error, UnboundedMetricError):
-            error.add_note("If it returns a dict of scores, set refit='name' to the one to verify.")
-        raise
+        else:
+            several = named and callable(scoring)  # a callable that returns a dict
+            self.name = refit if several else "score"
+            try:
+                self.metric = _informed(search, refit if several else scoring, division)
+            except (TypeError, ValueError) as error:
+                if several:
+                    raise UnboundedMetricError(
+                        f"scoring is a callable, and refit={refit!r} does not name a bounded "
+                        f"metric that could be verified on the holdout: {error}"
+                    ) from None
+                if callable(scoring) and isinstance(error, UnboundedMetricError):
+                    error.add_note(
+                        "If it returns a dict of scores, set refit='name' to the one to verify."
+                    )
+                raise
+        for other in self.asked:
+            if other == self.name:
+                continue
+            with warnings.catch_warnings(), contextlib.suppress(TypeError, ValueError):
+                warnings.simplefilter("ignore")
+                self.secondary[other] = _informed(search, self.asked[other], division)
+        verified = MetricScorer(self.metric, self.kept, leads=True)
+        if self.name == "score":
+            self.scorers = verified
+        elif callable(scoring):
+            self.scorers = DictScorer(scoring, self.name, verified)
+        else:
+            probe, computed = copy.copy(search), {self.name: verified}
+            computed |= {k: MetricScorer(one, self.kept) for k, one in self.secondary.items()}
+            probe.scoring, probe.refit = {**self.asked, **computed}, False
+            self.scorers = GridSearchCV._get_scorers(probe)[0]  # raises on names nobody knows
+
+    def public(self):
+        """Return ``scorer_``: what :meth:`score` means, as documented by scikit-learn."""
+
+        def plain(scoring, metric):
+            ours = isinstance(scoring, str) and scoring not in get_scorer_names()
+            known = scoring is None or isinstance(scoring, str) or hasattr(scoring, "_score_func")
+            if known and not ours:
+                return check_scoring(self.search.estimator, scoring)
+            return MetricScorer(metric)
+
+        own = {self.name: self.metric, **self.secondary}
+        if self.asked:
+            return {
+                key: plain(scoring, own.get(key, self.metric))
+                if key in own or isinstance(scoring, str)
+                else scoring
+                for key, scoring in self.asked.items()
+            }
+        scoring = self.search.scoring
+        return scoring if self.name != "score" else plain(scoring, self.metric)
 
 
 def _informed(search, scoring, division):
@@ -168,60 +217,6 @@ def bounded_metric(search, scoring, y):
     if scoring is None and metric.note:
         DEFAULT_METRIC.warn(note=metric.note)
     return metric
-
-
-def secondary_metrics(search, name, division):
-    """Return the metrics that are verified as well as the one that ranks, by name.
-
-    What a callable returns besides is known only once it was called, and is not verified.
-    """
-    result = {}
-    if not isinstance(search.scoring, list | tuple | set | dict):
-        return result
-    for other, scoring in _as_dict(search.scoring).items():
-        if other == name:
-            continue
-        with warnings.catch_warnings(), contextlib.suppress(TypeError, ValueError):
-            warnings.simplefilter("ignore")
-            result[other] = _informed(search, scoring, division)
-    return result
-
-
-def training_scorers(search, name, metric, secondary, kept):
-    """Return what scores the folds; verified metrics are computed as on the holdout."""
-    verified = MetricScorer(metric, kept, leads=True)
-    if name == "score":
-        return verified
-    if callable(search.scoring):
-        return DictScorer(search.scoring, name, verified)
-    probe = copy.copy(search)
-    computed = {other: MetricScorer(metric, kept) for other, metric in secondary.items()}
-    probe.scoring, probe.refit = {**_as_dict(search.scoring), name: verified, **computed}, False
-    return GridSearchCV._get_scorers(probe)[0]  # raises on names that nobody knows
-
-
-def public_scorer(search, name, metric, secondary):
-    """Return ``scorer_``: what :meth:`score` means, as documented by scikit-learn."""
-
-    def plain(scoring, metric):
-        ours = isinstance(scoring, str) and scoring not in get_scorer_names()
-        known = scoring is None or isinstance(scoring, str) or hasattr(scoring, "_score_func")
-        return check_scoring(search.estimator, scoring) if known and not ours else metric
-
-    if isinstance(search.scoring, list | tuple | set | dict):
-        own = {name: metric, **secondary}
-        return {
-            key: plain(scoring, MetricScorer(own.get(key, metric)))
-            if key in own or isinstance(scoring, str)
-            else scoring
-            for key, scoring in _as_dict(search.scoring).items()
-        }
-    return search.scoring if name != "score" else plain(search.scoring, MetricScorer(metric))
-
-
-def _as_dict(scoring):
-    """Return several metrics as a dict."""
-    return dict(scoring) if isinstance(scoring, dict) else {name: name for name in scoring}
 
 
 def plain_certificate(holdout, division, book):

@@ -24,7 +24,6 @@ from sklearn_bdp._evaluation import (
     Savable,
     check_owner,
     divide_for,
-    recorded_seed,
 )
 from sklearn_bdp._sklearn_compat import (
     gives_frames,
@@ -126,7 +125,7 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         return X, y
 
     def _divide(self, estimator, X, y, *, X_val, y_val, groups, dates=(None, 0)):
-        """Return the :class:`Division` of checked data, and what a ledger records of the split.
+        """Return the :class:`Division` of checked data.
 
         The columns of the holdout get the order of those of ``X``.
         """
@@ -135,12 +134,11 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
                 raise ValueError("holdout=None takes no X_val, times= or horizon=.")
             model = check_correlation(self.correlation, groups=groups)
             model.check_n(num_samples(X))
-            return Division(X, y, None, None, model, model), None
+            return Division(X, y, None, None, model, model)
         config = check_owner(self, X_val)
         data = FitData(X, y, X_val, y_val, groups, None, *dates)
-        _, split = recorded_seed(self, config, data)
-        division = divide_for(self, config, estimator, data, split=split)
-        return replace(division, X_holdout=_aligned(X, division.X_holdout)), split
+        division = divide_for(self, config, estimator, data)
+        return replace(division, X_holdout=_aligned(X, division.X_holdout))
 
     @staticmethod
     def _training_n_effective(division):

@@ -190,7 +190,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         if kind == "multiclass" and np.asarray(y).dtype.kind in "iuf":
             classification = np.unique(y).size <= 20  # integers with many values are numbers
         stand_in = DummyClassifier() if classification else DummyRegressor()
-        division, split = self._divide(stand_in, X, y, X_val=X_val, y_val=y_val, groups=groups)
+        division = self._divide(stand_in, X, y, X_val=X_val, y_val=y_val, groups=groups)
         warn_of(division)
         n_effective, self._statements = self._training_n_effective(division), None
         found = Associations.of(
@@ -209,7 +209,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         if self.holdout is None:
             self.support_[candidates] = True
         else:
-            holdout = open_holdout(self, division, split=split)
+            holdout = open_holdout(self, division)
             ratio = n_effective / division.model.effective_n(holdout.n)
             deviations = found.error[candidates] * np.sqrt(ratio)
             # At most two standard deviations of their own on the holdout, and no wider than leaves

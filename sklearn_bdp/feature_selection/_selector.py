@@ -295,7 +295,7 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         target = units.target(self.n_features_to_select) if len(units) else 0
         if sklearn.get_config()["enable_metadata_routing"]:
             params = dict(process_routing(self, "fit", **params).estimator.fit)
-        division, split = self._divide(
+        division = self._divide(
             self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups,
             dates=(None if times is None else date_numbers(times), horizon),
         )  # fmt: skip
@@ -318,7 +318,7 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
             error_score=self.error_score,
         )
         if self.holdout is not None:
-            holdout = open_holdout(self, division, split=split, metric=metric, fit_params=params)
+            holdout = open_holdout(self, division, metric=metric, fit_params=params)
             verifier = Verifier(
                 setting, holdout, n_jobs=self.n_jobs, pre_dispatch="2*n_jobs",
                 dates=division.dates_given_past(),

@@ -146,10 +146,8 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
             error_score=error_score, return_train_score=return_train_score, holdout=holdout,
             correlation=correlation, training_score=training_score, verify=verify,
         )  # fmt: skip
-        self.factor = factor
-        self.resource = resource
-        self.max_resources = max_resources
-        self.min_resources = min_resources
+        self.factor, self.resource = factor, resource
+        self.max_resources, self.min_resources = max_resources, min_resources
         self.aggressive_elimination = aggressive_elimination
 
     def _fit_plain(self, X, y, params):
@@ -160,9 +158,9 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         self._check_resources(X, y, routed.splitter.split)
         return super()._fit_plain(X, y, params)
 
-    def _prepare(self, progress, data):
+    def _prepare(self, progress, config, data):
         """Divide the data, and work out the resources from the training set."""
-        folds = super()._prepare(progress, data)
+        folds = super()._prepare(progress, config, data)
         division = folds.division
         self._check_resources(division.X, division.y, folds.split_params)
         return folds

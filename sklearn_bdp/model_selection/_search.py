@@ -35,6 +35,7 @@ from sklearn_bdp._evaluation import (
     CrossValidation,
     Experiment,
     FitData,
+    Metrics,
     MetricScorer,
     NoAnswer,
     Progress,
@@ -46,12 +47,7 @@ from sklearn_bdp._evaluation import (
     divide_for,
     inner_folds,
     open_holdout,
-    public_scorer,
-    recorded_seed,
     report_chosen,
-    secondary_metrics,
-    training_scorers,
-    verified_metric,
 )
 from sklearn_bdp._sklearn_compat import (
     Interval,
@@ -395,8 +391,8 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         self._has_fit_params = any(value is not None for value in data.params.values())
         progress = self._resumed(config, data)
         try:
-            self._sampling_seed = progress.seed
-            folds = self._prepare(progress, data)
+            folds = self._prepare(progress, config, data)
+            self._sampling_seed = folds.division.seed
             try:
                 if folds.splitter is None:  # scores come with the fits
                     folds.candidates = [Candidate(params) for params in self._candidates()]
@@ -414,7 +410,7 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
                 self._unfinished = progress, self._signature(data)
             raise
         finally:
-            del self._sampling_seed
+            vars(self).pop("_sampling_seed", None)
         self._keep(folds, found)
         division = folds.division
         self.holdout_.training_side = TrainingFolds(
@@ -464,7 +460,6 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         before, known = self.__dict__.pop("_unfinished", (None, None))
         if known is not None and known == self._signature(data):
             return before
-        seed, split = recorded_seed(self, config, data)
         ledger, file = getattr(config, "ledger", None), None
         if isinstance(ledger, str | os.PathLike) and "://" not in str(ledger):
             signature = self._signature(data)
@@ -472,21 +467,21 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
                 versions = __version__, sklearn.__version__
                 name = query_key("folds", *versions, signature)[:16]
                 file = Path(f"{ledger}.{name}.folds")
-        return Progress(seed=seed, split=split, config=config, file=file)
+        return Progress(file=file)
 
-    def _prepare(self, progress, data):
+    def _prepare(self, progress, config, data):
         """Divide the data and open the holdout, when nothing that can be checked is wrong.
 
         Returns the :class:`CrossValidation` of the training set, with the verifier of the holdout.
         """
         division = progress.division
         if division is None:
-            division = divide_for(self, progress.config, self.estimator, data, split=progress.split)
+            division = divide_for(self, config, self.estimator, data)
         params, groups = data.params, data.groups
         if division.train is not None:
             params = check_method_params(data.X, params, indices=division.train)
             groups = None if groups is None else np.asarray(groups)[division.train]
-        name, metric = verified_metric(self, division)
+        metrics = Metrics(self, division)
         check_agreement(self.estimator, division)
         routed = self._routed(params, groups)
         splitter, self.n_splits_ = None, 1
@@ -497,22 +492,22 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         progress.division = division
         if progress.holdout is None:
             progress.holdout = open_holdout(
-                self, division, split=progress.split, metric=metric, fit_params=routed.estimator.fit
+                self, division, metric=metrics.metric, fit_params=routed.estimator.fit
             )
-        secondary = secondary_metrics(self, name, division)
         setting = Experiment(
             estimator=clone(self.estimator), X=division.X, y=division.y,
-            X_holdout=division.X_holdout, y_holdout=division.y_holdout, metric=metric,
+            X_holdout=division.X_holdout, y_holdout=division.y_holdout, metric=metrics.metric,
             fit_params=routed.estimator.fit, error_score=self.error_score,
-            resubstitution=splitter is None, secondary=secondary,
+            resubstitution=splitter is None, secondary=metrics.secondary,
         )  # fmt: skip
-        dispatch = {"n_jobs": self.n_jobs, "pre_dispatch": self.pre_dispatch}
-        dates, kept = division.dates_given_past(), {}
+        verifier = Verifier(
+            setting, progress.holdout, n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch,
+            dates=division.dates_given_past(),
+        )  # fmt: skip
+        context = root_context(self, division.X, division.y, params.get("sample_weight"))
         return CrossValidation(
-            self, name, Verifier(setting, progress.holdout, dates=dates, **dispatch), progress,
-            splitter=splitter, split_params=routed.splitter.split, kept=kept,
-            scorers=training_scorers(self, name, metric, secondary, kept),
-            context=root_context(self, division.X, division.y, params.get("sample_weight")),
+            self, metrics, verifier, progress, context=context,
+            splitter=splitter, split_params=routed.splitter.split,
         )  # fmt: skip
 
     def _routed(self, params, groups):
@@ -605,7 +600,7 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         self.holdout_indices_ = as_indices(division.X, division.holdout)
         self.misfit_report_ = folds.report
         self.misfit_scores_ = folds.per_record
-        self.scorer_ = public_scorer(self, folds.name, folds.metric, folds.secondary)
+        self.scorer_ = folds.metrics.public()
         self.multimetric_ = bool(folds.out) and isinstance(folds.out[0]["test_scores"], dict)
         self.cv_results_ = search_results(self, folds, found)
         self.holdout_, self._metric = verifier.holdout, folds.metric

@@ -84,7 +84,7 @@ def test_no_fit_is_made_for_the_check(correlation, apart):
 
 
 def test_the_best_candidates_are_kept_when_room_is_short():
-    progress = Progress(seed=None, room=250)
+    progress = Progress(room=250)
     tests = [np.arange(20), np.arange(20, 40)]
     scores = np.arange(40) / 40.0
     for part, test in enumerate(tests):
