@@ -678,5 +678,5 @@ def open_holdout(owner, division, *, metric=None, fit_params=None):
     if said and said not in holdout.notes(Fact.ASSUMPTION):
         holdout.note(Fact.ASSUMPTION, said)
     if metric is not None:
-        warn_few_groups(holdout, division, metric)
+        warn_few_groups(holdout)
     return holdout

@@ -112,12 +112,10 @@ def _orders(ranking, target, rows, univariate):
 
 def _one_fold(setting, fold, ranking, target, univariate, plans, classes):
     """Return what records of the test fold score, for each plan."""
-    orders, known = _orders(ranking, target, fold[0], univariate), {}
+    orders = _orders(ranking, target, fold[0], univariate)
     subsets = [ranking.units.columns(orders[name][:size].tolist()) for name, size in plans]
-    for columns in subsets:
-        if columns not in known:
-            known[columns] = _score(setting, columns, *fold, classes)
-    return [known[columns] for columns in subsets]
+    known = {one: _score(setting, one, *fold, classes) for one in dict.fromkeys(subsets)}
+    return [known[one] for one in subsets]
 
 
 def _score(setting, columns, train, test, classes):
@@ -309,10 +307,8 @@ def verify(verifier, proposals, choice, found, most):
 
 def ask(verifier, proposals, found, places):
     """Put some proposals to the holdout as one batch, and enter what it says."""
-    places = [
-        place for place in places if place is not None and isinstance(found[place].answer, NoAnswer)
-    ]
-    if places:
+    known = {place for place, one in enumerate(found) if not isinstance(one.answer, NoAnswer)}
+    if places := [place for place in places if place not in {None, *known}]:
         training = [proposals[place].training for place in places]
         asked = verifier.assess([proposals[place].columns for place in places], training)
         for place, answer in zip(places, asked, strict=True):

@@ -133,11 +133,9 @@ class AssociationReport(SelectionReport):
         import matplotlib.pyplot as plt
 
         ax = plt.subplots(layout="constrained")[1] if ax is None else ax
-        for proved in (True, False):
-            shown = [row for row in self.rows if (row.p <= self.beta) == proved]
-            points = [(row.value, -math.log10(row.q)) for row in shown]
-            face = "tab:blue" if proved else "none"
-            ax.scatter(*zip(*points, strict=True) if points else ([], []), facecolors=face)
+        points = [(row.value, -math.log10(row.q)) for row in self.rows]
+        faces = ["tab:blue" if row.p <= self.beta else "none" for row in self.rows]
+        ax.scatter(*np.reshape(points, (-1, 2)).T, facecolors=faces, edgecolors="tab:blue")
         ax.set(xlabel="association", ylabel="-log10 q", title=self.title)
         return ax
 

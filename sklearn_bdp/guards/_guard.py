@@ -1,4 +1,4 @@
-"""What a guard is: what it reads, when it runs, and what it says."""
+"""What a guard is: what it reads, and what it says."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ class Guard:
         Name in the table of guards.
     reads : {"arguments", "training set", "released values", "holdout"}
         What it looks at. Only what reads the holdout is charged.
-    when : str
-        When it runs.
     says : str
         Message, with names of facts in braces. No fact depends on holdout records.
     category : type
@@ -32,7 +30,6 @@ class Guard:
 
     name: str
     reads: str
-    when: str
     says: str
     category: type
 

@@ -41,18 +41,15 @@ from sklearn_bdp.guards._tables import cell_kinds, same_columns
 ANOTHER = Guard(
     "another account",
     "arguments",
-    "when a holdout in memory is made",
     "Queries about these targets were answered before in this process, by another account. The "
     "intervals are not valid together. Pass holdout=search.holdout_ on, or give both one ledger.",
     AnotherAccountWarning,
 )
-_WHEN = "when a training set meets a holdout that the caller split off, once for each set"
 #: What a check can find, in the order in which it is looked for: one finding at most is reported.
 FINDINGS = {
     "rows": Guard(
         "shared rows",
         "holdout",
-        _WHEN,
         "X contains holdout records, more than chance explains. Pass training rows only. If equal "
         "records are different people, set allow_shared_rows=True. The check is charged.",
         SharedRecordsError,
@@ -60,7 +57,6 @@ FINDINGS = {
     "groups": Guard(
         "shared groups",
         "holdout",
-        _WHEN,
         "Groups of the training set and of the holdout have the same labels. Divide whole groups: "
         "intervals are too good for new ones. If labels were given anew, make them unique.",
         SharedGroupsWarning,
@@ -68,14 +64,12 @@ FINDINGS = {
     "labels": Guard(
         "other labels",
         "holdout",
-        _WHEN,
         "y has no label in common with the holdout. Code y as its targets. The check is charged.",
         ValueError,
     ),
     "classes": Guard(
         "missing classes",
         "holdout",
-        _WHEN,
         "A class of one side is missing from the other side. If labels are coded in another way "
         "there, code y as the holdout's targets. The check is charged.",
         MissingClassesWarning,
@@ -84,7 +78,6 @@ FINDINGS = {
 MIXED = Guard(
     "unknown rows",
     "training set",
-    "when a training set meets a holdout that a search drew",
     "X contains rows that were not among the training rows when the search drew its holdout. Pass "
     "X[search.train_indices_], or call holdout.check_training_rows(X, y) first, which is charged.",
     SharedRecordsError,
@@ -92,7 +85,6 @@ MIXED = Guard(
 SCORED = Guard(
     "raw holdout score",
     "arguments",
-    "when score is given records that fit held out",
     "X contains {count:,} records that fit held out. Their raw score would make later intervals "
     "invalid. Call final_report(), or score new records. The holdout was not queried.",
     SharedRecordsError,
@@ -130,15 +122,15 @@ class TrainingRecords:
 
     @functools.cached_property
     def rows(self) -> list[Any]:
-        """Digests of each table's rows with and without targets; None for cells without values."""
+        """Digests of each table's rows with and without targets; none for cells without values."""
         found: list[Any] = []
         for X, y in self.tables:
             try:
                 bare = row_digests(X)
-                full = bare if y is None else bare + row_digests(np.zeros((bare.size, 1)), y)
-                found.append((full, bare))  # zeros add nothing
+                full = bare if y is None else bare + _summed(_as_table(y), "target ")
             except (TypeError, ValueError):
-                found.append(None)
+                full = bare = np.array([], np.uint64)
+            found.append((full, bare))
         return found
 
     @functools.cached_property
@@ -153,7 +145,7 @@ class TrainingRecords:
         state = hashlib.sha256(b"classes" if self.classifier else b"")
         for codes in (*self.rows, (self.groups,)):
             state.update(b"table")
-            for part in codes or ():
+            for part in codes:
                 state.update(np.sort(part).tobytes())
         return state.hexdigest()
 
@@ -209,8 +201,7 @@ class KnownRows:
             self._sides.add(side.digest)
             self._groups = np.union1d(self._groups, side.groups)
             for codes in side.rows:
-                if codes is not None:
-                    self._known = list(map(np.union1d, self._known, codes))
+                self._known = list(map(np.union1d, self._known, codes))
         self._added = []
 
     def said_of(self, side: TrainingRecords, *, explicit: bool) -> str | None:
@@ -233,11 +224,10 @@ class KnownRows:
     def _shares(self, side):
         """Return which part of each table's rows is known, where they can be compared."""
         self._take_in()
-        pairs = zip(side.rows, side.tables, strict=True)
         return [
-            float(np.isin(codes[0], self._known[y is None]).mean())
-            for codes, (_, y) in pairs
-            if codes is not None and codes[0].size
+            float(np.isin(codes, self._known[y is None]).mean())
+            for (codes, _), (_, y) in zip(side.rows, side.tables, strict=True)
+            if codes.size
         ]
 
     def kept(self, estimator: Any, X: Any) -> TrainingRecords:
@@ -256,7 +246,7 @@ class KnownRows:
         Whoever called that fit gave it both sides, so that the error tells nothing new. ``X``,
         ``y``: the holdout's records.
         """
-        if not self.divided or side.rows[0] is None or not side.rows[0][0].size:
+        if not self.divided:
             return
         self._take_in()
         own, targets = side.tables[0]

@@ -29,7 +29,6 @@ from sklearn_bdp.metrics import get_metric
 WIDE = Guard(
     "wide interval",
     "released values",
-    "after the holdout answered",
     "{measured} of {of} is {score:.3g}, but its interval from {low:.3g} to {high:.3g} covers "
     "{share:.0%} of the range. Bring more than {count:,} holdout {units}, verify fewer candidates, "
     "or score a mean over records (scoring='accuracy' or 'neg_brier_score').",
@@ -38,7 +37,6 @@ WIDE = Guard(
 FALLEN = Guard(
     "fallen score",
     "released values",
-    "after the holdout answered",
     "{measured} of {of} is {training:.3g} in cross-validation and {score:.3g} verified, with the "
     "interval from {low:.3g} to {high:.3g}. Chance does not explain the fall. Check that holdout "
     "records are complete, as each that the model cannot predict gets the worst score, that folds "
@@ -48,7 +46,6 @@ FALLEN = Guard(
 CLIPPED = Guard(
     "clipped score",
     "training set",
-    "before the holdout is asked, or with its first answer",
     "{measured} differs from {name}: {of} is beyond the limit on {n_clipped:,} of {n:,} training "
     "records and scores {clipped:.4g} clipped, {plain:.4g} plain. Answers and intervals are about "
     "the clipped score. If the plain score matters: {remedy}.",
@@ -57,31 +54,26 @@ CLIPPED = Guard(
 DEFAULT_METRIC = Guard(
     "default metric",
     "arguments",
-    "when scoring is left out",
     "{note}.",
     exceptions.DefaultMetricWarning,
 )
 MISFIT = Guard(
     "dependence",
     "training set",
-    "after cross-validation",
     "The declared correlation may be wrong. {found}.",
     exceptions.ModelMisfitWarning,
 )
 FEW = Guard(
     "few groups",
     "arguments",
-    "before anything is fitted, once for each holdout and metric",
     "The holdout has {count} groups (patients, users, sites …), worth {worth:.0f} of equal size. "
-    "They give {metric} near {score:.2g} to ±{fixed:.2g} for one fixed model, to ±{best:.2g} for "
-    "the best of {candidates}. Nested cross-validation over all groups gives one number to "
-    "±{nested:.2g}, and no second one. Bring more groups, or set holdout=0.5.",
+    "Intervals will be wide: holdout.preview() says how wide. Nested cross-validation over all "
+    "groups gives one narrower number, and no second one. Bring more groups, or set holdout=0.5.",
     exceptions.VacuousGuaranteeWarning,
 )
 CUT = Guard(
     "folds across groups",
     "training set",
-    "before anything is fitted",
     "cv cuts declared groups, so that cross-validated scores are too good. Leave cv=5, or pass "
     "GroupKFold() with groups=.",
     ValueError,
@@ -89,7 +81,6 @@ CUT = Guard(
 BATCHES = Guard(
     "predictions by batch",
     "training set",
-    "after a fit, once for each kind of pipeline",
     "Predictions with {name} depend on the other rows of the batch, so that its interval does not "
     "hold. Make lags and rolling means before the search, and learn means and scales in fit.",
     exceptions.BatchPredictionWarning,
@@ -97,7 +88,6 @@ BATCHES = Guard(
 LATER = Guard(
     "predictions from later rows",
     "training set",
-    "after a fit, once for each kind of pipeline, under correlation='time'",
     "Predictions with {name} for a date change with the rows of later dates. Make features from "
     "earlier rows only (lags, trailing means), or declare a chain. The holdout was not queried.",
     ValueError,
@@ -105,7 +95,6 @@ LATER = Guard(
 NO_MEAN = Guard(
     "scores by batch",
     "training set",
-    "after the first fit",
     "PerRecordScore {name} gives training records other numbers when other records stand beside "
     "them, so that its mean has no proven interval. Return numbers that depend on their record and "
     "the model only. The holdout was not queried.",
@@ -121,10 +110,6 @@ ALL = 0.9
 CHANCE = 3.0
 #: Groups in a holdout (as many as they are worth) below which cross-validation does better.
 FEW_GROUPS = 100
-#: About which score, and how many candidates, such a forecast speaks of.
-USUAL_SCORE, USUAL_CANDIDATES = 0.8, 20
-#: Half-width from which on a forecast of a metric by class is worth a warning.
-WIDE_BY_CLASS = 0.2
 #: Records of a fold from which on their scores show dependence of neighbours.
 SMALLEST_FOLD = 40
 #: Rows that a model is asked to predict: what looks further back than that goes unseen.
@@ -239,30 +224,14 @@ def _in_row_order(scored, order, groups, known):
     return correlation.check_independence(scores[tested], groups=labels), scores[tested]
 
 
-def warn_few_groups(holdout, division, metric):
-    """Say before anything is fitted what few groups can tell, and what does better."""
-    model, train = division.model, division.train_model
-    if not isinstance(model, Groups) or model.is_independent or metric in holdout.account.warned:
-        return
-    holdout.account.warned.append(metric)
-    worth = model.effective_n(holdout.n)
-    learned = 1.0 if train is None else train.effective_n(num_samples(division.X))
-    asked = {"score": USUAL_SCORE, "scoring": None if metric.is_mean else metric}
-    try:
-        best = holdout.preview(USUAL_CANDIDATES, training_size=learned, **asked).half_width
-    except exceptions.HoldoutClosedError:  # there are no other answers to forecast
-        return
-    tail = score_tail(model, holdout.n, **dataclasses.asdict(metric.expected_shape(holdout.n)))
-    fixed = USUAL_SCORE - float(tail.lower_limit(USUAL_SCORE, math.log(holdout.beta / 2.0)))
-    if worth >= FEW_GROUPS and (metric.is_mean or fixed < WIDE_BY_CLASS):
-        return
-    scale = metric.upper - metric.lower
-    nested = 1.96 * math.sqrt(USUAL_SCORE * (1.0 - USUAL_SCORE) / (worth + learned))
-    FEW.warn(
-        count=len(model.sizes_), worth=worth, candidates=USUAL_CANDIDATES,
-        fixed=scale * min(fixed, best), metric=metric.name,
-        score=metric.from_unit(USUAL_SCORE), best=scale * best, nested=scale * nested,
-    )  # fmt: skip
+def warn_few_groups(holdout):
+    """Say once, before anything is fitted, that few groups tell little, and what does better."""
+    model, account = holdout.model, holdout.account
+    if isinstance(model, Groups) and not (model.is_independent or account.warned):
+        worth = model.effective_n(holdout.n)
+        account.warned = worth < FEW_GROUPS
+        if account.warned:
+            FEW.warn(count=len(model.sizes_), worth=worth)
 
 
 def warn_of(division, report=None):
@@ -290,11 +259,9 @@ def warn_of_choice(holdout, metric, division, *, of, score, interval, training, 
         if training - CHANCE * span * float(tail.standard_deviation(unit)) > high:
             FALLEN.warn(training=training, **known)
     share = (high - low) / span
-    warned = holdout.is_small or (isinstance(model, Groups) and not model.is_independent)
-    if not math.isfinite(score) or share < ALL or warned:
-        return
-    count, units = model.units(holdout.n)
-    WIDE.warn(share=min(1.0, share), count=count, units=units, **known)
+    if share >= ALL and math.isfinite(score) and not (holdout.is_small or holdout.account.warned):
+        count, units = model.units(holdout.n)
+        WIDE.warn(share=min(1.0, share), count=count, units=units, **known)
 
 
 def warn_clipped(metric, clipping, of):
@@ -458,5 +425,4 @@ class RowWiseCheck:
     @property
     def assumptions(self):
         """What a certificate has to say."""
-        names = ", ".join(self._found)
-        return (ASSUMPTION.format(names=names),) if names else ()
+        return (ASSUMPTION.format(names=", ".join(self._found)),) if self._found else ()

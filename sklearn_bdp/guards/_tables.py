@@ -18,7 +18,6 @@ ADDED = (
 FORM = Guard(
     "other form",
     "arguments",
-    "before anything is fitted",
     "The holdout must have the form of X and y, got {found}. {fix}. The holdout was not queried.",
     ValueError,
 )

@@ -39,7 +39,7 @@ class Account:
         self._rows = rows  # until its first answer
         self.shared = Fact.SHARED_ROWS in notes  # training records may equal holdout records
         self.known = KnownRows()  # rows that stand on the training side
-        self.warned = []  # metrics of which it was said that few groups tell hardly anything
+        self.warned = False  # whether it was said that few groups tell hardly anything
         self._learned = None  # last entry learned from, predictor; public, rebuilt from the ledger
         self._head = self._snapshot = None  # of a ledger that is elsewhere
         if path is None and answered_before(about, rows):

@@ -1,6 +1,5 @@
 """Dependence: what arguments hint at, what training-side scores show, correlation="time" (G11)."""
 
-import re
 import warnings
 
 import numpy as np
@@ -283,39 +282,13 @@ def few(n_groups, **settings):
     return next((text for text in told if "groups (patients" in text), None)
 
 
-def test_few_groups_are_told_before_any_fit_in_numbers_and_units():
+def test_few_groups_are_told_before_any_fit():
     told = few(240)
     assert "60 groups (patients, users, sites …), worth 60" in told
-    assert "accuracy near 0.8" in told
-    fixed, best, nested = (float(x) for x in re.findall(r"±([\d.]+)", told))
-    # Clopper-Pearson of 48 in 60 reaches .13 below; 240 patients by the normal distribution.
-    assert 0.11 <= fixed <= 0.17 <= best <= 0.3
-    assert nested == pytest.approx(1.96 * np.sqrt(0.16 / 240), abs=0.005)
     assert "Nested cross-validation over all groups" in told
+    assert few(240, scoring="roc_auc") is not None
     assert few(600) is None
     assert few(600, holdout=0.1) is not None
-
-
-@pytest.mark.parametrize("sizes", [[40] * 4, [200, 20, 20, 20, 20], [5] * 40])
-def test_one_fixed_model_is_known_no_worse_than_the_best_of_many(sizes):
-    """±0.79 for one model and ±0.5 for the best of twenty cannot be."""
-    rng, groups = np.random.default_rng(0), np.repeat(np.arange(len(sizes)), sizes)
-    X, y = rng.normal(size=(sum(sizes), 2)), rng.integers(0, 2, sum(sizes))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        ReusableHoldoutSearchCV(
-            LogisticRegression(), {"C": [1.0]}, correlation="groups", cv=2, random_state=0
-        ).fit(X, y, groups=groups)
-    text = next(str(w.message) for w in caught if "for the best of" in str(w.message))
-    fixed, best, _ = (float(x) for x in re.findall(r"±([\d.]+\d)", text))
-    assert fixed <= best <= 0.5
-    small = [str(w.message) for w in caught if "is only known to" in str(w.message)]
-    assert all(float(re.search(r"±([\d.]+\d)", one)[1]) <= 0.5 for one in small)
-
-
-def test_few_groups_are_told_in_the_units_of_the_metric():
-    told = few(240, scoring="neg_brier_score")
-    assert "neg_brier_score near -0.2" in told
 
 
 @pytest.mark.parametrize("name", ["karate", "les miserables", "blocks"])
@@ -358,25 +331,6 @@ def test_dependence_is_noticed_under_metrics_that_are_no_means(scoring):
     with warnings.catch_warnings():
         warnings.simplefilter("error", ModelMisfitWarning)
         search.fit(X[shuffled], y[shuffled])
-
-
-# few records are quick
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
-def test_few_groups_say_before_any_fit_what_they_know_of_an_auc():
-    """Seventy patients: the interval would be the whole range, and that is said first."""
-    rng = np.random.default_rng(0)
-    patient = np.repeat(np.arange(70), 5)
-    X = rng.normal(size=(350, 3))
-    y = (X[:, 0] + rng.normal(size=350) > 0).astype(int)
-    search = ReusableHoldoutSearchCV(
-        LogisticRegression(),
-        {"C": [0.1, 1.0]},
-        scoring="roc_auc",
-        correlation="groups",
-        random_state=0,
-    )
-    with warned(VacuousGuaranteeWarning, "roc_auc", "0.8"):
-        search.fit(X, y, groups=patient)
 
 
 # -- declarations that are right: no false alarm; wrong ones: by name, before anything is fitted ---
