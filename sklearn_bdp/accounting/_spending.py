@@ -382,7 +382,7 @@ def _offset_curves(pairs, grid):
     # However precise, a difference says little about the offset of a far training-side value.
     farness = np.exp(np.square(np.square(np.square(np.minimum(distance, _BEYOND)))))
     wide = farness * (variances + OFFSET**2)
-    own = np.where(distance > _BEYOND, 0.0, 1.0 / (wide - OFFSET**2))
+    own = (distance <= _BEYOND) / (wide - OFFSET**2)
     # The prior is one more difference, of 0, and as ready to be outvoted.
     precision, prior, offset = own, 0.01, np.zeros(len(grid))
     for weighing in range(_WEIGHINGS):

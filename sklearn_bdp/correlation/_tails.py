@@ -110,10 +110,10 @@ def _from_the_left(rate_and_slope, start, value, rate):
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for _ in range(_NEWTON):
             reached, slope = rate_and_slope(mean)
-            step = (rate - reached) / slope
-            step = np.where((step > 0.0) & (value > mean), step, 0.0)
-            mean = np.minimum(mean + step, value)
-            if not (step > 1e-7 * mean).any():  # what is left is the square of it
+            # No step back, and none where nothing is known (NaN).
+            before, step = mean, np.fmax((rate - reached) / slope, 0.0)
+            mean = np.minimum(before + step, value)
+            if not (mean - before > 1e-7 * mean).any():  # what is left is the square of it
                 break
     # The smallest doubles hold few digits: limits that small are 0.
     return np.where(np.isfinite(rate) & (mean > _SMALLEST), mean * (1.0 - _SAFE), 0.0)
@@ -150,7 +150,7 @@ def _hinge(mean, corner, n):
     with the probability of :math:`B' = t`: only a factor of about the squared deviation cancels.
     """
     beyond, rest, left, hits = corner + 1.0, n - corner, 1.0 - mean, n * mean
-    density = xlogy(corner, mean) + xlog1py(n - 1.0 - corner, -mean)
+    density = xlogy(corner, mean) + xlog1py(rest - 1.0, -mean)
     density = np.exp(density - betaln(beyond, rest)) / n  # of B' at t
     above = betainc(beyond, rest, mean)
     excess = hits * left * density + (hits - corner) * above
@@ -180,21 +180,20 @@ def bounded_lower_limit(values: Array, levels: Array, n: int) -> Array:
         odds = np.log(share) - np.log(mean) + np.log1p(-mean) - np.log1p(-share)
         best = successes - 1.0 / odds  # for a geometric tail
         for shift in _SHIFTS:
-            # Whole, below ``successes``, and near: a hinge may stand at any of them.
-            corner = np.ceil(np.where(np.isfinite(best), best, most))
-            corner = np.minimum(np.maximum(corner, 0.0), most)
+            # Whole, below ``successes`` (also where the best is NaN), and near: a hinge may stand
+            # at any of them.
+            corner = np.maximum(np.ceil(np.fmin(best, most)), 0.0)
             log_hinge, slope, overshoot = _hinge(mean, corner, n)
             # E (B - t)_+ integrates a beta distribution function: its logarithm is concave in the
             # mean's logarithm, tangents lie above, and Newton's step ends on the rejected side.
             distance = successes - corner
             step = mean * np.exp((level + np.log(distance) - log_hinge) / (slope * mean))
             taken = (step > mean) & (step < value)
-            distances = np.where(taken, distance, distances)
-            mean = np.where(taken, step, mean)
+            np.copyto(distances, distance, where=taken)
+            np.copyto(mean, step, where=taken)
             best = successes - overshoot + shift  # the best of all: k - t = mean excess
-    mean = mean * (1.0 - _SAFE)
-    # Far out a hinge is no double and its step may end anywhere: the bound is evaluated there.
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        mean *= 1.0 - _SAFE
+        # Far out a hinge is no double and its step may end anywhere: the bound is evaluated there.
         reached = _hinge(mean, successes - distances, n)[0] - np.log(distances)
     rejected = (reached > _DEEPEST) & (reached <= level + 0.5 * _ROUNDING)
     limit[usable] = np.where(rejected, mean, limit[usable])

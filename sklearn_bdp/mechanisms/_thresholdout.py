@@ -9,6 +9,7 @@ result carry nothing (Mironov 2012).
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 from fractions import Fraction
@@ -357,9 +358,8 @@ class Thresholdout:
         # Whatever is closer to the level than that is decided exactly.
         exact = noise == "laplace" and self.query_scale > 0.0
         self._slack = 16.0 * self._step if exact else 0.0
-        self.n_answered = self.n_above = 0
+        self.n_answered, self.n_above, self._level_used = 0, 0, False
         self._start_noise(random_state, key=(0, 0))
-        self._draw_level()
 
     # -- Noise -----------------------------------------------------------------------------------
 
@@ -376,8 +376,10 @@ class Thresholdout:
             return Pool(lambda: np.zeros(_FEW))
         return Pool(lambda: sampler(bits, _FEW, scale=scale, step=self._step))
 
-    def _draw_level(self):
-        self._level, self._level_used = self._levels.take(1).item(), False
+    @functools.cached_property
+    def _level(self):
+        """The noise of the threshold: drawn when it is first needed, or set by a state."""
+        return self._levels.take(1).item()
 
     def _room(self):
         """Return how many queries the current block has noise for; at least 1.
@@ -414,7 +416,7 @@ class Thresholdout:
                     hits.append(place)
                     start, width = place + 1, 32
                     if self.refresh:
-                        self._draw_level()
+                        self._level, self._level_used = self._levels.take(1).item(), False
                     break
             else:
                 start, width = start + width, 4 * width
