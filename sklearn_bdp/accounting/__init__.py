@@ -3,17 +3,31 @@
 In ``__all__`` stands what users may compute with; the other names serve the packages above.
 """
 
-from sklearn_bdp.accounting._bets import (
+from sklearn_bdp.accounting._bounds import (
     UnitMoments,
+    Units,
+    drawn_variances,
     order_free_limits,
+    past_limits,
+    past_lower_limit,
+    past_mean_limit,
+    plan_squares,
     share_limits,
+    squares_lower_limit,
     star_limits,
     unit_moments,
 )
 from sklearn_bdp.accounting._certificate import Certificate
-from sklearn_bdp.accounting._given_past import past_limits, past_lower_limit, past_mean_limit
-from sklearn_bdp.accounting._jackknife import approximate_row, jackknife_interval, long_memory
-from sklearn_bdp.accounting._left_out import GENERIC, SKILL, STATISTICS, Statistic, of_sums
+from sklearn_bdp.accounting._jackknife import (
+    GENERIC,
+    SKILL,
+    STATISTICS,
+    Statistic,
+    approximate_row,
+    jackknife_interval,
+    long_memory,
+    of_sums,
+)
 from sklearn_bdp.accounting._noise import (
     FINAL_NOISE,
     NOISE_PART,
@@ -47,14 +61,12 @@ from sklearn_bdp.accounting._spending import (
     leaked_length,
     place_lengths,
 )
-from sklearn_bdp.accounting._squares import drawn_variances, plan_squares, squares_lower_limit
 from sklearn_bdp.accounting._tails import (
     ClassMeansTail,
     ModelTail,
     PairsTail,
     ShareCells,
     Tail,
-    Units,
     half_width,
     least_counts,
     score_tail,

@@ -1,27 +1,416 @@
-"""Approximate intervals of any statistic, for a report after which nothing is asked (theory G28).
+r"""Approximate intervals of any statistic, for a report after which nothing is asked (theory G28).
 
 The level they are made at is exact, the intervals are not: a delete-one jackknife over units
 (records, groups, blocks of time) on the scale of the statistic, with degrees of freedom that know
-how few units carry it (J*). How statistics are left out, and down to which level each is trusted,
-stands in :data:`STATISTICS`.
+how few units carry it (J*). It needs a statistic as many times as there are units: here in closed
+form, without computing it anew. Records carry weights: one over the size of their unit where the
+target is a random record of a random unit, 0 outside a subgroup. How statistics are left out, and
+down to which level each is trusted, stands in :data:`STATISTICS`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import expit, logit
+from scipy.special import expit, logit, xlogy
 from scipy.stats import norm
 from scipy.stats import t as student
 
 from sklearn_bdp._typing import Array
-from sklearn_bdp.accounting._left_out import GENERIC, Statistic
 from sklearn_bdp.correlation import slow_autocorrelation_time
+
+#: Blocks of units that are left out where every unit would take too long.
+MOST_BLOCKS = 200
+_MOST_CELLS = 600_000  # units times records, of what is computed anew for each unit
+
+# What a statistic reads of a model: classes, scores or chances of the second class, chances of
+# all classes, values, or a function of the positions of records that computes it.
+Response = Literal["labels", "scores", "chances", "all_chances", "values", "function"]
+
+
+class Statistic(NamedTuple):
+    """How one statistic is left out, and what its approximate rows are worth (theory G28).
+
+    ``left_out(y, said, weights, units, n_units)`` returns its value and that without each unit
+    (or block of units). ``cells(y, said)`` are the sets of records of which each needs units.
+    """
+
+    response: Response
+    left_out: Callable[..., tuple[float, Array]]
+    scale: Literal["unit", "signed", "loss", "explained", "raw"]
+    cells: Callable[[Any, Any], list[Array]] | None = None
+    #: Levels down to which rows and differences are trusted; below them a reader is warned.
+    trust: tuple[float, float] = (0.05, 0.05)
+    #: Whether rows and differences get the wider of J* and Hall's interval.
+    skewed: tuple[bool, bool] = (False, False)
+    few: int = 10  # units of the rarest cell below which a reader is warned
+    negative: bool = False  # the value is minus the loss
+    heavy: bool = False  # rare large errors, which no sample shows, would make it too narrow
+
+
+# -- how values without a unit are found ----------------------------------------------------------
+
+
+def of_sums(terms: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``left_out`` for a function of sums over records: ``f(total - s_u)``.
+
+    ``terms(y, said)`` are of shape (k, n); ``function`` takes k arrays.
+    """
+
+    def left_out(y, said, weights, units, n_units):
+        rows = np.vstack([np.ones(len(y)), *terms(y, said)]) * weights
+        sums = np.array([np.bincount(units, row, n_units) for row in rows])
+        total = sums.sum(axis=1)
+        # What cancels leaves nothing: a cell that only this unit has is empty without it.
+        rest = total[:, None] - sums
+        rest[np.abs(rest) <= 1e-12 * np.abs(rows).sum(axis=1)[:, None]] = 0.0
+        return float(function(*total)), function(*rest)
+
+    return left_out
+
+
+def _everyone(y, said):
+    return np.ones(len(y), bool)
+
+
+def _ratio(above, below=_everyone):
+    """Return ``left_out`` for the sum of one term by that of another, or by the count: a mean."""
+    return of_sums(
+        lambda y, said: (above(y, said), below(y, said)),
+        lambda _, total, among: _part(total, among),
+    )
+
+
+def _part(above, below):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return above / below
+
+
+def _concordance(winning, losing, scores, units, n_units):
+    """Return the concordant part of pairs, ties one half, with all units and without each.
+
+    G28: ``(A - sum P_i + W_u) / ((N_1 - n_1u)(N_0 - n_0u))``, with sums over pairs that carry both
+    weights, ``P_i`` the pairs of a record and ``W_u`` those within the unit.
+    """
+
+    def below(keys):
+        """Return for each record the losing weight that is ranked below it, ties one half."""
+        _, rank = np.unique(keys, return_inverse=True)
+        at = np.bincount(rank, losing)
+        return (np.cumsum(at) - 0.5 * at)[rank], rank
+
+    one, rank = below(scores)
+    total = float(winning @ one)
+    above = np.bincount(rank, winning)
+    above = (above.sum() - np.cumsum(above) + 0.5 * above)[rank]
+    own = np.bincount(units, winning * one + losing * above, n_units)
+    within, _ = below(units * (rank.max() + 1.0) + rank)
+    first = np.cumsum(np.bincount(units, losing, n_units)) - np.bincount(units, losing, n_units)
+    own -= np.bincount(units, winning * (within - first[units]), n_units)
+    sides = [part.sum() - np.bincount(units, part, n_units) for part in (winning, losing)]
+    return _part(total, winning.sum() * losing.sum()), _part(total - own, sides[0] * sides[1])
+
+
+def _auc(y, said, weights, units, n_units):
+    return _concordance(weights * (y == 1), weights * (y == 0), said, units, n_units)
+
+
+def _mean_auc(y, said, weights, units, n_units, *, pairs):
+    """Return the mean over classes of each against the rest, or over pairs of classes."""
+    classes = range(said.shape[1])
+    if pairs:
+        sides = [(c, y == other) for c in classes for other in classes if c != other]
+    else:
+        sides = [(c, y != c) for c in classes]
+    found = [
+        _concordance(weights * (y == c), weights * losing, said[:, c], units, n_units)
+        for c, losing in sides
+    ]
+    values, left_out = zip(*found, strict=True)
+    return float(np.mean(values)), np.mean(left_out, axis=0)
+
+
+def _gini(y, said, weights, units, n_units):
+    """Return how much of the concentration of ``y`` a ranking finds, from -1 to 1."""
+    found, most = (
+        _concordance(weights * y, weights, ranked, units, n_units) for ranked in (said, y)
+    )
+    value, left_out = (
+        _part(2.0 * a - 1.0, 2.0 * b - 1.0) for a, b in zip(found, most, strict=True)
+    )
+    return float(value), left_out
+
+
+def _average_precision(y, said, weights, units, n_units):
+    """Return the ranking's average precision, computed anew without each unit or block."""
+    if len(y) * n_units > _MOST_CELLS:
+        units, n_units = _blocks(units, n_units)
+    order = np.argsort(-said, kind="stable")
+    y, weights, units, said = y[order], weights[order], units[order], said[order]
+    last = np.flatnonzero(np.append(said[1:] != said[:-1], True))  # ties come together
+
+    def precision(kept):
+        found, shown = np.cumsum(kept * (y == 1))[last], np.cumsum(kept)[last]
+        gained = np.diff(found, prepend=0.0) * _part(found, np.where(shown > 0, shown, 1.0))
+        return _part(gained.sum(), found[-1])
+
+    left_out = [precision(weights * (units != one)) for one in range(n_units)]
+    return float(precision(weights)), np.array(left_out)
+
+
+def _calibration(y, said, weights, units, n_units, *, slope):
+    """Return slope or intercept of the log odds, one Newton step from the fit for each unit."""
+    odds = logit(said)
+    columns = np.column_stack([np.ones(len(y)), odds] if slope else [np.ones(len(y))])
+    offset, fit = (0.0, np.array([0.0, 1.0])) if slope else (odds, np.zeros(1))
+    products = columns[:, :, None] * columns[:, None, :]
+    for _ in range(50):
+        chance = expit(offset + columns @ fit)
+        pull = columns.T @ (weights * (y - chance))
+        step = np.linalg.solve(np.tensordot(weights * chance * (1.0 - chance), products, 1), pull)
+        fit = fit + step / max(1.0, float(np.abs(step).max()))
+        if np.abs(step).max() < 1e-10:
+            break
+    else:
+        return math.nan, np.full(n_units, math.nan)
+    chance = expit(offset + columns @ fit)
+    own = _sums_by_unit(columns * (weights * (y - chance))[:, None], units, n_units)
+    bent = _sums_by_unit(
+        products * (weights * chance * (1 - chance))[:, None, None], units, n_units
+    )
+    moved = fit - np.linalg.solve(bent.sum(axis=0) - bent, own[..., None])[..., 0]
+    if len(y) * n_units <= _MOST_CELLS:  # few units: one step would be a few percent too short
+        kept = weights * (units != np.arange(n_units)[:, None])
+        chance = expit(offset + moved @ columns.T)
+        pull = (kept * (y - chance)) @ columns
+        bent = np.einsum("un,nij->uij", kept * chance * (1.0 - chance), products)
+        moved = moved + np.linalg.solve(bent, pull[..., None])[..., 0]
+    return float(fit[-1]), moved[:, -1]
+
+
+def _sums_by_unit(rows, units, n_units):
+    sums = np.zeros((n_units, *rows.shape[1:]))
+    np.add.at(sums, units, rows)
+    return sums
+
+
+def _blocks(units, n_units):
+    """Return at most 200 blocks of units, in the order of their numbers."""
+    count = min(n_units, MOST_BLOCKS)
+    return units * count // n_units, count
+
+
+def _anew(y, said, weights, units, n_units):
+    """Return any function of the positions of records, without each of at most 200 blocks."""
+    units, n_units = _blocks(units, n_units)
+    inside = weights > 0.0
+    left_out = [float(said(np.flatnonzero(inside & (units != one)))) for one in range(n_units)]
+    return float(said(np.flatnonzero(inside))), np.array(left_out)
+
+
+# -- the table ------------------------------------------------------------------------------------
+
+
+def _classes(y, said):
+    return [y == one for one in np.unique(y)]
+
+
+def _confusion(y, said):
+    return [(y == one) & (hit == (said == y)) for one in np.unique(y) for hit in (True, False)]
+
+
+def _share(chosen, right=None, **options):
+    """Return the statistic "right among the chosen records"; hits and misses need units."""
+
+    def hits(y, said):
+        return chosen(y, said) & (said == y)
+
+    def cells(y, said):
+        return [hits(y, said), chosen(y, said) & (said != y)]
+
+    return Statistic("labels", right or _ratio(hits, chosen), "unit", cells, **options)
+
+
+def _mean_loss(loss, response="values", **options):
+    """Return minus the mean of a loss."""
+    return Statistic(response, _ratio(loss), "loss", negative=True, **options)
+
+
+def _log_loss(y, said):
+    chances = said if said.ndim == 2 else np.column_stack([1.0 - said, said])
+    with np.errstate(divide="ignore"):
+        return -np.log(chances[np.arange(len(y)), y.astype(int)])
+
+
+def _brier(y, said):
+    if said.ndim == 1:
+        return (y - said) ** 2
+    return np.sum(((np.arange(said.shape[1]) == y[:, None]) - said) ** 2, axis=1)
+
+
+def _matthews_terms(y, said):
+    yield y == said
+    for one in np.unique([*np.unique(y), *np.unique(said)]):
+        yield from (y == one, said == one)
+
+
+def _matthews(count, hits, *sums):
+    real, called = np.array(sums[0::2]), np.array(sums[1::2])
+    spread = [count**2 - np.sum(part**2, axis=0) for part in (real, called)]
+    return _part(hits * count - np.sum(real * called, axis=0), np.sqrt(spread[0] * spread[1]))
+
+
+def _recalls(y, said):
+    for one in np.unique(y):
+        yield from (y == one, (y == one) & (said == one))
+
+
+def _balanced(_, *sums):
+    return np.mean([_part(hit, real) for real, hit in zip(sums[::2], sums[1::2], strict=True)], 0)
+
+
+def _f1(_, hits, real, called):
+    return _part(2.0 * hits, real + called)
+
+
+def _explained(count, y, square, loss):
+    return 1.0 - _part(loss, square - _part(y**2, count))
+
+
+def _root(count, loss):
+    return np.sqrt(_part(np.maximum(loss, 0.0), count))
+
+
+def _square(y, said):
+    return (y - said) ** 2
+
+
+def _table():
+    """Return the statistics by name: those of scikit-learn, and what fields call theirs."""
+    threshold = {"trust": (0.001, 0.002)}
+    chance = {"cells": _classes, "trust": (0.001, 0.001)}
+    error = {"skewed": (True, True)}
+    heavy = error | {"heavy": True}
+    f1 = of_sums(lambda y, said: ((y == 1) & (said == 1), y == 1, said == 1), _f1)
+    explained = of_sums(lambda y, said: (y, y**2, _square(y, said)), _explained)
+    root = of_sums(lambda y, said: (_square(y, said),), _root)
+    slope, intercept = (functools.partial(_calibration, slope=one) for one in (True, False))
+    ovr, ovo = (functools.partial(_mean_auc, pairs=one) for one in (False, True))
+    return {
+        "accuracy": _share(_everyone, trust=(0.005, 0.002)),
+        "recall": _share(lambda y, said: y == 1, **threshold),
+        "specificity": _share(lambda y, said: y == 0, **threshold),
+        "precision": _share(lambda y, said: said == 1, **threshold),
+        "negative_predictive_value": _share(lambda y, said: said == 0, **threshold),
+        "f1": _share(lambda y, said: (y == 1) | (said == 1), f1, **threshold),
+        "balanced_accuracy": Statistic(
+            "labels", of_sums(_recalls, _balanced), "unit", _confusion, trust=(0.005, 0.002)
+        ),
+        "matthews_corrcoef": Statistic(
+            "labels", of_sums(_matthews_terms, _matthews), "signed", _confusion
+        ),
+        "roc_auc": Statistic("scores", _auc, "unit", **chance),
+        "average_precision": Statistic(
+            "scores", _average_precision, "unit", _classes, trust=(0.005, 0.005), few=30
+        ),
+        "neg_brier_score": _mean_loss(_brier, "chances", **chance),
+        "neg_log_loss": _mean_loss(_log_loss, "chances", skewed=(False, True), **chance),
+        "calibration_slope": Statistic("chances", slope, "raw", _classes, trust=(0.005, 0.005)),
+        "calibration_intercept": Statistic(
+            "chances", intercept, "raw", _classes, trust=(0.002, 0.002)
+        ),
+        "roc_auc_ovr": Statistic("all_chances", ovr, "unit", _classes),
+        "roc_auc_ovo": Statistic("all_chances", ovo, "unit", _classes),
+        "r2": Statistic("values", explained, "explained", trust=(0.02, 0.02), **heavy),
+        "neg_mean_absolute_error": _mean_loss(
+            lambda y, said: np.abs(y - said), trust=(0.001, 0.005), **error
+        ),
+        "neg_mean_squared_error": _mean_loss(_square, trust=(0.002, 0.005), **heavy),
+        "neg_root_mean_squared_error": Statistic(
+            "values", root, "loss", negative=True, trust=(0.002, 0.005), **heavy
+        ),
+        "neg_mean_poisson_deviance": _mean_loss(
+            lambda y, said: 2.0 * (xlogy(y, y / said) - y + said), **heavy
+        ),
+        "neg_mean_gamma_deviance": _mean_loss(
+            lambda y, said: 2.0 * (np.log(said / y) + y / said - 1.0), **heavy
+        ),
+        "gini": Statistic("values", _gini, "signed", **heavy),
+        "top_k_accuracy": top_k(2),  # as scikit-learn's scorer
+    }
+
+
+def net_benefit(threshold: float) -> Statistic:
+    """Return the net benefit of acting on chances of at least ``threshold`` (decision curves)."""
+    worth = np.array([-threshold / (1.0 - threshold), 1.0])  # of acting on either class
+    return Statistic(
+        "chances",
+        _ratio(lambda y, said: worth[y] * (said >= threshold)),
+        "raw",
+        lambda y, said: [(y == 1) & (said >= threshold)],
+        trust=(0.001, 0.002),
+        skewed=(True, True),
+    )
+
+
+def pinball(quantile: float) -> Statistic:
+    """Return minus the mean pinball loss of a predicted quantile."""
+    return _mean_loss(
+        lambda y, said: np.maximum(quantile * (y - said), (quantile - 1.0) * (y - said)),
+        trust=(0.001, 0.005),
+        skewed=(True, True),
+    )
+
+
+def top_k(k: int) -> Statistic:
+    """Return the share of records whose class is among the ``k`` with the largest chances."""
+
+    def hits(y, said):
+        own = said[np.arange(len(y)), y.astype(int)]
+        return (said > own[:, None]).sum(axis=1) < k
+
+    return Statistic(
+        "all_chances", _ratio(hits), "unit", lambda y, said: [hits(y, said), ~hits(y, said)]
+    )
+
+
+class _Statistics(dict):
+    """Statistics by name; a number at the end of some is their threshold, quantile or ``k``."""
+
+    def __contains__(self, name: object) -> bool:
+        with contextlib.suppress(KeyError):
+            return isinstance(name, str) and self[name] is not None
+        return False
+
+    def __missing__(self, name: str) -> Statistic:
+        kind, _, number = name.rpartition("_")
+        with contextlib.suppress(ValueError):
+            if kind == "top_k_accuracy" and int(number) > 0:
+                return top_k(int(number))
+            if kind in ("net_benefit", "neg_mean_pinball_loss") and 0.0 < float(number) < 1.0:
+                return (net_benefit if kind == "net_benefit" else pinball)(float(number))
+        raise KeyError(name)
+
+
+#: Statistics by name, also ``net_benefit_0.2``, ``neg_mean_pinball_loss_0.9`` and
+#: ``top_k_accuracy_3``.
+STATISTICS: dict[str, Statistic] = _Statistics(_table())
+#: 1 - the ratio of two mean losses, the second to the first; what is said are both, as rows.
+SKILL = Statistic(
+    "values", of_sums(lambda y, said: said, lambda n, first, second: 1.0 - second / first), "raw",
+    skewed=(True, False),
+)  # fmt: skip
+#: Any function of the positions of records, by leaving out units in at most 200 blocks.
+GENERIC = Statistic("function", _anew, "raw", skewed=(True, True))
+
+
+# -- Rows -----------------------------------------------------------------------------------------
 
 # G22: logit for metrics in [0, 1], log for losses, -log(1 - R²); each with its inverse.
 _SCALES: dict[str, tuple[Callable, Callable]] = {
@@ -111,7 +500,13 @@ def approximate_row(
             if statistic is not GENERIC:
                 each = [left_out for _, left_out in without(units, n_units)]
                 series = each[0] - each[1] if paired else each[0]
-        n_blocks, reason = _blocks_in_time(n_units, times, series)
+        length = times
+        if math.isnan(times):
+            known = len(series) >= 16 and np.all(np.isfinite(series))
+            length = n_units / slow_autocorrelation_time(series) if known else 0.0
+        n_blocks = next((count for least, count in _BLOCKS if length >= least), 2)
+        if n_blocks == 2:
+            reason = f"{length:.0f} autocorrelation times are too few. 200 are needed."
         blocks = units * n_blocks // n_units
     try:
         found = without(blocks, n_blocks)
@@ -154,17 +549,6 @@ def approximate_row(
 
 def _count(units, chosen):
     return int(np.count_nonzero(np.bincount(units[chosen])))
-
-
-def _blocks_in_time(n_units, times, series):
-    """Return how many blocks of time are left out, and why there is no interval, or None."""
-    if math.isnan(times):
-        known = len(series) >= 16 and np.all(np.isfinite(series))
-        times = n_units / slow_autocorrelation_time(series) if known else 0.0
-    for least, count in _BLOCKS:
-        if times >= least:
-            return count, None
-    return 2, f"{times:.0f} autocorrelation times are too few. 200 are needed."
 
 
 def _interval(statistic, value, found, events, level, *, apart):
@@ -254,7 +638,8 @@ def jackknife_interval(
     """
     forward, back = _SCALES[scale]
     with np.errstate(all="ignore"):
-        center, moved = float(forward(value)), forward(np.asarray(left_out, dtype=float))
+        left_out = np.asarray(left_out, dtype=float)
+        center, moved = float(forward(value)), forward(left_out)
         off = moved - moved.mean()
         total = float(np.sum(off**2))
     count = off.size
@@ -268,19 +653,13 @@ def jackknife_interval(
     lower, upper = float(back(center - half)), float(back(center + half))
     if not skewed:
         return lower, upper
-    ends = _hall(value, np.asarray(left_out, dtype=float), level, freedom)
-    return min(lower, ends[0]), max(upper, ends[1])
-
-
-def _hall(value, left_out, level, freedom):
-    """Return Hall's interval: his cubic transformation takes the skewness off (Hall 1992)."""
-    pull = -(left_out - left_out.mean())
-    count = pull.size
+    # Hall 1992: his cubic transformation takes the skewness off.
+    pull = np.mean(left_out) - left_out
     error = math.sqrt((count - 1.0) / count * float(np.sum(pull**2)))
     skew = float(np.mean(pull**3)) / float(np.mean(pull**2)) ** 1.5 / math.sqrt(count)
-    ends = []
     for quantile in student.isf([level / 2.0, 1.0 - level / 2.0], freedom):
         inner = 1.0 + skew * (quantile - skew / 6.0)
         turned = 3.0 * (np.cbrt(inner) - 1.0) / skew if abs(skew) > 1e-9 else quantile
-        ends.append(value - error * float(turned))
-    return min(ends), max(ends)
+        end = value - error * float(turned)
+        lower, upper = min(lower, end), max(upper, end)
+    return lower, upper

@@ -16,39 +16,12 @@ from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp._checks import check_array, check_integer, check_option, check_real
 from sklearn_bdp._typing import Array, FloatOrArray
-from sklearn_bdp.accounting._given_past import past_mean_limit
+from sklearn_bdp.accounting._bounds import past_mean_limit
 from sklearn_bdp.correlation import CorrelationModel, bounded_lower_limit, weighted_lower_limit
-
-
-@dataclasses.dataclass(frozen=True)
-class Units:
-    """What was drawn independently, records or whole groups, by their weights in a mean (G18)."""
-
-    count: float
-    largest: float  # weight
-    squares: float  # sum of squared weights
-    effective: float  # units that a mean with squared weights is worth
-    sensitivity: float  # how far one record can move a mean square
-
-    @classmethod
-    def of(cls, sizes: ArrayLike) -> Self:
-        """Return groups of so many records each."""
-        sizes = np.asarray(sizes, float)
-        squared = (sizes / sizes.sum()) ** 2
-        total = float(squared.sum())
-        moved = float((squared * np.minimum(1.0, 2.0 / sizes)).max()) / total
-        largest, worth = math.sqrt(squared.max()), total**2 / float((squared**2).sum())
-        return cls(len(sizes), largest, total, worth, moved)
-
-    @classmethod
-    def records(cls, n: int) -> Self:
-        """Return independent records."""
-        return cls(n, 1.0 / n, 1.0 / n, n, 1.0 / n)
 
 
 class Tail(abc.ABC):

@@ -15,7 +15,7 @@ def worst_ratio(points, weights, n, center, rate, level):
     outcomes, worst = np.array(list(itertools.product(range(len(points)), repeat=n))), 0.0
     scores = points[outcomes]
     limits = squares_lower_limit(
-        scores.mean(axis=1), level, n, center=center,
+        scores.mean(axis=1), level, Units.records(n), center=center,
         squares=np.mean((scores - center) ** 2, axis=1), rate=rate,
     )  # fmt: skip
     for profile in itertools.combinations_with_replacement(range(len(weights)), n):
@@ -88,11 +88,15 @@ def test_groups_of_one_are_records():
 def test_limits_rise_with_values_and_fall_with_squares():
     """G15: cells may be entered with their ends, for the limit is monotone in both."""
     values = np.linspace(0.0, 1.0, 41)
-    limits = squares_lower_limit(values, -5.0, 200, center=0.7, squares=0.02, rate=0.3)
+    limits = squares_lower_limit(
+        values, -5.0, Units.records(200), center=0.7, squares=0.02, rate=0.3
+    )
     assert (np.diff(limits) >= 0.0).all()
     assert (limits <= values).all()
     squares = np.linspace(0.0, 0.3, 41)
-    limits = squares_lower_limit(0.7, -5.0, 200, center=0.7, squares=squares, rate=0.3)
+    limits = squares_lower_limit(
+        0.7, -5.0, Units.records(200), center=0.7, squares=squares, rate=0.3
+    )
     assert (np.diff(limits) <= 0.0).all()
 
 
@@ -101,7 +105,11 @@ def test_scores_that_vary_little_are_known_twice_as_well():
     n, level, center, variance = 1000, -7.3, 0.86, 0.0121
     sizes = np.array([3000.0])
     plan = plan_squares(
-        np.array([center]), np.array([variance]), training_sizes=sizes, units=n, log_failure=level
+        np.array([center]),
+        np.array([variance]),
+        training_sizes=sizes,
+        units=Units.records(n),
+        log_failure=level,
     )
     assert plan.eligible.all()
     known = {0: float(plan.levels[0, 0])}
@@ -117,7 +125,11 @@ def test_bits_and_unknown_variances_are_left_alone():
     values = np.array([0.86, 0.86, 0.5])
     variances = np.array([0.86 * 0.14, np.nan, 0.25])
     plan = plan_squares(
-        values, variances, training_sizes=np.full(3, 500.0), units=200, log_failure=-6.0
+        values,
+        variances,
+        training_sizes=np.full(3, 500.0),
+        units=Units.records(200),
+        log_failure=-6.0,
     )
     assert not plan.eligible.any()
     plain, by_squares = plan.shares
@@ -131,7 +143,7 @@ def test_shares_and_prices_sum_to_one():
         np.array([0.8]),
         np.array([0.01]),
         training_sizes=np.array([500.0]),
-        units=200,
+        units=Units.records(200),
         log_failure=-6.0,
     )
     assert np.exp(np.concatenate(plan.shares)).sum() == pytest.approx(1.0)
