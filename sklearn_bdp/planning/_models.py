@@ -69,9 +69,6 @@ class _Continued:
     def posterior_bias(self, dp_epsilon, n):
         return self.model.posterior_bias(dp_epsilon, self.size)
 
-    def bdp_epsilon(self, dp_epsilon, n, *, method="tight"):
-        return self.model.bdp_epsilon(dp_epsilon, self.size, method=method)
-
     def dp_epsilon(self, bdp_epsilon, n, *, method="tight"):
         return self.model.dp_epsilon(bdp_epsilon, self.size, method=method)
 
