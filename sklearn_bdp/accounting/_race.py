@@ -373,19 +373,13 @@ class Race:
                 _, typical, drift = (float(part[0]) for part in predicted)
                 scale, drift_scale = code.scales()
                 expected = (scale * typical) ** 2 + (drift_scale * drift) ** 2
-            quiet = count - (cell is not None)
-            if quiet:
-                stretch = tuple(part[:quiet] for part in predicted)
-                self._below(asked, quiet, lambda a, b, s=stretch: code.masses(a, b, *s, tail=tail))
-                found.relaxed[asked.positions[:quiet]] = relaxed[:quiet]
+            self._enter(asked, count, cell, predicted, functools.partial(code.masses, tail=tail))
+            quiet, last = count - (cell is not None), int(asked.positions[count - 1])
+            found.relaxed[asked.positions[:quiet]] = relaxed[:quiet]
             if cell is not None:
-                found.first.append([int(asked.positions[quiet]), cell])
-                one = tuple(part[quiet:count] for part in predicted)
-                self._above(
-                    asked, quiet, cell, lambda a, b, s=one: code.masses(a, b, *s, tail=tail)
-                )
+                found.first.append([last, cell])
             if teaches and (leads or cell is not None):
-                self._teach(int(asked.positions[count - 1]))
+                self._teach(last)
             if walks:  # theory G17: the common offset walks
                 at = asked.positions[0]
                 off = 0.5 * (self.low[at] + self.high[at]) - asked.predictions[0]
@@ -414,17 +408,13 @@ class Race:
         left, right = -math.inf if left <= 0.0 else left, math.inf if right >= 1.0 else right
         whole = self.code.masses(left, right, *predicted)
 
-        def mass(low, high):  # given what is known of the query
+        def mass(low, high, *predicted):  # given what is known of the query
             least, most = np.maximum(low, left), np.minimum(high, right)
             part = self.code.masses(least, most, *predicted) if least < most else 0.0
-            return (1.0 - OUTSIDE) * part / whole + OUTSIDE * self.code.masses(
-                low, high, *predicted
-            )
+            outside = self.code.masses(low, high, *predicted)
+            return (1.0 - OUTSIDE) * part / whole + OUTSIDE * outside
 
-        if cell is None:
-            self._below(asked, 1, mass)
-        else:
-            self._above(asked, 0, cell, mass)
+        self._enter(asked, count, cell, predicted, mass)
         self._teach(best)
         found.relaxed[best] = False
         return True
@@ -448,34 +438,38 @@ class Race:
             alone=self.order.size == 1,
         )
 
-    def _below(self, asked, count, mass):
-        """Enter "below" answers; ``mass(low, high)`` is that of intervals by component."""
-        positions, mu, half = (part[:count] for part in asked[:3])
-        found, inner = self.outcome, (1.0 - RIM) * half
-        low = np.where(mu - half <= 0.0, -np.inf, mu - inner)
-        high = np.where(mu + half >= 1.0, np.inf, mu + inner)
-        found.released += self.code.charge(np.log((1.0 - CROSSING) * mass(low, high)))
-        margin = self.margins(self.n_above + found.n_above)[0] * self.sensitivities[positions]
-        self._narrow(positions, mu - half, mu + half, half, margin)
-        found.values[positions] = mu
-        found.answered[positions] = True
+    def _enter(self, asked, count, cell, predicted, mass):
+        """Enter so many answers: "below", but the last one "above" where it has a cell.
 
-    def _above(self, asked, at, cell, mass):
-        """Enter the "above" answer at a place; ``mass`` as in :meth:`_below`."""
-        found, position, cells = self.outcome, asked.positions[at], asked.cells(at)
+        ``mass(low, high, *predicted)`` is that of intervals by component.
+        """
+        found, at = self.outcome, count - (cell is not None)
+        rounds = self.n_above + found.n_above
+        if at:
+            positions, mu, half = (part[:at] for part in asked[:3])
+            inner = (1.0 - RIM) * half
+            low = np.where(mu - half <= 0.0, -np.inf, mu - inner)
+            high = np.where(mu + half >= 1.0, np.inf, mu + inner)
+            masses = mass(low, high, *(part[:at] for part in predicted))
+            found.released += self.code.charge(np.log((1.0 - CROSSING) * masses))
+            margin = self.margins(rounds)[0] * self.sensitivities[positions]
+            self._narrow(positions, mu - half, mu + half, half, margin)
+            found.values[positions] = mu
+            found.answered[positions] = True
+        if cell is None:
+            return
+        one, cells = asked.positions[at:count], asked.cells(at)
         (low, high), central = cells.edges(cell), cells.central()
-        whole = mass(low, high)
-        least, most = max(low, central[0]), min(high, central[1])
-        rest = np.maximum(whole - (mass(least, most) if least < most else 0.0), 0.0)
+        last = [part[at:count] for part in predicted]
+        whole, least, most = mass(low, high, *last), max(low, central[0]), min(high, central[1])
+        rest = np.maximum(whole - (mass(least, most, *last) if least < most else 0.0), 0.0)
         found.released += self.code.charge(np.log((1.0 - CROSSING) * rest + CROSSING * whole))
-        margin = self.margins(self.n_above + found.n_above)[1] * self.sensitivities[position]
-        one = asked.positions[at : at + 1]
+        margin = self.margins(rounds)[1] * self.sensitivities[one]
         self._narrow(one, low, high, asked.halves[at], margin)
         found.n_above += 1
-        found.above[position] = found.answered[position] = True
-        middle = 0.5 * (max(low, 0.0) + min(high, 1.0))
-        fixed = asked.steps[at] > 0.0
-        found.values[position] = min((cell + 0.5) * cells.width, 1.0) if fixed else middle
+        found.above[one] = found.answered[one] = True
+        fixed, middle = asked.steps[at] > 0.0, 0.5 * (max(low, 0.0) + min(high, 1.0))
+        found.values[one] = min((cell + 0.5) * cells.width, 1.0) if fixed else middle
 
     def _narrow(self, positions, low, high, half, margin):
         """Narrow the cells of these positions, with their noise margins and without, in [0, 1]."""

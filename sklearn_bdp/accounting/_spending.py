@@ -13,11 +13,9 @@ import copy
 import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from sklearn_bdp._checks import (
@@ -196,6 +194,7 @@ _BEYOND = 1.5  # bandwidths from which on nothing is taught
 _EVEN = 0.15  # of the weights of places is spread evenly, the rest falls with the rank
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class PredictiveCode:
     """Sequential code of released cells: a Bayes mixture around public predictions.
 
@@ -214,22 +213,20 @@ class PredictiveCode:
     [0.88, 0.1]
     """
 
-    def __init__(
-        self,
-        log_weights: ArrayLike | None = None,
-        pairs: Sequence[tuple[float, ...]] = (),
-        ceiling: float = 0.0,
-        n_fine: int = 0,
-        n_batches: int = 0,
-        steps: tuple[float, float] = (0.0, 0.0),
-    ) -> None:
-        if log_weights is None:
+    log_weights: Any = None
+    pairs: list[tuple[float, ...]] = dataclasses.field(default_factory=list)
+    ceiling: float = 0.0
+    n_fine: int = 0
+    n_batches: int = 0
+    steps: tuple[float, ...] = (0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        if self.log_weights is None:
             prior = np.multiply.outer(np.outer(SCALES_PRIOR, DRIFTS_PRIOR), TAILS_PRIOR)
-            log_weights = np.log(prior.ravel())
-        self.log_weights = check_array("log_weights", log_weights, shape=(math.prod(_SHAPE),))
-        self.pairs = [tuple(map(float, pair)) for pair in pairs]
-        self.ceiling, self.n_fine, self.n_batches = float(ceiling), int(n_fine), int(n_batches)
-        self.steps = tuple(map(float, steps))
+            self.log_weights = np.log(prior.ravel())
+        self.log_weights = check_array("log_weights", self.log_weights, shape=(math.prod(_SHAPE),))
+        self.pairs = [tuple(map(float, pair)) for pair in self.pairs]
+        self.steps = tuple(map(float, self.steps))
         self._curves: Any = None  # the few values they are for (None: all), then the curves
 
     def state(self, *, after: int = 0) -> dict[str, Any]:
@@ -237,12 +234,11 @@ class PredictiveCode:
 
         Without the pairs up to number ``after``, where an earlier state holds them.
         """
-        return {
+        state = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        pairs = [list(pair) for pair in self.pairs[after:]]
+        return state | {
             "log_weights": self.log_weights.tolist(),
-            "pairs": [list(pair) for pair in self.pairs[after:]],
-            "ceiling": self.ceiling,
-            "n_fine": self.n_fine,
-            "n_batches": self.n_batches,
+            "pairs": pairs,
             "steps": list(self.steps),
         }
 
