@@ -28,7 +28,7 @@ from sklearn_bdp.accounting._jackknife import (
     long_memory,
     of_sums,
 )
-from sklearn_bdp.accounting._noise import (
+from sklearn_bdp.accounting._margins import (
     FINAL_NOISE,
     NOISE_PART,
     RELAXED_PART,
@@ -37,8 +37,16 @@ from sklearn_bdp.accounting._noise import (
     auto_scales,
     auto_threshold,
     epsilon_scales,
+    least_accuracy,
+    log_binomials,
+    log_transcripts,
     noise_margin,
     noise_share,
+    posterior_excess,
+    sampling_half_width,
+    zhao_accuracy,
+    zhao_premise,
+    zhao_required_n,
     zhao_scales,
 )
 from sklearn_bdp.accounting._race import (
@@ -72,16 +80,6 @@ from sklearn_bdp.accounting._tails import (
     score_tail,
     share_cells,
     shares_needed,
-)
-from sklearn_bdp.accounting._transfer import (
-    least_accuracy,
-    log_binomials,
-    log_transcripts,
-    posterior_excess,
-    sampling_half_width,
-    zhao_accuracy,
-    zhao_premise,
-    zhao_required_n,
 )
 
 __all__ = [
