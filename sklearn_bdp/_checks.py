@@ -29,8 +29,6 @@ def check_real(name, value, *, low=-math.inf, high=math.inf, closed="both"):
     above = result >= low if closed in ("both", "left") else result > low
     below = result <= high if closed in ("both", "right") else result < high
     if not (above and below and math.isfinite(result)):
-        if low == 0.0 and closed in ("neither", "right") and math.isinf(high):
-            raise ValueError(f"{name} must be a positive number, got {name}={value!r}.")
         left = "[" if closed in ("both", "left") and math.isfinite(low) else "("
         right = "]" if closed in ("both", "right") and math.isfinite(high) else ")"
         raise ValueError(

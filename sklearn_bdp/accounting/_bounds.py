@@ -78,15 +78,7 @@ class Units:
         return cls(n, 1.0 / n, 1.0 / n, n, 1.0 / n)
 
 
-def squares_lower_limit(
-    values: ArrayLike,
-    log_failure: ArrayLike,
-    units: Units,
-    *,
-    center: ArrayLike,
-    squares: ArrayLike,
-    rate: ArrayLike,
-) -> Array:
+def squares_lower_limit(values, log_failure, units, *, center, squares, rate):
     r"""Return lower limits for the expectation of a mean of independent scores in [0, 1].
 
     Theory G15, G18, after Fan, Grama and Liu 2015 and Howard et al. 2021. ``center`` :math:`c` and
@@ -165,14 +157,7 @@ class SquaresPlan:
         return lower, upper
 
 
-def plan_squares(
-    predictions: Array,
-    variances: Array,
-    *,
-    training_sizes: Array,
-    units: Units,
-    log_failure: float,
-) -> SquaresPlan:
+def plan_squares(predictions, variances, *, training_sizes, units, log_failure):
     """Fix centers, levels and rates from public numbers.
 
     ``variances`` are those of a unit's score on the training side, NaN where unknown. Eligible
@@ -234,22 +219,12 @@ def unit_moments(sums: ArrayLike, counts: ArrayLike) -> UnitMoments:
     total = float(counts.sum())
     if not total > 0.0:
         raise ValueError(f"counts must not all be 0, got {counts.size} units of count 0.")
-    center = (float(sums.sum()) + 0.5) / (total + 1.0)
-    mean_count = total / counts.size
-    least = 0.01 * center * (1.0 - center) * mean_count
-    return UnitMoments(
-        center, max(least, float(np.mean((sums - center * counts) ** 2))), mean_count
-    )
+    center, mean_count = (float(sums.sum()) + 0.5) / (total + 1.0), total / counts.size
+    variance, least = np.mean((sums - center * counts) ** 2), 0.01 * center * (1.0 - center)
+    return UnitMoments(center, max(least * mean_count, float(variance)), mean_count)
 
 
-def star_limits(
-    sums: ArrayLike,
-    counts: ArrayLike,
-    *,
-    bound: float,
-    moments: UnitMoments,
-    log_inverse_level: float,
-) -> tuple[float, float]:
+def star_limits(sums, counts, *, bound, moments, log_inverse_level):
     r"""Return limits for ``E S / E k`` of units that are independent and identically distributed.
 
     Each of the two limits fails with probability at most ``exp(-log_inverse_level)``: pass
@@ -344,14 +319,7 @@ def _first_standing(sums, counts, points, bound, variance, level):
     return [int(place[side == one].min(initial=len(points[one]))) for one in (0, 1)]
 
 
-def order_free_limits(
-    sums: ArrayLike,
-    counts: ArrayLike,
-    *,
-    bound: float,
-    moments: UnitMoments,
-    log_inverse_level: float,
-) -> tuple[float, float]:
+def order_free_limits(sums, counts, *, bound, moments, log_inverse_level):
     r"""Return limits for ``sum E S_g / sum E k_g`` of independent units that need not be alike.
 
     For stratified holdouts, holdouts given the rest, regimes that are seen. Parameters as in

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -442,16 +442,7 @@ class ApproximateRow(NamedTuple):
     notes: tuple[str, ...]  # why it is refused, or what makes it less trustworthy
 
 
-def approximate_row(
-    statistic: Statistic,
-    y: Array,
-    sides: Sequence[tuple[Any, Array | None]],
-    *,
-    units: Array,
-    level: float,
-    per_record: bool = False,
-    times: float | None = None,
-) -> ApproximateRow:
+def approximate_row(statistic, y, sides, *, units, level, per_record=False, times=None):
     """Return a statistic, a difference of two models or a gap of two subgroups, with an interval.
 
     What cannot be computed is refused in the row: after closing nothing may raise.
@@ -538,7 +529,23 @@ def approximate_row(
             min(_count(units, mask & (y == c)) for c in np.unique(y[mask])) for mask in inside
         ]
     apart = not same and not np.intersect1d(units[inside[0]], units[inside[1]]).size
-    lower, upper, notes = _interval(statistic, value, found, events, level, apart=apart)
+    if apart and statistic.scale == "unit" and statistic.response in ("scores", "all_chances"):
+        (low, high), (least, most) = (
+            jackknife_interval(whole, rest, level, scale="unit", events=few)
+            for (whole, rest), few in zip(found, events, strict=True)
+        )
+        lower = value - math.hypot(found[0][0] - low, most - found[1][0])  # MOVER
+        upper, notes = value + math.hypot(high - found[0][0], found[1][0] - least), []
+    else:
+        left_out = found[0][1] - found[1][1] if paired else found[0][1]
+        scale, skewed = "raw" if paired else statistic.scale, statistic.skewed[paired]
+        lower, upper = jackknife_interval(
+            value, left_out, level, scale=scale, events=min(events), skewed=skewed
+        )
+        off = left_out - left_out.mean()
+        third = abs(float(np.sum(off**3))) / max(float(np.sum(off**2)) ** 1.5, 1e-300)
+        few = scale == "raw" and third * norm.isf(0.5 * level) ** 3 / 3.0 > 1.0
+        notes = ["A few units dominate this row."] if few else []
     if not lower <= upper:
         return row(value, notes=["The units show no spread. There is no approximate interval."])
     notes += _warned(statistic, shown, rarest, level, paired, times)
@@ -549,27 +556,6 @@ def approximate_row(
 
 def _count(units, chosen):
     return int(np.count_nonzero(np.bincount(units[chosen])))
-
-
-def _interval(statistic, value, found, events, level, *, apart):
-    """Return both ends of a row or a difference, and what makes them less trustworthy."""
-    paired = len(found) == 2
-    if apart and statistic.scale == "unit" and statistic.response in ("scores", "all_chances"):
-        (low, high), (least, most) = (
-            jackknife_interval(whole, rest, level, scale="unit", events=few)
-            for (whole, rest), few in zip(found, events, strict=True)
-        )
-        lower = value - math.hypot(found[0][0] - low, most - found[1][0])  # MOVER
-        return lower, value + math.hypot(high - found[0][0], found[1][0] - least), []
-    left_out = found[0][1] - found[1][1] if paired else found[0][1]
-    scale, skewed = "raw" if paired else statistic.scale, statistic.skewed[paired]
-    ends = jackknife_interval(
-        value, left_out, level, scale=scale, events=min(events), skewed=skewed
-    )
-    off = left_out - left_out.mean()
-    third = abs(float(np.sum(off**3))) / max(float(np.sum(off**2)) ** 1.5, 1e-300)
-    few = scale == "raw" and third * norm.isf(0.5 * level) ** 3 / 3.0 > 1.0
-    return *ends, ["A few units dominate this row."] if few else []
 
 
 def _warned(statistic, shown, rarest, level, paired, times):
@@ -605,15 +591,7 @@ def long_memory(series: Array) -> bool:
     return bool(minimize_scalar(contrast, bounds=(-0.5, 1.0), method="bounded").x > count**-0.5)
 
 
-def jackknife_interval(
-    value: float,
-    left_out: Array,
-    level: float,
-    *,
-    scale: str,
-    events: int | None = None,
-    skewed: bool = False,
-) -> tuple[float, float]:
+def jackknife_interval(value, left_out, level, *, scale, events=None, skewed=False):
     r"""Return the ends of an approximate interval that fails with probability ``level``.
 
     Parameters

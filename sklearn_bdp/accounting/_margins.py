@@ -372,16 +372,7 @@ def zhao_required_n(
     )
 
 
-def zhao_accuracy(
-    n: int,
-    *,
-    n_queries: int,
-    budget: int,
-    beta: float,
-    model: CorrelationModel,
-    c: float = 0.5,
-    threshold: float | None = None,
-) -> tuple[float, float]:
+def zhao_accuracy(n, *, n_queries, budget, beta, model, c=0.5, threshold=None):
     r"""Smallest τ that Theorem 2 promises with ``n`` records, and its c.
 
     :math:`n_\#` depends on :math:`u = (1-c)\tau` only. For a given threshold :math:`T =
@@ -432,8 +423,6 @@ def least_accuracy(required: Callable[..., Any], n: int) -> float:
     low = 0.5 * math.log(largest / n) - 1e-9
     if excess(low) <= 0.0:
         return math.exp(low)
-    if excess(0.0) >= 0.0:
-        return 1.0
     return math.exp(crossing(excess, 0.0, low))
 
 
@@ -462,9 +451,7 @@ LARGEST_SCALE = 1000.0  # nothing is left of a score in [0, 1] long before
 ZHAO_C = 0.5  # Zhao 2017, Theorem 2: T = (1+c)τ/2
 
 
-def auto_threshold(
-    prediction: FloatOrArray, n_effective: float, training_size: FloatOrArray
-) -> Array:
+def auto_threshold(prediction, n_effective, training_size):
     r"""Thresholds that correct predictions exceed less than once in a thousand queries.
 
     .. math:: T_j = z_{p_j/2} \sqrt{\tilde v_j (1 - \tilde v_j) (1/n_{\mathrm{eff}} + 1/n_D)}
@@ -501,9 +488,7 @@ def auto_resolution(n_effective: float, *, beta: float = 0.05) -> float:
     return min(1.0, RESOLUTION_FRACTION * _reference_half_width(n_effective, beta))
 
 
-def auto_scales(
-    n_effective: float, *, failure: float, beta: float = 0.05, fraction: float = NOISE_FRACTION
-) -> tuple[float, float, float]:
+def auto_scales(n_effective, *, failure, beta=0.05, fraction=NOISE_FRACTION):
     """Noise scales of threshold, query and answer that widen intervals by at most a tenth.
 
     ``failure`` is what is left for one half (threshold or answer) of the first round; ``fraction``
@@ -524,9 +509,7 @@ def _reference_half_width(n_effective, beta):
     return math.sqrt(math.log(2.0 / level) / (2.0 * size))
 
 
-def epsilon_scales(
-    epsilon: float, *, budget: int, model: CorrelationModel, n: int, failure: float
-) -> tuple[float, float, float]:
+def epsilon_scales(epsilon, *, budget, model, n, failure):
     """Return Laplace scales that meet a BDP level over the whole life of the holdout.
 
     The threshold noise is kept for life; ``failure`` is that of one margin. ``ValueError`` if no
@@ -565,15 +548,7 @@ def epsilon_scales(
     return best
 
 
-def zhao_scales(
-    n: int,
-    *,
-    model: CorrelationModel,
-    n_queries: int,
-    budget: int,
-    beta: float,
-    threshold: float | None = None,
-) -> tuple[tuple[float, float, float], float, float]:
+def zhao_scales(n, *, model, n_queries, budget, beta, threshold=None):
     r"""Return three scales, threshold and :math:`\tau` of Zhao 2017, Theorem 2, to the letter.
 
     Theorem 2 holds for any c in (0, 1). A given threshold :math:`T = (1+c)\tau/2` leaves c free:

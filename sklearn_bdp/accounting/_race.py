@@ -149,17 +149,8 @@ def _best_halves():
 
 
 def fine_half_width(
-    pace: Pace | FinalPace,
-    code: PredictiveCode,
-    *,
-    predictions: FloatOrArray,
-    deviation: Callable[[Any], Any],
-    factor: FloatOrArray,
-    drift: FloatOrArray,
-    sharpness: FloatOrArray = 1.0,
-    places: FloatOrArray = 0.0,
-    alone: bool = False,
-) -> Any:
+    pace, code, *, predictions, deviation, factor, drift, sharpness=1.0, places=0.0, alone=False
+):
     """Return half-widths of fine cells, in score units: as fine as the prediction is good.
 
     The code knows how good predictions have been, and how many fine cells there were.
@@ -322,14 +313,7 @@ class Race:
         self.outcome.values = np.where(self.outcome.answered, guesses, np.nan)
         return self.outcome
 
-    def walk(
-        self,
-        thresholds: Callable[[Array, Array], tuple[Array, Array]],
-        *,
-        resolution: float = 0.0,
-        learned: bool = False,
-        own_cells: bool = False,
-    ) -> Outcome:
+    def walk(self, thresholds, *, resolution=0.0, learned=False, own_cells=False):
         """Ask every query once, in the order given.
 
         ``thresholds`` takes positions and predictions and returns thresholds, and which of them are

@@ -272,14 +272,7 @@ class PredictiveCode:
         """Take note of the training-side values of a batch before any of it is answered."""
         self.ceiling = max(self.ceiling, float(np.max(training_values)))
 
-    def learn(
-        self,
-        training_value: float,
-        released_value: float,
-        variance: float,
-        *,
-        instead: int | None = None,
-    ) -> int:
+    def learn(self, training_value, released_value, variance, *, instead=None):
         """Learn from a released value; return the number of the pair.
 
         ``variance`` is that of the difference around the common offset; ``instead`` the number of a
@@ -329,16 +322,7 @@ class PredictiveCode:
 
     # -- Prices -----------------------------------------------------------------------------------
 
-    def masses(
-        self,
-        low: FloatOrArray,
-        high: FloatOrArray,
-        centers: FloatOrArray,
-        deviations: FloatOrArray,
-        drifts: FloatOrArray,
-        *,
-        tail: float = 1.0,
-    ) -> Array:
+    def masses(self, low, high, centers, deviations, drifts, *, tail=1.0):
         """Return the mass of intervals under every component, shape (components, m).
 
         Infinite ends take the tails; the last three arrays are predictions, deviations of the
@@ -380,7 +364,7 @@ def _offset_curves(pairs, grid):
     wide = farness * (variances + OFFSET**2)
     own = (distance <= _BEYOND) / (wide - OFFSET**2)
     # The prior is one more difference, of 0, and as ready to be outvoted.
-    precision, prior, offset = own, 0.01, np.zeros(len(grid))
+    precision, prior, offset = own, np.full(len(grid), 0.01), np.zeros(len(grid))
     for weighing in range(_WEIGHINGS):
         if weighing:
             square = (differences - offset[:, None]) ** 2 / wide

@@ -195,15 +195,7 @@ class ShareCells:
     error: float  # deviation of the difference between the least shares of two classes
 
     @classmethod
-    def around(
-        cls,
-        share: float,
-        n: float,
-        n_training: float | None,
-        n_classes: int,
-        *,
-        inside: float | None = 0.0,
-    ) -> Self:
+    def around(cls, share, n, n_training, n_classes, *, inside=0.0):
         """Return cells around a predicted share of ``n`` records, or groups of them.
 
         ``n_training``: those that the prediction was read off, ``None`` for a guess; ``inside``:
@@ -264,9 +256,7 @@ def _edges(angle, half, step):
     return len(sides[0]) - 1, (*reversed(sides[0]), *sides[1])
 
 
-def shares_needed(
-    n_classes: int, counted: Sequence[int] | None, *, sliced: bool
-) -> tuple[int, ...]:
+def shares_needed(n_classes, counted, *, sliced):
     """Return the classes whose shares are asked: of two, the second says what the first has.
 
     ``sliced``: shares are the least of many slices (theory G19), which do not add up to 1.
@@ -276,9 +266,7 @@ def shares_needed(
     return tuple(range(n_classes)) if counted is None else tuple(counted)
 
 
-def least_counts(
-    ends: dict[int, tuple[float, float]], n: int, n_classes: int, *, sliced: bool
-) -> tuple[int, ...]:
+def least_counts(ends, n, n_classes, *, sliced):
     """Return the least counts of all classes that shares between such ends allow."""
     least = {one: low for one, (low, _) in ends.items()}
     if n_classes == 2 and not sliced:
@@ -286,26 +274,19 @@ def least_counts(
     return tuple(max(0, math.ceil(n * least.get(one, 0.0) - 1e-6)) for one in range(n_classes))
 
 
-def share_cells(
-    class_counts: Sequence[int] | None,
-    n_classes: int,
-    model: CorrelationModel,
-    n: int,
-    inside: Sequence[float] | None = None,
-) -> list[ShareCells]:
+def share_cells(class_counts, n_classes, model, n, inside=None):
     """Return the cells of every class's share, around those of training labels or of equal ones.
 
     Of dependent records whole groups are counted, in the holdout as in the training data;
     ``inside``: which part of each share's variance lies inside training groups.
     """
-    units, total = model.units(n)[0], sum(class_counts or ())
+    units, behind, shares = model.units(n)[0], None, [1.0 / n_classes] * n_classes
     known: Sequence[Any] = inside or [None] * n_classes
     if model.is_independent:
         known = [0.0] * n_classes
-    behind = None if class_counts is None else total * units / n
-    shares = [1.0 / n_classes] * n_classes
     if class_counts is not None:
-        shares = [count / total for count in class_counts]
+        behind = sum(class_counts) * units / n
+        shares = [count / sum(class_counts) for count in class_counts]
     return [
         ShareCells.around(share, units, behind, n_classes, inside=own)
         for share, own in zip(shares, known, strict=True)

@@ -274,7 +274,7 @@ def solve(task, *, route, mechanism=None, epsilon=None):
     # At most m queries can be above.
     task, cap = replace(task, budget=min(task.budget, task.n_queries)), math.inf
     if mechanism is not None:
-        return _solve_mechanism(task, route, mechanism)
+        return configured_design(task, mechanism, route)
     if epsilon is not None:
         level = check_real("epsilon", epsilon, low=0.0, closed="neither")
         if route not in ("best", *OURS):
@@ -301,34 +301,6 @@ def solve(task, *, route, mechanism=None, epsilon=None):
         design.threshold, **dict(zip(_SCALES, design.scales, strict=True)), **settings
     )
     return replace(design, route=route, mechanism=mechanism)
-
-
-def _solve_mechanism(task, route, mechanism):
-    if not isinstance(mechanism, Thresholdout):
-        raise TypeError(f"mechanism must be a Thresholdout, got {type(mechanism).__name__}.")
-    check_option("route with mechanism=", route, ("best", "bdp", "transcript"))
-    if task.budget < min(mechanism.budget or 0, task.n_queries):
-        raise ValueError(
-            f"budget must cover the mechanism's own, budget={mechanism.budget}, got "
-            f"budget={task.budget}."
-        )
-    design, notes = configured_design(task, mechanism, route), []
-    if design is None:
-        lacking = "a grid of answers (resolution > 0) or a finite DP level"
-        if route != "best":
-            raise ValueError(f"route={route!r} does not apply to a mechanism without {lacking}.")
-        design = Design(tau=1.0, sampling=1.0, route=route)
-        notes.append(f"The mechanism is without {lacking}.")
-    elif task.c is not None and design.c is None:
-        notes.append(
-            f"Budget honesty at c = {task.c:g} is not guaranteed: the threshold is too low for it."
-        )
-    if mechanism.budget is None:
-        notes.append(
-            "The mechanism has no cap. The guarantee ends when the holdout has answered "
-            f"{task.budget:,} queries."
-        )
-    return replace(design, mechanism=mechanism, notes=tuple(notes))
 
 
 def smallest_n(task, tau, route):
@@ -402,19 +374,16 @@ def _solve_printed(task, route):
     if not printed < 1.0:
         note = "The theorem needs more records than there are for every tau."
         return Design(tau=1.0, sampling=1.0, route=route, notes=(note,))
-    promise = (printed, task.beta, task.n_queries, task.budget)
+    preset, options = Thresholdout.dwork2017, {}
     if route == "zhao2017":
-        mechanism = Thresholdout.zhao2017(*promise, c=task.c or _LEAST_C)
-    else:
-        mechanism = Thresholdout.dwork2017(*promise)
+        preset, options = Thresholdout.zhao2017, {"c": task.c or _LEAST_C}
+    mechanism = preset(printed, task.beta, task.n_queries, task.budget, **options)
     design = configured_design(task, mechanism, "bdp")
-    note = f"The theorem prints tau = {printed:.4g}; G1 confirms "
+    confirmed = f"{design.tau:.4g} only, which is what is certified."
     if design.tau <= printed:
-        note += "it for the same mechanism."
-    else:
-        note += f"{design.tau:.4g} only, which is what is certified."
-    tau = max(design.tau, printed)
-    return replace(design, tau=tau, c=None, route=route, mechanism=mechanism, notes=(note,))
+        confirmed = "it for the same mechanism."
+    note = f"The theorem prints tau = {printed:.4g}; G1 confirms {confirmed}"
+    return replace(design, tau=max(design.tau, printed), c=None, route=route, notes=(note,))
 
 
 def floor_required_n(*, tau: float, n_queries: int, beta: float = 0.05) -> float:
@@ -519,8 +488,16 @@ def best_design(task, route, cap=math.inf, *, rough=False):
 
 
 def configured_design(task, mechanism, route):
-    """Best design for a mechanism whose scales are given (theory C3); ``None`` if there is none."""
-    level, widths = math.inf, []
+    """Best design for a mechanism whose scales are given (theory C3)."""
+    if not isinstance(mechanism, Thresholdout):
+        raise TypeError(f"mechanism must be a Thresholdout, got {type(mechanism).__name__}.")
+    check_option("route with mechanism=", route, ("best", "bdp", "transcript"))
+    if task.budget < min(mechanism.budget or 0, task.n_queries):
+        raise ValueError(
+            f"budget must cover the mechanism's own, budget={mechanism.budget}, got "
+            f"budget={task.budget}."
+        )
+    level, widths, notes = math.inf, [], []
     if mechanism.noise == "laplace":
         level = thresholdout_epsilon(
             sensitivity=task.sensitivity,
@@ -542,7 +519,23 @@ def configured_design(task, mechanism, route):
             if short <= 0.0:
                 found.append(replace(design, route=name))
     # A mechanism that keeps the honesty asked for comes before one that does not.
-    return min(found, key=lambda design: (design.c is None, design.tau), default=None)
+    design = min(found, key=lambda design: (design.c is None, design.tau), default=None)
+    if design is None:
+        lacking = "a grid of answers (resolution > 0) or a finite DP level"
+        if route != "best":
+            raise ValueError(f"route={route!r} does not apply to a mechanism without {lacking}.")
+        design = Design(tau=1.0, sampling=1.0, route=route)
+        notes.append(f"The mechanism is without {lacking}.")
+    elif task.c is not None and design.c is None:
+        notes.append(
+            f"Budget honesty at c = {task.c:g} is not guaranteed: the threshold is too low for it."
+        )
+    if mechanism.budget is None:
+        notes.append(
+            "The mechanism has no cap. The guarantee ends when the holdout has answered "
+            f"{task.budget:,} queries."
+        )
+    return replace(design, mechanism=mechanism, notes=tuple(notes))
 
 
 # -- Sampling ------------------------------------------------------------------------------------

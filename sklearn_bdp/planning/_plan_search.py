@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -154,18 +153,18 @@ def plan_search(
 
 
 def expected_half_width(
-    n: int,
+    n,
     *,
-    n_searches: Any,
-    score: Any,
-    n_corrections: Any = 1,
-    n_candidates: Any = 100,
-    scoring: Any = None,
-    prevalence: Any = None,
-    final: bool = True,
-    beta: Any = 0.05,
-    correlation: Any = None,
-) -> float:
+    n_searches,
+    score,
+    n_corrections=1,
+    n_candidates=100,
+    scoring=None,
+    prevalence=None,
+    final=True,
+    beta=0.05,
+    correlation=None,
+):
     """Return the half-width that :func:`plan_search` forecasts for ``n`` records, in score units.
 
     The correlation may be a model of any size.
