@@ -97,8 +97,8 @@ def report_and_close(
         with account.writing() as transaction:
             terms = account.terms(transaction, fine=True)
             if plan.approximate:
-                drawn = transaction.notes(Fact.ORDER)[0]
-                closed, answers, said = _read(holdout, plan, terms, drawn)
+                order = transaction.notes(Fact.ORDER)[0]
+                closed, answers, said = _read(holdout, plan, terms, order)
             else:
                 closed, answers, said = _through_noise(holdout, plan, terms)
             content = {
@@ -120,7 +120,7 @@ def report_and_close(
     return dataclasses.replace(report, _over_time=scores)
 
 
-def _read(holdout: Any, plan: Plan, terms: Any, drawn: str) -> Any:
+def _read(holdout, plan, terms, order):
     """Return account, answers and rows of a report that reads the closed holdout, without privacy.
 
     Theory G28: each family at its own level. Proven rows take what G16 leaves; approximate ones
@@ -131,7 +131,7 @@ def _read(holdout: Any, plan: Plan, terms: Any, drawn: str) -> Any:
     records. A restart, a copy of the file and a pickle find it again, nothing draws another,
     and whoever has not both the ledger and the records cannot know it.
     """
-    secret = data_digest(drawn, holdout.y, holdout.X)
+    secret = data_digest(order, holdout.y, holdout.X)
     rows = Rows(plan, holdout, seed=int(secret[:32], 16))
     settings, before = holdout.account.settings, terms.last
     terms, by_class = rows.settled(terms)
@@ -141,12 +141,25 @@ def _read(holdout: Any, plan: Plan, terms: Any, drawn: str) -> Any:
     count = max(1, plan.n_proven)
     level = settings.sampling_failure / count * math.exp(-length)
     approximate = holdout.beta * math.exp(-before.released) / len(plan.statements)
-    said = []
+    said, proven, scales = [], [], {}
     for place, one in enumerate(plan.statements):
         shares = math.exp(length - by_shares) if one.proven == CLASSES else 1.0
         levels = {"proven": level * shares, "approximate": approximate, "alone": holdout.beta}
-        said.append(rows.row(one, by_class=by_class.get(place), **levels))
-    answers = _answers(plan, said, last, terms.time, length + math.log(count))
+        row = rows.row(one, by_class=by_class.get(place), **levels)
+        said.append(row)
+        if row["proven"] is not None and not one.inside and row["value"] is not None:
+            words, low, high = scales[one.ends[0]] = one.ends
+            ends = np.array([row["value"], *row["proven"]])
+            value, lower, upper = np.clip((ends - low) / (high - low), 0.0, 1.0).tolist()
+            proven.append({
+                "metric": words, "model": row["model"], "above": 1,
+                "training_value": float(one.expected), "code_length": length + math.log(count),
+                "value": value, "lower": lower, "upper": upper,
+            })  # fmt: skip
+    answers: Any = ()
+    if proven:  # for the history
+        columns = {name: [one[name] for one in proven] for name in proven[0]}
+        answers = Answers(columns, batch=last.number + 1, time=terms.time, scales=scales)
     spending = settings.spending
     closed = _closed(
         terms, size=len(answers), n_answered=last.n_answered + len(answers),
@@ -154,17 +167,8 @@ def _read(holdout: Any, plan: Plan, terms: Any, drawn: str) -> Any:
         scales={one.metric: list(one.scale) for one in answers},
         spending={"name": spending.name, "weight": spending.of_report(last.number)},
     )  # fmt: skip
-    return (
-        closed,
-        answers,
-        {
-            "rows": said,
-            "information_spent": length,
-            "level": level,
-            "approximate_level": approximate,
-            "units": [rows.count, rows.words],
-        },
-    )
+    levels = {"level": level, "approximate_level": approximate, "information_spent": length}
+    return closed, answers, levels | {"rows": said, "units": [rows.count, rows.words]}
 
 
 def _closed(terms, **said):
@@ -175,27 +179,7 @@ def _closed(terms, **said):
     )  # fmt: skip
 
 
-def _answers(plan, rows, last, time, length):
-    """Return the proven rows about all records as answers, for the history; or nothing."""
-    listed, scales = [], {}
-    for one, row in zip(plan.statements, rows, strict=True):
-        if row["proven"] is None or one.inside or row["value"] is None:
-            continue
-        words, low, high = scales[one.ends[0]] = one.ends
-        ends = np.array([row["value"], *row["proven"]])
-        value, lower, upper = np.clip((ends - low) / (high - low), 0.0, 1.0).tolist()
-        listed.append({
-            "key": None, "metric": words, "model": row["model"], "above": 1,
-            "training_value": float(one.expected), "code_length": length,
-            "value": value, "lower": lower, "upper": upper,
-        })  # fmt: skip
-    if not listed:
-        return ()
-    columns = {name: [one[name] for one in listed] for name in listed[0]}
-    return Answers(columns, batch=last.number + 1, time=time, scales=scales)
-
-
-def _through_noise(holdout: Any, plan: Plan, terms: Any) -> Any:
+def _through_noise(holdout, plan, terms):
     """Return account, answers and rows of a report under a level of privacy."""
     settings, model = holdout.account.settings, holdout.model
     records, evaluations = Records(holdout.X, holdout.y, plan.models), []
@@ -212,33 +196,22 @@ def _through_noise(holdout: Any, plan: Plan, terms: Any) -> Any:
         own_cells=np.ones(len(evaluations)),  # deviations are taken from what was expected
     )  # fmt: skip
     units = list(model.units(settings.n))
-    said = [one.row(units[0]) for one in plan.statements]
-    labels = [
-        (one.ends[0], one.ends, row["model"], None)
-        for one, row in zip(plan.statements, said, strict=True)
-    ]
-    batch = dataclasses.replace(batch, labels=labels)
-    record, answers = decide(batch, terms, statements=plan.n_proven)
+    rows = [(one.ends, one.row(units[0])) for one in plan.statements]
+    labels = [(ends[0], ends, row["model"], None) for ends, row in rows]
+    record, answers = decide(
+        dataclasses.replace(batch, labels=labels), terms, statements=plan.n_proven
+    )
     if record is None:
         raise exhausted_error(settings, terms.last, unanswered=plan.n_proven)
-    for one, row, answer in zip(plan.statements, said, answers, strict=True):
-        _, low, high = one.ends
+    for ((_, low, high), row), answer in zip(rows, answers, strict=True):
         parts = np.array(width_parts(answer, settings, model) or (0.0, 0.0, 0.0))
         ends = np.array([answer.value, answer.lower, answer.upper])
         value, *pair = (low + (high - low) * ends).tolist()
         row |= {"value": value, "proven": pair, "parts": ((high - low) * parts).tolist()}
         row |= {"method": "through noise", "positive": ""}
-    return (
-        record,
-        answers,
-        {
-            "rows": said,
-            "information_spent": record.code_length,
-            "level": settings.sampling_failure * math.exp(-answers[0].code_length),
-            "approximate_level": None,
-            "units": units,
-        },
-    )
+    level = settings.sampling_failure * math.exp(-answers[0].code_length)
+    levels = {"level": level, "approximate_level": None, "information_spent": record.code_length}
+    return record, answers, levels | {"rows": [row for _, row in rows], "units": units}
 
 
 def shown_report(holdout: Any, record: Any) -> FinalReport:
@@ -316,20 +289,16 @@ class Rows:
         found: dict[int, Any] = {}
         model, n = self.model, len(self.records.y)
         for place, one in enumerate(self.plan.statements):
-            metric, asked = one.measure.metric, self.records.asked(one.models[0])
-            if metric is None or one.proven != CLASSES:
+            if one.proven != CLASSES:
                 continue
             try:
-                evaluation = metric.evaluate(*asked, self.records.y)
+                asked = self.records.asked(one.models[0])
+                found[place] = one.measure.metric.evaluate(*asked, self.records.y)
             except Exception:  # the row says so
                 continue
-            if evaluation.by_class is None or model.is_independent:
-                found[place] = evaluation
-                continue
-            batch, terms = ask_shares(
-                make_batch(n, model, [one.expected], evaluations=[evaluation]), terms
-            )
-            found[place] = batch
+            if found[place].by_class is not None and not model.is_independent:
+                batch = make_batch(n, model, [one.expected], evaluations=[found[place]])
+                found[place], terms = ask_shares(batch, terms)
         return terms, found
 
     def row(

@@ -226,39 +226,26 @@ def past_moments(one: Any, plan: Any, holdout: Any, variance: float | None) -> U
     """
     if variance is not None and variance > 0.0:
         return UnitMoments(one.expected, max(variance, 1e-6), 1.0)
-    paired = len(one.models) == 2
+    paired, earlier, model = len(one.models) == 2, holdout.earlier, holdout.model
     try:
-        series = _earlier_series(one, plan, holdout)
+        rows = np.flatnonzero(earlier.dates >= -_LENGTHS * model.units(holdout.n)[0])
+        words = {name: getattr(plan.models[name], "known_as", None) for name in one.models}
+        horizon = past_horizon(model)
+        lags = {name: _lag(said, horizon) for name, said in words.items() if is_forecast(said)}
+        rows, y = rows[rows >= max(lags.values(), default=0)], np.asarray(earlier.y)
+        models = {name: plan.models[name] for name in one.models}
+        models |= {name: Predicted(y[rows - lag], plan.classes) for name, lag in lags.items()}
+        if any(isinstance(models[name], Predicted) for name in models.keys() - lags.keys()):
+            raise ValueError("predictions of the holdout say nothing of earlier records.")
+        records = Records(safe_indexing(earlier.X, rows), y[rows], models)
+        if paired:
+            values = paired_difference(one.measure, records, one.models, plan.classes)[0]
+        else:
+            values = records.contributions(one.measure, one.models[0])[0]
+        _, codes, counts = np.unique(earlier.dates[rows], return_inverse=True, return_counts=True)
+        series = np.bincount(codes, values) / counts
         least = 1e-6 if paired else 1e-4  # of rows that the models may have seen
         return UnitMoments(float(series.mean()), max(float(series.var()), least), 1.0)
     except Exception:  # what is not known is guessed
         center = 2.0 * one.expected - 1.0 if paired else one.expected
         return UnitMoments(center, 0.01, 1.0)
-
-
-def _earlier_series(one, plan, holdout):
-    """Return the scores, or differences, of dates before the holdout, by models as they are."""
-    earlier, model = holdout.earlier, holdout.model
-    first = -_LENGTHS * model.units(holdout.n)[0]
-    rows = np.flatnonzero(earlier.dates >= first)
-    y = np.asarray(earlier.y)
-    models = {}
-    for name in one.models:
-        found = plan.models[name]
-        if is_forecast(getattr(found, "known_as", None)):
-            lag = _lag(found.known_as, past_horizon(model))
-            rows = rows[rows >= lag]
-            found = Predicted(y[rows - lag], plan.classes)
-        elif isinstance(found, Predicted):
-            raise ValueError("predictions of the holdout say nothing of earlier records.")
-        models[name] = found
-    for found in models.values():
-        if isinstance(found, Predicted):
-            found.values = found.values[-len(rows) :]
-    records = Records(safe_indexing(earlier.X, rows), y[rows], models)
-    if len(one.models) == 2:
-        values = paired_difference(one.measure, records, one.models, plan.classes)[0]
-    else:
-        values = records.contributions(one.measure, one.models[0])[0]
-    _, codes, counts = np.unique(earlier.dates[rows], return_inverse=True, return_counts=True)
-    return np.bincount(codes, values) / counts

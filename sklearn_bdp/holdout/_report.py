@@ -197,12 +197,6 @@ class FinalReport(Shown):
             said.append("Classes are those of the model's own decision threshold.")
         return " ".join(said)
 
-    def _title(self):
-        row = self.rows[0]
-        if not math.isfinite(row.lower):
-            return f"{row.words}: {digits(row.value)}. No interval: {' '.join(row.notes)}"
-        return stated(row.words, digits(row.value), row.lower, row.upper, row.target)
-
     def _lines(self):
         """Return what holds, in sentences."""
         chance = f"{100 * (1 - self.beta):.6g}%"
@@ -235,8 +229,8 @@ class FinalReport(Shown):
             "better; no interval is proven for it."
         )
 
-    def _table(self):
-        """Return one line for each row: name, score and intervals, method."""
+    def _card(self):
+        table, first = [], self.rows[0]
         for row in self.rows:
             ends = [
                 f"{digits(pair[0], math.floor)} to {digits(pair[1], math.ceil)} ({one})"
@@ -245,14 +239,16 @@ class FinalReport(Shown):
             ]
             said = ", ".join(ends) or "no interval"
             notes = "".join(f" {note}" for note in row.notes)
-            yield row.words, f"{digits(row.value)}, {said}. {row.method}.{notes}"
-
-    def _card(self):
-        row = self.rows[0]
-        bounds = (0.0, 1.0) if row.lower >= 0.0 and row.upper <= 1.0 else None
-        picture = interval_picture(row.value, row.lower, row.upper, bounds=bounds)
-        sections = [("", list(self._table())), ("It holds if", self.assumptions)]
-        return Card(self._title(), list(self._lines()), sections, picture)
+            table.append((row.words, f"{digits(row.value)}, {said}. {row.method}.{notes}"))
+        if math.isfinite(first.lower):
+            title = stated(first.words, digits(first.value), *self.interval, first.target)
+        else:
+            notes = " ".join(first.notes)
+            title = f"{first.words}: {digits(first.value)}. No interval: {notes}"
+        bounds = (0.0, 1.0) if first.lower >= 0.0 and first.upper <= 1.0 else None
+        picture = interval_picture(first.value, *self.interval, bounds=bounds)
+        sections = [("", table), ("It holds if", self.assumptions)]
+        return Card(title, list(self._lines()), sections, picture)
 
     def plot(self, *, over: Literal["time"] | None = None, ax: Any = None) -> Any:
         """Draw the intervals of all rows, or a score over time (needs matplotlib).
@@ -278,32 +274,23 @@ class FinalReport(Shown):
                 "over must be None or 'time', which needs a report on a mean over records in time "
                 f"(correlation='time') in the process that made it, got over={over!r}."
             )
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained")
-        return self._draw(ax) if over is None else self._draw_over_time(ax)
-
-    def _draw_over_time(self, ax):
-        """Draw scores of dates, their trailing mean, and the band of the period."""
-        (dates, scores), row = self._over_time(), self.rows[0]
-        width = max(1, len(scores) // 20)
-        mean = np.convolve(scores, np.full(width, 1.0 / width), "valid")
-        ax.plot(dates, scores, ".", color="gray", alpha=0.3, markersize=3, label="each date")
-        ax.plot(
-            dates[width - 1 :], mean, color="black", linewidth=1.2, label=f"mean of {width} dates"
-        )
-        ax.axhspan(row.lower, row.upper, color=GOOD, alpha=0.25, label="expected over the period")
-        ax.set_ylabel(row.words)
-        ax.legend(fontsize="small")
-        return ax
-
-    def _draw(self, ax):
-        """Draw a forest plot on an axis that shows no more than the intervals need."""
+        ax = plt.subplots(layout="constrained")[1] if ax is None else ax
+        if over == "time":
+            (dates, scores), row = self._over_time(), self.rows[0]
+            days = max(1, len(scores) // 20)
+            mean = np.convolve(scores, np.full(days, 1.0 / days), "valid")
+            ax.plot(dates, scores, ".", color="gray", alpha=0.3, label="each date")
+            ax.plot(dates[days - 1 :], mean, color="black", label=f"mean of {days} dates")
+            ax.axhspan(*self.interval, color=GOOD, alpha=0.25, label="expected over the period")
+            ax.set_ylabel(row.words)
+            ax.legend(fontsize="small")
+            return ax
+        for one, width, color in zip(_FAMILIES, (1.5, 5.0), (GOOD, BAD), strict=True):
+            pairs = [getattr(row, one) for row in self.rows]
+            found = [(place, *pair) for place, pair in enumerate(pairs) if pair is not None]
+            if found:
+                ax.hlines(*zip(*found, strict=True), color, linewidth=width, alpha=0.6, label=one)
         for place, row in enumerate(self.rows):
-            for one, width, color in zip(_FAMILIES, (1.5, 5.0), (GOOD, BAD), strict=True):
-                pair = getattr(row, one)
-                if pair is not None:
-                    ax.plot(pair, [place, place], color=color, linewidth=width, alpha=0.6,
-                            label=one, solid_capstyle="butt")  # fmt: skip
             ax.plot(row.value, place, "o", color="black", markersize=4)
             if " minus " in row.model + row.subgroup:
                 ax.plot([0.0, 0.0], [place - 0.4, place + 0.4], color="gray", linestyle=":")
@@ -313,9 +300,8 @@ class FinalReport(Shown):
         ax.set_yticks(range(len(self.rows)), [row.words for row in self.rows])
         ax.invert_yaxis()
         ax.set_xlabel("score and intervals")
-        handles = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-        if handles:
-            ax.legend(handles.values(), handles.keys(), fontsize="small")
+        if ax.get_legend_handles_labels()[0]:
+            ax.legend(fontsize="small")
         return ax
 
 
