@@ -459,8 +459,6 @@ def class_probabilities(estimator, X):
     """Return (classes, probabilities of shape (n, n_classes)), invalid rows set to NaN."""
     classes = np.asarray(estimator.classes_)
     probabilities = np.asarray(estimator.predict_proba(X), dtype=float)
-    if probabilities.ndim == 1 and len(classes) == 2:
-        probabilities = np.column_stack([1.0 - probabilities, probabilities])
     if probabilities.shape != (num_samples(X), len(classes)):
         raise ValueError("predict_proba must give one column per class.")
     valid = (probabilities >= 0.0).all(axis=1) & (np.abs(probabilities.sum(axis=1) - 1.0) <= 1e-3)

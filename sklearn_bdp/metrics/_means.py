@@ -44,13 +44,9 @@ class Clipping:
         """Return what it changes on both sets of records."""
         if other is None:
             return self
-        return Clipping(
-            self.n + other.n,
-            self.n_clipped + other.n_clipped,
-            self.clipped + other.clipped,
-            self.plain + other.plain,
-            min(self.worst, other.worst),
-        )
+        *mine, worst = dataclasses.astuple(self)
+        *others, also = dataclasses.astuple(other)
+        return Clipping(*map(sum, zip(mine, others, strict=True)), min(worst, also))
 
     @property
     def bites(self) -> bool:
@@ -62,19 +58,18 @@ class Clipping:
 class ClippedMetric(MeanMetric):
     """A mean of scores without a bound of their own: no record counts more than a limit."""
 
-    @property
     @abc.abstractmethod
-    def limit(self) -> str:
-        """Return where it is clipped, in words."""
+    def _limit(self) -> tuple[str, str]:
+        """Return where it is clipped, and what to do where that changes the score, in words."""
 
     @property
-    @abc.abstractmethod
     def remedy(self) -> str:
-        """Return what to do where clipping changes the score, in words."""
+        """What to do where clipping changes the score, in words."""
+        return self._limit()[1]
 
     @property
     def measured(self) -> str:
-        return f"{self.name} (clipped at {self.limit})"
+        return f"{self.name} (clipped at {self._limit()[0]})"
 
     @property
     def caveat(self) -> str:
@@ -203,13 +198,8 @@ class LogLoss(ClippedMetric):
 
     clip: float = 0.01
 
-    @property
-    def limit(self):
-        return f"a probability of {self.clip:g}"
-
-    @property
-    def remedy(self):
-        return (
+    def _limit(self):
+        return f"a probability of {self.clip:g}", (
             f"scoring=get_metric('neg_log_loss', clip={self.clip / 100:.0g}) moves the limit "
             "(intervals widen with it), and 'neg_brier_score' needs none"
         )
@@ -239,13 +229,8 @@ class ClippedError(ClippedMetric):
 
     _multioutput: ClassVar[bool] = True
 
-    @property
-    def limit(self):
-        return "errors of " + ", ".join(f"{part:.4g}" for part in self._cap)
-
-    @property
-    def remedy(self):
-        return (
+    def _limit(self):
+        return "errors of " + ", ".join(f"{part:.4g}" for part in self._cap), (
             f"scoring=get_metric({self.name!r}, bounds=(low, high)), with the range that targets "
             "and predictions can have, moves the limit (intervals widen with it)"
         )
@@ -264,11 +249,10 @@ class ClippedError(ClippedMetric):
 
     def _raw(self, estimator, X, y):
         """Return ``y - prediction``, one column for each output."""
-        n_outputs = np.size(self.width)
         prediction = respond(estimator, X, self._methods).astype(float)
         prediction = prediction.reshape(len(prediction), -1)
         target = y.astype(float).reshape(len(y), -1)
-        if prediction.shape != target.shape or n_outputs not in (1, target.shape[1]):
+        if prediction.shape != target.shape:
             raise ValueError("predict must give one number per record and output.")
         return target - prediction
 
@@ -405,23 +389,12 @@ class CustomScore(ClippedMetric):
             f"sign={self.sign!r}, content={content})"
         )
 
-    @property
-    def measured(self):
-        return self.name
+    # The range is the caller's own.
+    measured, caveat = MeanMetric.measured, MeanMetric.caveat
 
-    @property
-    def caveat(self):
-        return ""  # the range is the caller's own
-
-    @property
-    def remedy(self):
-        return "declare the range that the numbers can have"
-
-    @property
-    def limit(self):
-        """Return the declared range in words, before the sign of a loss."""
+    def _limit(self):
         low, high = sorted((self.sign * self.lower, self.sign * self.upper))
-        return f"{low:g} to {high:g}"
+        return f"{low:g} to {high:g}", "declare the range that the numbers can have"
 
     def _raw(self, estimator, X, y):
         return self.sign * np.asarray(self.function(estimator, X, y), dtype=float)
@@ -431,9 +404,21 @@ class CustomScore(ClippedMetric):
         return np.clip(unit, 0.0, 1.0) if clipped else np.where(unit < -_SLACK, unit, unit.clip(0))
 
     def training_scores(self, estimator, X, y):
+        """Raise, too, without a number for each record, or with one better than the best."""
         y = self._check(estimator, X, y)
         scores = self._raw(estimator, X, y)
-        self._check_contract(scores, len(y))
+        if scores.shape != (len(y),):
+            got = f"shape {scores.shape}"
+            if scores.ndim == 0:
+                got = f"the single number {self.sign * float(scores):.4g}"
+            raise ScoreContractError(
+                f"PerRecordScore {self.name} must give one number per record, an array of shape "
+                f"({len(y)},) here, got {got}. Return the numbers before they are averaged. The "
+                "holdout was not queried."
+            )
+        beyond = scores > self.upper + _SLACK * (self.upper - self.lower)
+        if beyond.any():
+            self._refuse_range(float(np.nanmax(scores)), int(beyond.sum()), len(y))
         evaluation = self._evaluated(estimator, self._unit(scores, True), y)
         return evaluation.per_record, evaluation.value
 
@@ -449,25 +434,10 @@ class CustomScore(ClippedMetric):
         if clipping is not None and clipping.n_clipped:
             self._refuse_range(clipping.worst, clipping.n_clipped, clipping.n)
 
-    def _check_contract(self, scores, n):
-        """Raise where there is no number for each record, or one better than the best possible."""
-        if scores.shape != (n,):
-            got = f"shape {scores.shape}"
-            if scores.ndim == 0:
-                got = f"the single number {self.sign * float(scores):.4g}"
-            raise ScoreContractError(
-                f"PerRecordScore {self.name} must give one number per record, an array of shape "
-                f"({n},) here, got {got}. Return the numbers before they are averaged. The holdout "
-                "was not queried."
-            )
-        beyond = scores > self.upper + _SLACK * (self.upper - self.lower)
-        if beyond.any():
-            self._refuse_range(float(np.nanmax(scores)), int(beyond.sum()), n)
-
     def _refuse_range(self, score, count, n):
         """Raise the error for a score outside the declared range."""
         raise ScoreContractError(
-            f"PerRecordScore {self.name} was declared with numbers from {self.limit}, got "
+            f"PerRecordScore {self.name} was declared with numbers from {self._limit()[0]}, got "
             f"{self.sign * score:.6g} on a training record ({count:,} of {n:,} are outside). "
             "Declare the range that the numbers can have (a loss: positive numbers and "
             "greater_is_better=False), or clip them in the function. The holdout was not queried."

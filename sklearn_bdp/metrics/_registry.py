@@ -33,24 +33,9 @@ from sklearn_bdp.metrics._means import (
 _WIDEST = 1e100  # its square is a double
 
 
-def _check_classes(name, y, *, multilabel=False):
-    if y is None:
-        return
-    allowed = ("binary", "multiclass") + (("multilabel-indicator",) if multilabel else ())
-    target = type_of_target(as_labels(y))
-    if target == "multiclass-multioutput":
-        raise ValueError(
-            f"{name} does not take several outputs of several classes, as in scikit-learn; declare "
-            "what one record counts with a PerRecordScore, for instance "
-            "lambda e, X, y: (e.predict(X) == y).mean(axis=1)."
-        )
-    if target not in allowed:
-        raise ValueError(f"{name} needs class labels ({', '.join(allowed)}), got {target} targets.")
-
-
 def _cap(name, y, bounds):
     """Return the largest error that counts, of each output, and a note where nobody gave it."""
-    targets, given = None if y is None else as_labels(y), bounds is not None
+    targets = None if y is None else as_labels(y)
     if targets is not None and (
         targets.dtype.kind not in "fiub"
         or targets.ndim not in (1, 2)
@@ -60,31 +45,28 @@ def _cap(name, y, bounds):
             f"{name} needs finite numbers as targets, one for each record and output, got an array "
             f"of shape {targets.shape} and type {targets.dtype}."
         )
-    if not given:
+    note, source, pair = "", "", bounds
+    if bounds is None:
         if targets is None:
             raise ValueError(
                 f"{name} needs bounds=(low, high) of the target, as in get_metric({name!r}, "
                 "bounds=(low, high)), or y= (training targets) to take them from."
             )
-        targets = targets.astype(float)
-        bounds = targets.min(axis=0), targets.max(axis=0)
-    if np.shape(bounds)[:1] != (2,) or len(np.shape(bounds)) > 2:
-        raise ValueError(
-            f"bounds must be a pair (low, high), of numbers or of one sequence for all outputs, "
-            f"got bounds={bounds!r}."
+        targets, source = targets.astype(float), ", the range of the training targets"
+        pair = targets.min(axis=0), targets.max(axis=0)
+    sound = np.shape(pair)[:1] == (2,) and np.ndim(pair) in (1, 2) and np.size(pair) > 0
+    if sound:
+        low, high = (
+            np.clip(np.atleast_1d(check_array("bounds", end)), -_WIDEST, _WIDEST) for end in pair
         )
-    low, high = (
-        np.clip(np.atleast_1d(check_array("bounds", bound)), -_WIDEST, _WIDEST) for bound in bounds
-    )
-    same = low.shape == high.shape and low.size
-    if not same or not (low < high).all() or not (high - low < _WIDEST).all():
-        source = "" if given else ", the range of the training targets"
+        sound = (low < high).all() and (high - low < _WIDEST).all()
+    if not sound:
         raise ValueError(
-            f"bounds must be (low, high) with low < high, less than {_WIDEST:g} apart, got "
-            f"bounds={bounds!r}{source}."
+            "bounds must be (low, high), numbers or one sequence for all outputs each, with low < "
+            f"high, less than {_WIDEST:g} apart, got bounds={pair!r}{source}."
         )
-    width, note = (high - low).tolist(), ""
-    if not given:
+    width = (high - low).tolist()
+    if bounds is None:
         shown = ", ".join(f"{part:g}" for part in width)
         note = (
             f"errors are clipped at {shown}, the range of the training targets; pass "
@@ -132,7 +114,14 @@ def _made(name, estimator, y, options):
             facts["power"] = power = 2 if name == "neg_mean_squared_error" else 1
             lower = -float(np.mean(largest**power))
         return kind(name=name, lower=lower, upper=0.0, **facts)
-    _check_classes(name, y, multilabel=issubclass(kind, Accuracy))
+    upper = 0.0 if lower is None else lower + 1.0
+    allowed = ["binary", "multiclass"] + ["multilabel-indicator"] * issubclass(kind, Accuracy)
+    target = None if y is None else type_of_target(as_labels(y))
+    if target is not None and target not in allowed:
+        raise ValueError(
+            f"{name} needs class labels ({', '.join(allowed)}), got {target} targets. What a "
+            "record of several outputs counts can be declared with a PerRecordScore."
+        )
     if issubclass(kind, ClassMetric):
         binary = kind is RocAuc or name == "specificity"
         if binary and y is not None and len(np.unique(as_labels(y))) != 2:
@@ -144,7 +133,7 @@ def _made(name, estimator, y, options):
             facts["classes"] = tuple(np.asarray(classes).tolist())
         if kind is Recall:
             facts |= {"pos_label": options.get("pos_label", 1), "other": name == "specificity"}
-        metric = kind(name=name, lower=0.0, upper=1.0, **facts).informed(y)
+        metric = kind(name=name, lower=lower, upper=upper, **facts).informed(y)
         if metric.classes:
             metric.expected_shape(1)  # an option that does not fit is told before anything is asked
         return metric
@@ -165,16 +154,16 @@ def _made(name, estimator, y, options):
                 "fitted estimator=, or n_classes=."
             )
         # scikit-learn halves the score for two classes and not for more.
-        return BrierScore(name=name, lower=-1.0 if count == 2 else -2.0, upper=0.0)
+        lower = -1.0 if count == 2 else -2.0
     elif kind is LogLoss:
         clip = options.get("clip")
         if clip is None:
             clip = 0.01
             facts["note"] = "probabilities of the true class below clip=0.01 count as 0.01"
-        clip = check_real("clip", clip, low=0.0, high=1.0, closed="neither")
-        return LogLoss(name=name, lower=math.log(clip), upper=0.0, clip=clip, **facts)
+        facts["clip"] = clip = check_real("clip", clip, low=0.0, high=1.0, closed="neither")
+        lower = math.log(clip)
     name = "neg_zero_one_loss" if name == "zero_one_loss" else name
-    return kind(name=name, lower=lower, upper=lower + 1.0, **facts)
+    return kind(name=name, lower=lower, upper=upper, **facts)
 
 
 def available_metrics() -> list[str]:
@@ -255,16 +244,8 @@ def get_metric(
         if options:
             raise TypeError(f"options must be empty for {scoring.name}, got {sorted(options)}.")
         return scoring.informed(y)
-    if not isinstance(scoring, str) and callable(scoring):
-        scoring, found = _unwrapped(scoring)
-        options |= found
-    if not isinstance(scoring, str):
-        raise TypeError(
-            "scoring must be one name, scorer, PerRecordScore or None (each metric is a query "
-            f"of its own), got {type(scoring).__name__}."
-        )
-    if scoring not in _METRICS:
-        _refuse(scoring)
+    scoring, found = _named(scoring)
+    options |= found
     allowed = _METRICS[scoring][2]
     if unknown := sorted(set(options).difference(allowed)):
         raise TypeError(f"{scoring} takes the options {[*allowed]}, got {', '.join(unknown)}.")
@@ -300,13 +281,8 @@ def check_scoring(scoring: Any) -> None:
     scoring : object
         As for `get_metric`.
     """
-    if isinstance(scoring, str):
-        if scoring not in _METRICS:
-            _refuse(scoring)
-    elif callable(scoring):
-        _unwrapped(scoring)
-    elif not isinstance(scoring, BoundedMetric | PerRecordScore | None):
-        get_metric(scoring)
+    if not isinstance(scoring, BoundedMetric | PerRecordScore | None):
+        _named(scoring)
 
 
 def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
@@ -434,25 +410,25 @@ _WRAP_IT = (
     "Use a metric's name, or declare one bounded number per record with "
     "PerRecordScore(function, lower, upper)."
 )
-_RANKING = ("decision_function", "predict_proba")
-#: What a scorer of that name asks a model for; all others: ``predict``.
-_RESPONSES = {
-    "top_k_accuracy": _RANKING,
-    "roc_auc": _RANKING,
-    "neg_brier_score": "predict_proba",
-    "neg_log_loss": "predict_proba",
-}
-#: Arguments that mean here what they mean there, and those that make no difference: the Brier score
-#: of two classes is the same whichever is positive, the classes of a log loss are the model's.
-_KEPT = {("top_k_accuracy", "k"), ("recall", "pos_label"), ("neg_mean_pinball_loss", "alpha")}
+#: Arguments that make no difference: the Brier score of two classes is the same whichever is
+#: positive, and the classes of a log loss are the model's.
 _IGNORED = {("neg_brier_score", "pos_label"), ("neg_log_loss", "labels")}
 
 
-def _unwrapped(scorer):
-    """Return (name, options) of a scorer made by ``make_scorer`` from a supported metric.
+def _named(scorer):
+    """Return (name, options) of a name, or of a scorer made by ``make_scorer`` from its metric.
 
     Others raise `UnboundedMetricError`.
     """
+    if isinstance(scorer, str):
+        if scorer not in _METRICS:
+            _refuse(scorer)
+        return scorer, {}
+    if not callable(scorer):
+        raise TypeError(
+            "scoring must be one name, scorer, PerRecordScore or None (each metric is a query "
+            f"of its own), got {type(scorer).__name__}."
+        )
     function = getattr(scorer, "_score_func", None)
     described = getattr(function or scorer, "__name__", type(scorer).__name__)
     plain, name = described.removesuffix("_score"), None
@@ -466,20 +442,22 @@ def _unwrapped(scorer):
             f"scoring={described} is not supported: the range of its values, and how far one "
             f"record can move them, are unknown. {_WRAP_IT}"
         )
+    kind, _, kept = _METRICS[name]
     defaults, options, wrong = inspect.signature(function).parameters, {}, ""
     for key, value in scorer._kwargs.items():
-        if (name, key) in _KEPT:
+        if key in kept:  # it means here what it means there
             options[key] = value
         elif (name, key) not in _IGNORED:
             same = key in defaults and value is defaults[key].default
             wrong = wrong if same else f"{key}={value!r}"
-    response = _RESPONSES.get(name, "predict")
+    response = scorer._response_method
+    methods = response if isinstance(response, list | tuple) else (response,)
     metadata = getattr(getattr(scorer, "_metadata_request", None), "score", None)
     requests = getattr(metadata, "requests", {}).values()
     if scorer._sign != (-1 if name.startswith("neg_") else 1):
         wrong = "the wrong greater_is_better (it would look for the worst model)"
-    elif scorer._response_method not in (response, list(response)):
-        wrong = f"response_method={scorer._response_method!r}"
+    elif tuple(methods) != kind._methods:
+        wrong = f"response_method={response!r}"
     elif any(wanted not in (None, False) for wanted in requests):
         wrong = "sample weights or other metadata"
     if wrong:
