@@ -67,7 +67,7 @@ FEW = Guard(
     "few groups",
     "arguments",
     "The holdout has {count} groups (patients, users, sites …), worth {worth:.0f} of equal size. "
-    "Intervals will be wide: holdout.preview() says how wide. Nested cross-validation over all "
+    "Intervals will be wide: holdout.preview() shows how wide. Nested cross-validation over all "
     "groups gives one narrower number, and no second one. Bring more groups, or set holdout=0.5.",
     exceptions.VacuousGuaranteeWarning,
 )
