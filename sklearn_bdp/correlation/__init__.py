@@ -6,7 +6,6 @@ asked). In ``__all__`` stands what users call; the other names serve the package
 """
 
 from sklearn_bdp.correlation._base import Bound, CorrelationModel, Split
-from sklearn_bdp.correlation._bayes import BayesianNetwork
 from sklearn_bdp.correlation._chain import (
     MarkovChain,
     slow_autocorrelation_time,
@@ -19,14 +18,6 @@ from sklearn_bdp.correlation._components import (
     check_row_order,
     count_shared_labels,
 )
-from sklearn_bdp.correlation._dates import (
-    date_numbers,
-    gaps_in_words,
-    horizon_in_dates,
-    index_dates,
-    is_dates,
-    step_of,
-)
 from sklearn_bdp.correlation._declared import WorstOf, check_correlation, check_declared
 from sklearn_bdp.correlation._dependence import (
     DependenceReport,
@@ -35,6 +26,7 @@ from sklearn_bdp.correlation._dependence import (
 )
 from sklearn_bdp.correlation._graph import DependencyGraph
 from sklearn_bdp.correlation._network import (
+    BayesianNetwork,
     MarkovNetwork,
     best_block_costs,
     block_costs,
@@ -42,7 +34,15 @@ from sklearn_bdp.correlation._network import (
     dobrushin_reach,
     rooted,
 )
-from sklearn_bdp.correlation._past import GivenPast
+from sklearn_bdp.correlation._past import (
+    GivenPast,
+    date_numbers,
+    gaps_in_words,
+    horizon_in_dates,
+    index_dates,
+    is_dates,
+    step_of,
+)
 from sklearn_bdp.correlation._tails import (
     binomial_lower_limit,
     bounded_lower_limit,

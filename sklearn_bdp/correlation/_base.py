@@ -362,7 +362,7 @@ class CorrelationModel(ABC):
     # -- levels of privacy --------------------------------------------------------------------
 
     def _calibration(self):
-        """Return the bounds on leakage, in a room of their own that intervals never enter."""
+        """Return the bounds on leakage, in a module of their own that intervals never enter."""
         from sklearn_bdp.correlation.privacy import calibrate
 
         return self._remember("calibration", lambda: calibrate(self))

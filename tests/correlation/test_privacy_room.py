@@ -1,4 +1,4 @@
-"""Levels of privacy are a room of their own: what computes intervals never enters it."""
+"""Levels of privacy are a module of their own: what computes intervals never enters it."""
 
 import subprocess
 import sys
@@ -43,4 +43,4 @@ def test_limits_tails_splits_folds_and_a_search_load_no_levels_and_a_level_loads
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     models, search, after = done.stdout.splitlines()
     assert models == search == "[]"
-    assert "privacy._chains" in after
+    assert "sklearn_bdp.correlation.privacy" in after

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -129,6 +130,20 @@ def test_long_chains_do_not_depend_on_their_length():
     model = MarkovChain([[0.9, 0.1], [0.2, 0.8]], observed=True)
     levels = [model.bdp_epsilon(0.01, n, method="quilt") for n in (2000, 10**5, 10**7)]
     assert levels == pytest.approx([levels[0]] * 3)
+
+
+def test_a_long_chain_costs_no_more_than_a_short_one():
+    """Quilts are considered at its ends and its middle only: peaks of memory agree."""
+    peaks = []
+    for n in (10**4, 10**6):
+        model = MarkovChain([[0.9, 0.1], [0.2, 0.8]], observed=True)
+        tracemalloc.start()
+        for method in ("quilt", "tight"):
+            model.bdp_epsilon(0.01, n, method=method)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] <= 1.1 * peaks[0]
+    assert peaks[1] < 10**6  # bytes: less than one per record
 
 
 def test_many_states_use_separate_sides():
