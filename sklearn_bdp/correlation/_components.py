@@ -158,9 +158,7 @@ class GivenRest(ComponentModel):
     def __init__(self, codes, words, *, target, caveats=(), nodes=None):
         self.codes_ = np.unique(codes, return_inverse=True)[1]
         self.n_records = len(self.codes_)
-        # No other bound of independent records holds for a weighted mean.
-        alone = int(self.codes_.max()) + 1 == self.n_records
-        self.is_independent = alone and self._record_weights is None
+        self.is_independent = int(self.codes_.max()) + 1 == self.n_records
         self.target, self.caveats, self._words, self._nodes = target, caveats, words, nodes
         self._freeze(self.codes_, words, target, *caveats)
 

@@ -32,7 +32,6 @@ from sklearn_bdp.correlation._components import (
     Groups,
     unnamed_groups,
 )
-from sklearn_bdp.correlation._tails import weighted_lower_limit
 
 #: Nodes without common edges that a holdout must have (theory G27).
 FEWEST = 20
@@ -355,7 +354,7 @@ class AnyStrength(GraphModel):
 
     holds_given_rest = True
 
-    def __init__(self, graph, nodelist, labelled, by_degree):
+    def __init__(self, graph, nodelist, labelled):
         name, rows = ("nodelist", nodelist) if labelled is None else ("labelled", labelled)
         rows = None if rows is None else list(rows)
         masked = labelled is not None and all(isinstance(mark, bool | np.bool_) for mark in rows)
@@ -377,9 +376,8 @@ class AnyStrength(GraphModel):
             matrix.sort_indices()
             nodes = None if nodes is None else [nodes[k] for k in kept]
         matrix.data = np.full_like(matrix.data, math.inf)
-        self.by_degree = by_degree
         self._set_graph(matrix, n, nodes)
-        self._freeze(by_degree)
+        self._freeze(False)  # part of fingerprints that ledgers hold
 
     def __repr__(self) -> str:
         return super().__repr__().replace(type(self).__name__, "MarkovNetwork", 1)
@@ -417,79 +415,31 @@ class AnyStrength(GraphModel):
         kept = np.r_[indices, np.arange(self.n_records, len(self._indptr) - 1)]
         codes = connected_components(self.adjacency_[kept][:, kept], directed=False)[1]
         codes = np.unique(codes[: len(indices)], return_inverse=True)[1]
-        weighted = self.by_degree and FEWEST <= len(indices) == codes.max() + 1
-        return nodes_given_rest(self, indices, codes, weighted=weighted)
+        return nodes_given_rest(self, indices, codes)
 
     def training_part(self, indices: ArrayLike) -> CorrelationModel:
         """Return nodes without promise: inner folds are random."""
         return unnamed_groups(np.arange(len(check_indices(indices, self.n_records))))
 
 
-def nodes_given_rest(network, indices, codes, *, weighted=False):
+def nodes_given_rest(network, indices, codes):
     """Return the model of nodes whose ``codes`` are their components given all others (G27)."""
     degree = np.diff(network._indptr)[: network.n_records]
-    caveats, number, nodes = GIVEN_CAVEATS, int(codes.max()) + 1, network.names(indices)
+    caveats, number = GIVEN_CAVEATS, int(codes.max()) + 1
     if number == len(indices):
         caveats += (
             "Every held-out node has all its labeled neighbors in the training set. The mean "
             f"degree is {degree[indices].mean():.2f} of held-out nodes and "
             f"{degree.mean():.2f} of all.",
         )
-    if weighted:
-        return DegreeCells(degree, indices, caveats, nodes)
     return GivenRest(
         codes,
         f"{len(indices)} nodes of a Markov network in {number} components that are independent "
         "given all other records, at any strength",
         target=GIVEN_NODES,
         caveats=caveats,
-        nodes=nodes,
+        nodes=network.names(indices),
     )
-
-
-class DegreeCells(GivenRest):
-    """Independent nodes given the rest, weighted as their degrees occur in the graph (theory G27).
-
-    ``degrees``: of all nodes, ``held``: the nodes of the holdout. Cells of neighboring degrees hold
-    at least 20 held-out nodes each. No other bound of independent records holds for the weighted
-    mean, so that the model does not count as one of them.
-    """
-
-    is_componentwise = False
-
-    def __init__(self, degrees, held, caveats, nodes):
-        values, counts = np.unique(degrees[held], return_counts=True)
-        ends, seen = [], 0
-        for value, count in zip(values, counts, strict=True):
-            seen += count
-            if seen >= FEWEST:
-                ends, seen = [*ends, value], 0
-        cells = np.searchsorted(ends[:-1], degrees)
-        self.cells_, shares = cells[held], np.bincount(cells) / len(degrees)
-        weights = (shares / np.bincount(self.cells_))[self.cells_]
-        self._record_weights = weights / weights.sum()
-        super().__init__(
-            np.arange(len(held)),
-            f"{len(held)} nodes of a Markov network, independent given all other records at any "
-            f"strength, weighted by {len(shares)} cells of degrees",
-            target=GIVEN_NODES,
-            caveats=(*caveats, "Nodes are weighted so that degrees occur as in the whole graph."),
-            nodes=nodes,
-        )
-
-    def _freeze(self, *content):
-        super()._freeze(*content, self._record_weights)
-
-    units = CorrelationModel.units
-
-    def _spread(self, n, statistical):
-        return n**2 * float(np.sum(self._record_weights**2)) if statistical else math.inf
-
-    def _lower_limit(self, values, levels, n, binary):
-        weights, counts = np.unique(self._record_weights, return_counts=True)
-        if len(weights) == 1:
-            return super()._lower_limit(values, levels, n, binary)
-        return weighted_lower_limit(values, levels, weights, counts)
 
 
 def buffered_set(near, fraction, rng):

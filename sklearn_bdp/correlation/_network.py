@@ -233,9 +233,6 @@ class MarkovNetwork(NetworkModel):
         ``X.index``, or positions in a matrix. A boolean mask over all nodes keeps their order. All
         other nodes have no row or no label, and dependence passes through them. Needs
         ``influence=None``.
-    by_degree : bool, default=False
-        Weight the held-out nodes so that degrees occur as in the whole graph (post-stratified by
-        cells of at least 20 held-out nodes). Needs ``influence=None``.
 
     Attributes
     ----------
@@ -282,12 +279,11 @@ class MarkovNetwork(NetworkModel):
         influence: float | str | None = None,
         nodelist: ArrayLike | None = None,
         labelled: ArrayLike | None = None,
-        by_degree: bool = False,
     ) -> Any:
         """Return a network; without strengths the one that needs none (theory G27)."""
         if graph is None or influence is not None:  # a pickle gives no arguments
             return super().__new__(cls)
-        return AnyStrength(graph, nodelist, labelled, bool(by_degree))
+        return AnyStrength(graph, nodelist, labelled)
 
     def __init__(
         self,
@@ -296,12 +292,11 @@ class MarkovNetwork(NetworkModel):
         influence: float | str | None = None,
         nodelist: ArrayLike | None = None,
         labelled: ArrayLike | None = None,
-        by_degree: bool = False,
     ) -> None:
-        if labelled is not None or by_degree:
+        if labelled is not None:
             raise ValueError(
-                f"labelled= and by_degree= need influence=None, got influence={influence!r}. A "
-                "strength bounds nothing where neighbors have no label."
+                f"labelled= needs influence=None, got influence={influence!r}. A strength bounds "
+                "nothing where neighbors have no label."
             )
         self._to_estimate = isinstance(influence, str) and influence == "estimate"
         by_name = isinstance(influence, str) and not self._to_estimate

@@ -17,7 +17,6 @@ from sklearn_bdp.correlation import (
     MarkovNetwork,
     WorstOf,
     check_row_order,
-    weighted_lower_limit,
 )
 from tests.facts import refused
 
@@ -341,37 +340,3 @@ def test_a_large_graph_is_split_in_time():
     split = model.split(n, 0.25, random_state=0)
     assert len(split.holdout) > 14_000
     assert model.given_rest(split.holdout).is_independent
-
-
-def test_nodes_may_be_weighted_by_their_degrees():
-    """Post-stratified: cells of degrees occur as in the whole graph, and limits are weighted."""
-    graph = nx.barabasi_albert_graph(1500, 2, seed=0)
-    model = MarkovNetwork(graph, by_degree=True)
-    split = model.split(1500, 0.25, random_state=0)
-    part, degree = model.given_rest(split.holdout), np.diff(model.adjacency_.indptr)
-    n = len(split.holdout)
-    weights = part.record_weights(n)
-    assert weights.sum() == pytest.approx(1.0)
-    assert np.bincount(part.cells_).min() >= 20
-    cells = np.array([set(degree[split.holdout][part.cells_ == k]) for k in np.unique(part.cells_)])
-    for k, values in enumerate(cells):
-        low, high = min(values), max(values)
-        share = np.mean((degree >= low) & (degree <= high))
-        assert weights[part.cells_ == k].sum() == pytest.approx(share, abs=0.02)
-    assert part.is_given_rest
-    assert 0.8 * n <= part.effective_n(n) <= n
-    assert pickle.loads(pickle.dumps(part)) == part
-    assert model != MarkovNetwork(graph)
-    # The limits are those of the weighted mean, and no bound of plain means or of alike records is.
-    values, levels = np.linspace(0.0, 1.0, 21), np.full(21, -4.0)
-    limits = weighted_lower_limit(values, levels, *np.unique(weights, return_counts=True))
-    assert part.mean_lower_limit(values, levels, n, binary=True) == pytest.approx(limits)
-    assert part.log_tail(0.5, n, sensitivity=1.0 / n) == 0.0
-    assert not part.is_independent
-    assert not part.is_componentwise
-    assert part.units(n) == (n, "records")
-    assert part.bdp_epsilon(0.1, n) == pytest.approx(0.1)
-    with refused(ValueError, "models"):
-        WorstOf([part, Independent()])
-    with refused(ValueError, "influence=None"):
-        MarkovNetwork(graph, influence=0.1, by_degree=True)
