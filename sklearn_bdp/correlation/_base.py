@@ -683,8 +683,7 @@ def check_indices(indices, n) -> Array:
         return np.flatnonzero(array)
     if array.ndim != 1 or not len(array) or not np.issubdtype(array.dtype, np.integer):
         raise ValueError(
-            f"indices must be a non-empty one-dimensional array of record numbers, "
-            f"got shape {array.shape} of {array.dtype}."
+            f"indices must be a list of record numbers, got shape {array.shape} of {array.dtype}."
         )
     high = math.inf if n is None else n
     if not (array.min() >= 0 and array.max() < high and len(np.unique(array)) == len(array)):

@@ -134,14 +134,13 @@ class MarkovChain(CorrelationModel):
         if not abs(sums[worst] - 1.0) <= ROW_SUM_TOLERANCE:
             raise ValueError(
                 f"transition must have rows that sum to one, got {sums[worst]:.12g} in row {worst}."
-                " (A graph of dependent records is a scipy.sparse matrix or networkx graph.)"
+                " (A graph is a scipy.sparse matrix or networkx graph.)"
             )
         self.transition = matrix = matrix / sums[:, None]
         self.observed = check_boolean("observed", observed)
         if connected_components(matrix > 0, directed=True, connection="strong")[0] > 1:
             raise ValueError(
-                "transition must be irreducible: some states never reach others, so the stationary "
-                "distribution is not unique. Model the parts as separate Groups."
+                "transition must be irreducible, and some states never reach others: use Groups."
             )
         self.stationary_ = stationary_distribution(matrix)
         self.diameter_, self.dobrushin_ = projective_diameter(matrix), dobrushin(matrix)
@@ -398,8 +397,7 @@ class MarkovChain(CorrelationModel):
         failure = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
         if not self.cut_failure(2**40) <= failure:
             raise ValueError(
-                f"failure={failure:g} cannot be reached by any gap: the chain has an unlimited "
-                "memory (it is periodic)."
+                f"failure={failure:g} cannot be reached by any gap: the chain is periodic."
             )
         if self.cut_failure(0) <= failure:
             return 0
@@ -418,8 +416,7 @@ class MarkovChain(CorrelationModel):
         places = check_indices(indices, None)
         if not (np.diff(places) == 1).all():
             raise ValueError(
-                "indices must be contiguous and ascending for a chain: dropping records in "
-                f"between changes its transition matrix, got {places[:5]}…"
+                f"indices must be contiguous and ascending for a chain, got {places[:5]}…"
             )
         return self
 

@@ -55,8 +55,7 @@ class ComponentModel(CorrelationModel):
         sizes = np.bincount(labels)
         if len(sizes) < 2:
             raise ValueError(
-                f"holdout needs at least two independent components to cut between, got one "
-                f"component of {n} records: bring a separate holdout or a finer model."
+                f"holdout needs at least two independent components, got one component of {n}."
             )
         total, chosen = 0, np.zeros(len(sizes), dtype=bool)
         for component in generator(random_state).permutation(len(sizes)):
@@ -177,26 +176,22 @@ class GivenRest(ComponentModel):
 def label_codes(groups):
     """Return codes ``0, 1, …`` in order of first appearance for any hashable labels."""
     if isinstance(groups, str | bytes | dict) or not hasattr(groups, "__len__"):
-        raise TypeError(
-            f"groups must be an array of labels, one per record, got {groups!r:.40}: pass the "
-            "column itself."
-        )
+        raise TypeError(f"groups must be an array, one label per record, got {groups!r:.40}.")
     labels = groups.to_numpy() if hasattr(groups, "to_numpy") else groups
-    array = labels if isinstance(labels, np.ndarray) else None
-    if array is not None and array.ndim != 1:
-        raise ValueError(f"groups must hold one label per record, got shape {array.shape}.")
+    if isinstance(labels, np.ndarray):
+        if labels.ndim != 1:
+            raise ValueError(f"groups must hold one label per record, got shape {labels.shape}.")
+        if labels.dtype.kind in "iubSU":
+            labels = labels.tolist()  # the same labels, which hash faster
     if len(labels) == 0:
         raise ValueError("groups must hold at least one label, got none.")
-    if array is not None and array.dtype.kind in "iubSU":
-        labels = array.tolist()  # the same labels, which hash faster
     seen, codes = {}, np.empty(len(labels), dtype=np.int64)
     for position, label in enumerate(labels):
         try:
             codes[position] = seen.setdefault(label, len(seen))
         except TypeError as error:
-            raise TypeError(
-                f"groups must hold hashable labels, got {label!r} at position {position}."
-            ) from error
+            found = f"{label!r} at position {position}"
+            raise TypeError(f"groups must hold hashable labels, got {found}.") from error
         if label != label:  # only NaN differs from itself
             raise ValueError(f"groups must not hold NaN, got NaN at position {position}.")
     return codes
@@ -327,8 +322,7 @@ def check_row_order(name, model, X):
     if rows == list(range(len(rows))) or rows == list(nodes) or set(rows) != set(nodes):
         return  # an index that only counts rows names no nodes
     raise ValueError(
-        f"{name} has its nodes in another order than the index of X. Pass nodelist=X.index to the "
-        "network. Nothing was asked."
+        f"{name} has its nodes in another order than the index of X: pass nodelist=X.index to it."
     )
 
 

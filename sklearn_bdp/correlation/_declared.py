@@ -49,10 +49,10 @@ class WorstOf(CorrelationModel):
             raise ValueError(
                 f"models must hold at least one model and nothing else, got {models!r:.60}."
             )
-        if any(m.is_given_past or m._record_weights is not None for m in models):
+        if any(m.is_given_past for m in models):
             raise ValueError(
-                "models must refer to plain means in the long run, not to weights or to dates "
-                "given their past: use correlation='time' alone, or a list of chains."
+                "models must not hold dates given their past: use correlation='time' alone, or a "
+                "list of chains."
             )
         sizes = sorted({m.n_records for m in models if m.n_records is not None})
         if len(sizes) > 1:
@@ -103,9 +103,8 @@ class WorstOf(CorrelationModel):
             return self.models[0]
         if any(m.holds_given_rest and m.is_componentwise for m in rest):
             raise ValueError(
-                "correlation is a list with a network that is split by nodes, and a list cannot "
-                "be: it means the worst of its models. Declare one network with the largest "
-                "influence of each edge, or join several graphs by networkx.disjoint_union_all."
+                "correlation must not be a list with a network that is split by nodes: declare one "
+                "with the largest influences, or join graphs by networkx.disjoint_union_all."
             )
         if all(m.is_componentwise for m in rest):
             return unnamed_groups(self.components(rest[0].n_records))
@@ -206,9 +205,8 @@ def check_declared(correlation: object) -> None:
         isinstance(item, str) and item == "time" for item in correlation
     ):
         raise ValueError(
-            "correlation='time' cannot be part of a list, because it assumes nothing and refers to "
-            "the dates of the holdout. In a list, use "
-            f"MarkovChain.from_autocorrelation_time(records), got correlation={correlation!r}."
+            "correlation='time' cannot be part of a list: use MarkovChain."
+            f"from_autocorrelation_time(records) there, got correlation={correlation!r}."
         )
     if isinstance(correlation, str) and correlation not in ("groups", "time"):
         near = difflib.get_close_matches(correlation.lower(), ("groups", "time"), n=1)

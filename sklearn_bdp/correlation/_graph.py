@@ -45,24 +45,22 @@ def is_networkx(graph):
 def node_order(graph, nodelist=None):
     """Return the nodes of a networkx graph in record order: those of ``nodelist``, or as they are.
 
-    Nodes named ``0 … n-1`` must come in this order, or nobody knows which of the two is meant.
+    Integers must ascend, or nobody knows whether order or number is meant.
     """
     nodes = list(graph.nodes)
     if nodelist is not None:
         order = list(nodelist)
         if len(order) != len(nodes) or set(order) != set(nodes):
             raise ValueError(
-                f"nodelist must name every node of graph once, got {len(order)} names for "
-                f"{len(nodes)} nodes. If only some nodes have a row, pass "
-                "MarkovNetwork(graph, labelled=X.index)."
+                f"nodelist must name every node of graph once, got {len(order)} of {len(nodes)}. "
+                "If only some nodes have a row, pass MarkovNetwork(graph, labelled=X.index)."
             )
         return order
     numbered = all(isinstance(v, int | np.integer) for v in nodes)
     if numbered and nodes != sorted(nodes):
         raise ValueError(
-            f"graph has integer nodes that do not come in ascending order: the first ones are "
-            f"{nodes[:4]}. Pass nodelist= with the node of each row of X, for example "
-            "nodelist=sorted(graph) if row i is the i-th smallest node, or nodelist=X.index."
+            f"graph must have integer nodes in ascending order, got {nodes[:4]}…. Pass nodelist= "
+            "with the node of each row of X, such as sorted(graph) or X.index."
         )
     return nodes
 
@@ -97,10 +95,8 @@ def read_graph(graph, *, weight=None, nodelist=None):
         try:
             matrix = np.asarray(graph, dtype=float)
         except (TypeError, ValueError, OverflowError) as error:
-            raise TypeError(
-                f"graph must be a scipy.sparse matrix, a networkx graph or a square array, got "
-                f"{type(graph).__name__}."
-            ) from error
+            rule = "graph must be a scipy.sparse matrix, a networkx graph or a square array"
+            raise TypeError(f"{rule}, got {type(graph).__name__}.") from error
     if len(matrix.shape) != 2 or not matrix.shape[0] == matrix.shape[1] > 0:
         raise ValueError(f"graph must be square and not empty, got shape {matrix.shape}.")
     matrix = sparse.csr_array(matrix).astype(float)
@@ -260,9 +256,8 @@ class DependencyGraph(GraphModel, Groups):
         chosen, left = buffered_set(self.adjacency_, holdout, generator(random_state))
         if len(chosen) < min(FEWEST, wanted):
             raise ValueError(
-                f"reach='edges' holds out nodes that have no neighbors in the training set, and "
-                f"only {len(chosen)} can be held out here. At least {FEWEST} are needed. Declare "
-                "fewer edges (a smaller range), or bring other records as X_val, y_val."
+                f"reach='edges' must hold out {FEWEST} nodes without neighbors in the training "
+                f"set, and finds {len(chosen)}. Declare fewer edges, or bring X_val, y_val."
             )
         return Split(left, chosen)
 
@@ -291,11 +286,10 @@ class DependencyGraph(GraphModel, Groups):
             raise ValueError(
                 f"correlation has one connected component with {self.sizes_.max()} of {n} records. "
                 "A component counts as one record, so nothing representative can be held out. Set "
-                "correlation=MarkovNetwork(graph) to hold out nodes given their neighbors, or "
+                "correlation=MarkovNetwork(graph) to hold out nodes given their neighbors "
+                "(MarkovNetwork(graph, influence='estimate') or a number if these are too few), or "
                 "DependencyGraph(graph, reach='edges') if nodes without a common edge are "
-                "independent. If too few nodes are left for that, declare a strength: "
-                "MarkovNetwork(graph, influence='estimate') or a number. Or pass another graph's "
-                "records as X_val, y_val."
+                "independent. Or pass another graph's records as X_val, y_val."
             )
 
     def cuts(self, train: Array, test: Array) -> int:
@@ -399,10 +393,9 @@ class AnyStrength(GraphModel):
         chosen = independent_set(graph, size, generator(random_state))
         if len(chosen) < FEWEST:
             raise ValueError(
-                "MarkovNetwork(graph) holds out nodes that are not neighbors, and "
-                f"{len(chosen)} of {n} nodes can be held out here (holdout={holdout!r}). "
-                f"At least {FEWEST} are needed. Set a larger holdout=, or declare a strength: "
-                "influence= a number of nats, or influence='estimate'."
+                f"MarkovNetwork(graph) holds out at least {FEWEST} nodes that are not neighbors, "
+                f"and finds {len(chosen)} of {n} (holdout={holdout!r}). Set a larger holdout=, or "
+                "declare influence= a number of nats, or influence='estimate'."
             )
         return Split(np.setdiff1d(np.arange(n), chosen), chosen)
 

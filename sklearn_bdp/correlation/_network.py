@@ -303,8 +303,8 @@ class MarkovNetwork(NetworkModel):
         weight = influence if by_name and is_networkx(graph) else None
         if by_name and weight is None and influence != "data":
             raise ValueError(
-                f"influence={influence!r} names an edge attribute, which needs a networkx graph, "
-                f"got {type(graph).__name__}. Use influence='data' to read the entries of a matrix."
+                f"influence={influence!r} needs a networkx graph with this edge attribute, got "
+                f"{type(graph).__name__}. influence='data' reads the entries of a matrix."
             )
         if not isinstance(influence, str):
             influence = check_real("influence", influence, low=0.0)
@@ -315,14 +315,12 @@ class MarkovNetwork(NetworkModel):
             matrix.eliminate_zeros()
         elif np.isinf(matrix.data).any():
             raise ValueError(
-                "influence must be finite on every edge. Records that may determine each other "
-                "belong to MarkovNetwork(graph), DependencyGraph or Groups."
+                "influence must be finite on every edge; MarkovNetwork(graph) needs no strength."
             )
         elif matrix.nnz and _are_distances(matrix):
             raise ValueError(
                 f"influence={influence!r} reads strengths in nats, and the edges of graph look "
-                "like distances: no two sides of a triangle are shorter than the third. Near nodes "
-                "depend on each other most. Use MarkovNetwork(graph), which needs no strength."
+                "like distances. Use MarkovNetwork(graph), which needs no strength."
             )
         self._set_network(matrix, nodes=nodes)
         self._freeze()
@@ -372,7 +370,7 @@ class MarkovNetwork(NetworkModel):
         values = np.asarray(labels)[places]
         if values.dtype.kind == "f" and (values % 1 != 0).any():
             raise ValueError(
-                "influence='estimate' reads class labels, and y holds numbers of a regression. Use "
+                "influence='estimate' reads class labels, got those of a regression. Use "
                 "MarkovNetwork(graph), which needs no strength."
             )
         if values.dtype.kind in "if" and values.min() == -1 and not np.isin(values, (-1, 1)).all():
@@ -456,9 +454,8 @@ def label_coupling(graph, y):
     limit = abs(theta[-1]) + norm.ppf(CONFIDENCE) * error
     if not limit < LARGEST_COUPLING:
         raise ValueError(
-            "labels of neighbors determine each other (the coupling grows without bound): declare "
-            "the influence of an edge yourself, MarkovNetwork(graph, influence=...), or bring "
-            "holdout nodes of other components with DependencyGraph(graph)."
+            "labels of neighbors determine each other: declare the strength yourself, "
+            "MarkovNetwork(graph, influence=...), or use DependencyGraph(graph)."
         )
     return float(2.0 * limit)
 
@@ -557,6 +554,7 @@ class BayesianNetwork(NetworkModel):
 
 
 def _check_conditional(name, table):
+    """Return a table as a frozen array whose last axis sums to one."""
     array = check_array(name, table, low=0.0).copy()
     if array.ndim < 1 or not array.size:
         raise ValueError(f"{name} must have an axis for the value of the record, got a number.")

@@ -98,10 +98,8 @@ class GivenPast(CorrelationModel):
             self.counts_, self.n_records = np.bincount(self.codes_), len(self.codes_)
             if np.ptp(self.counts_):
                 self._record_weights = 1.0 / (len(self.counts_) * self.counts_[self.codes_])
-                weighted = (
-                    "Dates weigh equally: scores are those of a random record of a random date."
-                )
-                self.caveats += (weighted,)
+                weighted = "scores are those of a random record of a random date."
+                self.caveats += ("Dates weigh equally: " + weighted,)
         self._freeze(self.horizon, self.step, *([self.codes_] if self._dated else []))
 
     def __repr__(self) -> str:
@@ -141,9 +139,8 @@ class GivenPast(CorrelationModel):
 
     def _calibration(self) -> NoReturn:
         raise ValueError(
-            "no level of privacy can be stated without declared dependence (correlation='time' "
-            "assumes nothing). Declare a chain: a transition matrix, MarkovChain.from_scores or "
-            "MarkovChain.from_autocorrelation_time."
+            "no level of privacy can be stated under correlation='time'. Declare a chain: a "
+            "transition matrix, MarkovChain.from_scores or MarkovChain.from_autocorrelation_time."
         )
 
     def _spread(self, n, statistical):
@@ -180,9 +177,7 @@ class GivenPast(CorrelationModel):
         places = check_indices(indices, self.n_records)
         if not self._dated:
             if not (np.diff(places) > 0).all():
-                raise ValueError(
-                    f"indices must be ascending for records in time, got {places[:5]}…"
-                )
+                raise ValueError(f"indices must be ascending in time, got {places[:5]}…")
             return self
         codes = self.codes_[places]
         kept = np.bincount(codes, minlength=len(self.counts_))
@@ -238,8 +233,7 @@ def _certain(values, name):
         return np.array(listed, dtype="M8[ns]").reshape(values.shape)
     shown = next((v for v in present if not _is_iso(v)), listed[0])
     raise ValueError(
-        f"{name} must be dates, numbers or ISO text such as '2026-01-31', got {shown!r}. Text "
-        "without an order does not tell which date is later. Pass "
+        f"{name} must be dates, numbers or ISO text such as '2026-01-31', got {shown!r}: pass "
         f"{name}=pd.to_datetime(…), with format= where needed."
     )
 
@@ -296,8 +290,7 @@ def horizon_in_dates(horizon: Any, dates: Array | None) -> int:
         return check_integer("horizon", horizon, low=0)
     if dates is None or dates.dtype.kind != "M":
         raise ValueError(
-            f"horizon must be a number of dates for records without dates, got {horizon!r}. Pass "
-            "times=, or records with a DatetimeIndex."
+            f"horizon must be a number for records without dates, got {horizon!r}: pass times=."
         )
     span = np.timedelta64(horizon).astype("m8[ns]")
     if not span >= np.timedelta64(0, "ns"):
@@ -308,12 +301,9 @@ def horizon_in_dates(horizon: Any, dates: Array | None) -> int:
 
 def step_of(dates: Array) -> str:
     """Return what one step in time is called: ``"day"`` … ``"month"``, else ``"date"``."""
-    if dates.dtype.kind != "M":
+    if dates.dtype.kind != "M" or dates.min() == dates.max():
         return "date"
-    steps = np.diff(np.unique(dates)) / np.timedelta64(1, "s")
-    if not len(steps):
-        return "date"
-    step = float(np.median(steps))
+    step = float(np.median(np.diff(np.unique(dates)) / np.timedelta64(1, "s")))
     named = [name for name, seconds in _NAMED if abs(step - seconds) < 1e-6 * seconds]
     return named[0] if named else "month" if 28 <= step / 86_400 <= 31 else "date"
 

@@ -55,8 +55,7 @@ class Calibration:
         if method == "blanket" and self.model.largest_component(n) > 1:
             raise ValueError(
                 "method='blanket' needs the strength of the dependence (MarkovNetwork or "
-                f"BayesianNetwork); {self.model!r} knows structure only, so the "
-                "influence of a neighbor may be infinite. Use method='tight'."
+                f"BayesianNetwork), which {self.model!r} does not know. Use method='tight'."
             )
 
     def leakage(self, dp_epsilon, n, method):
@@ -137,9 +136,7 @@ class NetworkCalibration(Calibration):
     def factor(self):
         """Return what the DP level grows by at each record by walks (theory B8)."""
         model = self.model
-        return self.model._remember(
-            "factor", lambda: reach_factor(model.adjacency_, model._reach())
-        )
+        return model._remember("factor", lambda: reach_factor(model.adjacency_, model._reach()))
 
     def record_levels(self, dp_epsilon):
         """Return a BDP level for every record: the best of B1, B6 and B8."""
@@ -157,8 +154,7 @@ class NetworkCalibration(Calibration):
             super().check_method(n, method)
         elif math.isinf(self._blanket(0.0).max()):
             raise ValueError(
-                "method='blanket' needs positive probabilities (a neighbor that rules a value out "
-                "has infinite influence). Use method='tight' or method='quilt'."
+                "method='blanket' needs positive probabilities: use method='quilt' or 'tight'."
             )
 
     def leakage(self, dp_epsilon, n, method):
@@ -610,26 +606,24 @@ class ChainCalibration(Calibration):
     """Leakage of the records of one chain, by both sides of a record."""
 
     def check_method(self, n, method):
-        chain, other = self.model, "method='tight' applies (theory B5)."
+        chain = self.model
         if method == "blanket" and n > 1 and math.isinf(chain.diameter_):
             raise ValueError(
-                "method='blanket' needs positive transition probabilities (a neighbor that rules "
-                "a value out has infinite influence); method='quilt' uses neighbors further away."
+                "method='blanket' needs positive transition probabilities; method='quilt' uses "
+                "neighbors further away."
             )
         if method != "spectral":
             return
         mixes = chain.spectral_gap_ > 0 and is_reversible(chain.transition, chain.stationary_)
         if not mixes or (not chain.observed and math.isinf(chain.diameter_)):
             raise ValueError(
-                "method='spectral' needs an irreducible, aperiodic and reversible chain, with "
-                "positive transition probabilities unless its states are the records "
-                f"(observed=True); {other}"
+                "method='spectral' needs an aperiodic and reversible chain, and without "
+                "observed=True positive transition probabilities; method='tight' applies (B5)."
             )
         least = spectral_smallest_n(chain.spectral_gap_, float(chain.stationary_.min()))
         if not n >= least:
             raise ValueError(
-                f"method='spectral' needs n >= 2d, here at least {least} records, got n={n}; "
-                f"{other}"
+                f"method='spectral' needs n >= 2d, here at least {least} records, got n={n}."
             )
 
     def leakage(self, dp_epsilon, n, method):
@@ -671,13 +665,13 @@ class ChainCalibration(Calibration):
 
     def unknown(self, dp_epsilon, n):
         """Return the leakage of past and future to an adversary who knows none of them (B7)."""
-
-        def sides():
-            for kernel in (self.reverse, self.model.transition):
-                width = 2 if len(kernel) == 2 else 1
-                yield iterate_leakage(kernel_update(kernel), dp_epsilon, n - 1, width=width)
-
-        return self.model._remember(("unknown", dp_epsilon, n), lambda: tuple(sides()))
+        kernels, width = (self.reverse, self.model.transition), 2 if len(self.reverse) == 2 else 1
+        return self.model._remember(
+            ("unknown", dp_epsilon, n),
+            lambda: [
+                iterate_leakage(kernel_update(k), dp_epsilon, n - 1, width=width) for k in kernels
+            ],
+        )
 
     def _tight(self, dp_epsilon, n):
         chain, k = self.model, len(self.model.transition)
