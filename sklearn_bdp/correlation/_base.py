@@ -660,8 +660,7 @@ def holdout_size(n, holdout):
     size = math.ceil(n * fraction - 1e-9)
     if not 1 <= size <= n - 1:
         raise ValueError(
-            f"holdout must leave records on both sides, got holdout={holdout!r} of n={n} records: "
-            f"{size} for the holdout and {n - size} for training."
+            f"holdout must leave records on both sides, got holdout={holdout!r} of n={n} records."
         )
     return size
 

@@ -426,8 +426,7 @@ def tail_split(n, holdout, gap):
     size = holdout_size(n, holdout)
     if not n - size - gap >= 1:
         raise ValueError(
-            f"holdout must leave training records, got holdout={holdout!r} of n={n} records with a "
-            f"gap of {gap} (the chain has so long a memory)."
+            f"holdout must leave training records, got holdout={holdout!r} of n={n}, gap={gap}."
         )
     return Split(np.arange(n - size - gap), np.arange(n - size, n), gap)
 
@@ -449,7 +448,7 @@ def block_folds(n, n_splits, gap, *, forward=False):
         if not len(train):
             raise ValueError(
                 f"n_splits must leave training records, got n_splits={n_splits} with n={n} "
-                f"and a gap of {gap} records next to every block: use more records or fewer folds."
+                f"and a gap of {gap} next to every block."
             )
         pairs.append((train, place[low:high]))
     return pairs
@@ -599,7 +598,12 @@ def slow_autocorrelation_time(scores: ArrayLike) -> float:
     series = check_array("scores", scores, shape=(None,))
     if not len(series) >= FEWEST:
         raise ValueError(f"scores must hold at least {FEWEST} records, got {len(series)}.")
-    squares, faster = _swings(series), 0.0
+    # Squared cosine coefficients, the slowest first, in units of the variance: about independent,
+    # with the autocorrelation time as the mean of the slow ones; zeros for a constant series.
+    centred, squares, faster = series - series.mean(), np.zeros(len(series) - 1), 0.0
+    variance = float(np.mean(centred**2))
+    if variance > 1e-24 * max(1.0, float(np.abs(series).max())) ** 2:
+        squares = dct(centred, norm="ortho")[1:] ** 2 / variance
     count = min(SWINGS, len(series) // 4)
     if count + 1 + 2 * PAIRS <= len(series) // 4:
         pairs = squares[count : count + 2 * PAIRS].reshape(PAIRS, 2).mean(axis=1)
@@ -609,16 +613,3 @@ def slow_autocorrelation_time(scores: ArrayLike) -> float:
     squares[0] = min(squares[0], squares[1:count].max())
     time = float(squares[:count].mean())
     return max(1.0, time, 0.5 * (time + faster))
-
-
-def _swings(series):
-    """Return squared cosine coefficients, the slowest first, in units of the variance.
-
-    About independent, with the autocorrelation time as the mean of the slow ones; zeros for a
-    constant series.
-    """
-    centred = series - series.mean()
-    variance = float(np.mean(centred**2))
-    if not variance > 1e-24 * max(1.0, float(np.abs(series).max())) ** 2:
-        return np.zeros(len(series) - 1)
-    return dct(centred, norm="ortho")[1:] ** 2 / variance
