@@ -94,6 +94,14 @@ def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
 
     Raises what tells that no row can be made of it, before anything is closed.
     """
+    if callable(scoring) and not hasattr(scoring, "metric"):
+        try:
+            inspect.signature(scoring).bind(None, None, None)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                "scoring must be a name, a metric or a function (estimator, X, y) that returns one "
+                f"number, got {scoring!r:.80}."
+            ) from error
     classes, pos_label = classes_of(model, y), 1
     own: Any = None
     scorer: Any = scoring if callable(scoring) else None
@@ -388,17 +396,6 @@ def needs(measure: Measure, model: Any) -> None:
         if isinstance(model, Predicted):
             raise model.refused(measure.name) from None
         raise
-
-
-def check_scorer(scorer: Any) -> None:
-    """Raise TypeError unless something can be called as ``scorer(estimator, X, y)``."""
-    try:
-        inspect.signature(scorer).bind(None, None, None)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            "scoring must be a name, a metric or a function (estimator, X, y) that returns one "
-            f"number, got {scorer!r:.80}."
-        ) from error
 
 
 def checked_model(name: str, model: Any, targets: Any, y: Any) -> Any:

@@ -42,7 +42,6 @@ from sklearn_bdp.holdout._measures import (
     Measure,
     Predicted,
     Records,
-    check_scorer,
     checked_model,
     classes_of,
     is_label,
@@ -294,8 +293,6 @@ def planned_report(
 
 def _measures(scoring, models, y, *, private):
     """Return what one metric asks of each model."""
-    if callable(scoring) and not hasattr(scoring, "metric"):
-        check_scorer(scoring)
     # Predictions have no usual metric: that of a model is meant, or accuracy.
     known = [one for one in models.values() if not isinstance(one, Predicted)]
     scoring, found = scoring or ("accuracy" if not known else None), {}
