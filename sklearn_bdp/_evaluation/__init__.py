@@ -28,13 +28,15 @@ from sklearn_bdp._evaluation._fits import (
     Progress,
     check_dependence,
 )
-from sklearn_bdp._evaluation._fitted import Savable, clipping_of, report_chosen
 from sklearn_bdp._evaluation._scoring import (
     RULES,
     Metrics,
     MetricScorer,
+    Savable,
     bounded_metric,
     certified,
     check_proved,
+    clipping_of,
     plain_certificate,
+    report_chosen,
 )

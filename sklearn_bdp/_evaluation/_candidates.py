@@ -533,6 +533,7 @@ class Verifier:
         if outcome.model is not None:
             self._look_at(outcome.model, task.candidate)
             repeatable = self.key(task.candidate) is not None
+            guess = float(np.nan_to_num(guess))
             self._models.put(task.row, outcome.model, guess=guess, repeatable=repeatable)
         self.unasked[task.row] = replace(outcome, model=None)
 
@@ -555,9 +556,7 @@ class Verifier:
         known = {} if training is None else dict(zip(rows, training, strict=True))
 
         def take(job, task, outcome):
-            self.take(
-                task, outcome, guess=float(np.nan_to_num(known.get(task.row, outcome.training)))
-            )
+            self.take(task, outcome, guess=known.get(task.row, outcome.training))
 
         try:
             run_jobs([(job, todo)], take, **self.dispatch)
@@ -573,8 +572,6 @@ class Verifier:
             for task in tasks
             if task.row in self.unasked and math.isfinite(training.get(task.row, math.nan))
         ]
-        if not done:
-            return
         with warnings.catch_warnings(), contextlib.suppress(Exception):
             warnings.simplefilter("ignore")
             values = [training[task.row] for task in done]

@@ -442,6 +442,13 @@ def check_owner(owner, X_val):
 def divide_for(owner, config, estimator, data):
     """Return the :class:`Division` of :class:`FitData` that the owner's parameters describe."""
     X, y, groups, places, correlation = data.X, data.y, data.groups, None, owner.correlation
+    instead = {"X_val": "holdout=ReusableHoldout(X_val, y_val)", "times": "the index of X"}
+    for name, place in instead.items():
+        if getattr(data, name) is not None and has_fit_parameter(estimator, name):
+            raise ValueError(
+                f"{name}= is ambiguous: {type(estimator).__name__}.fit has a parameter of this "
+                f"name, too. Pass it as {place} instead. Nothing was fitted."
+            )
     if data.coordinates is not None:
         places = data.coordinates
         if isinstance(places, list | tuple) and all(isinstance(name, str) for name in places):
@@ -464,7 +471,7 @@ def divide_for(owner, config, estimator, data):
     in_time = given == "time" if isinstance(given, str) else getattr(given, "is_sequential", False)
     said = ""
     if in_time or data.times is not None or data.horizon:
-        correlation, said = correlation_in_time(owner, config, estimator, data, in_time=in_time)
+        correlation, said = correlation_in_time(owner, config, data, in_time=in_time)
     seed, split = secrets.randbits(31), None
     if config is None:
         division = _reused(owner, X, y, correlation, groups)
@@ -499,56 +506,43 @@ def divide_for(owner, config, estimator, data):
     )
 
 
-def correlation_in_time(owner, config, estimator, data, *, in_time):
+def correlation_in_time(owner, config, data, *, in_time):
     """Return the correlation of records in time, and what the certificate says of their dates.
 
     Dates and a horizon need records ``in_time``.
     """
     correlation, X, X_val = owner.correlation, data.X, data.X_val
     given = owner.holdout.model if config is None else None  # it describes all records
-    if data.times is not None and has_fit_parameter(estimator, "times"):
-        raise ValueError(
-            f"times= is a parameter of {type(estimator).__name__}.fit and of the search. Put dates "
-            "into the index of X (a DatetimeIndex or a date level of a MultiIndex) instead."
-        )
-    if not in_time:
-        raise ValueError(
-            "times= and horizon= need records in time, got "
-            f"correlation={given if correlation is None else correlation!r}. Set "
-            "correlation='time'."
-        )
-    times, horizon = _dates(data)
-    known = times
-    if times is None and (dates := index_dates(X)) is not None:
-        known = date_numbers(dates, "X.index")
-    if given is not None and given.is_given_past:
-        _check_before(known, owner.holdout)
-    if isinstance(correlation, str):
-        if given is not None and not given.is_sequential:
+    declares = in_time and isinstance(correlation, str)
+    if declares and given is not None:
+        if not given.is_sequential:
             raise ValueError(
                 "correlation='time' cannot change the holdout that was passed in, whose records "
                 f"are declared as: {given.describe()}. Make the holdout by a search with "
                 "correlation='time', or with correlation=MarkovChain.from_scores(scores)."
             )
-        if given is None and is_splitter(config.test_size):
+        correlation = None
+    past = given if correlation is None else correlation
+    times, known, horizon = _dates(data) if in_time else (data.times, None, 0)
+    if declares and given is None:
+        if is_splitter(config.test_size):
             raise ValueError(
                 "correlation='time' cuts the last records itself: give holdout a fraction, or "
                 f"X_val and y_val, got holdout={owner.holdout!r}."
             )
         if times is None and X_val is not None:
             check_future(X, X_val)
-        correlation = None
-        if given is None:
-            step = "date" if known is None else step_of(known)
-            correlation = GivenPast(horizon=max(1, horizon), step=step)
+        step = "date" if known is None else step_of(known)
+        correlation = past = GivenPast(horizon=max(1, horizon), step=step)
+    dated = getattr(past, "is_given_past", False)
+    if not dated and (times is not None or not in_time):
+        raise ValueError(
+            "times=, horizon= and several records on one date need records that are judged by "
+            f"dates, got correlation={past!r}. Set correlation='time'."
+        )
+    if given is not None and given.is_given_past:
+        _check_before(known, owner.holdout)
     if times is not None:
-        past = given if correlation is None else correlation
-        if not getattr(past, "is_given_past", False):
-            raise ValueError(
-                "times=, horizon= and several records on one date need correlation='time'. A chain "
-                "describes rows in time order, one record at each step, got "
-                f"correlation={past!r}."
-            )
         correlation = GivenPast(times, horizon=past.horizon, step=past.step)
     if known is not None:
         return correlation, gaps_in_words(known)
@@ -556,9 +550,9 @@ def correlation_in_time(owner, config, estimator, data, *, in_time):
 
 
 def _dates(data):
-    """Return dates of the records as numbers, those of ``X`` then of ``X_val``, and the horizon.
+    """Return dates of the records as numbers, known ones for words, and the horizon in dates.
 
-    No dates, and no horizon, where rows are one series in order.
+    Those of ``X`` then of ``X_val``: None, and no horizon, where rows are one series in order.
     """
     n, times = num_samples(data.X), data.times
     both = {"X": data.X} if data.X_val is None else {"X": data.X, "X_val": data.X_val}
@@ -570,9 +564,10 @@ def _dates(data):
             for name, part in both.items():
                 check_sorted(part, name)
             if not data.horizon:
-                return None, 0
+                known = None if found["X"] is None else date_numbers(found["X"], "X.index")
+                return None, known, 0
             if not dated:
-                return np.arange(total), horizon_in_dates(data.horizon, None)
+                return np.arange(total), np.arange(total), horizon_in_dates(data.horizon, None)
         values = [date_numbers(dates, f"{name}.index") for name, dates in found.items()]
         values = np.concatenate(values)
     else:
@@ -587,7 +582,7 @@ def _dates(data):
             "X_val must come after X, and rows of one date stay on one side, got X until "
             f"{values[:n].max()} and X_val from {values[n:].min()}."
         )
-    return values, horizon_in_dates(data.horizon, values)
+    return values, values, horizon_in_dates(data.horizon, values)
 
 
 def _check_before(dates, holdout):

@@ -250,7 +250,7 @@ class CrossValidation:
 
         def take(job, task, result):
             if isinstance(job, WholeJob):
-                verifier.take(task, result, guess=float(np.nan_to_num(score(task.row))))
+                verifier.take(task, result, guess=score(task.row))
                 return
             found[task.row, job.part] = dict(result.result)
             self._value(result.result)  # raises where the metric to verify is missing
@@ -334,14 +334,8 @@ class CrossValidation:
                 "test": test,
                 "split_progress": (part, len(splits)),
             }
-            jobs.append(
-                (
-                    FoldJob(
-                        part, setting.estimator, setting.X, setting.y, options, self.metrics.kept
-                    ),
-                    todo,
-                )
-            )
+            parts = setting.estimator, setting.X, setting.y
+            jobs.append((FoldJob(part, *parts, options, self.metrics.kept), todo))
         return jobs
 
     def _value(self, result):

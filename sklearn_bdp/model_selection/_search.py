@@ -439,14 +439,7 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
             some = [next(iter(ParameterSampler(space, 1, random_state=0))) for space in spaces]
         for candidate in filter(None, some):  # the empty one sets nothing
             clone(self.estimator).set_params(**clone(candidate, safe=False))
-        config = check_owner(self, X_val)
-        if X_val is not None and has_fit_parameter(self.estimator, "X_val"):
-            raise ValueError(
-                f"X_val is ambiguous: {type(self.estimator).__name__}.fit has a parameter of this "
-                "name, and the search makes it the holdout. Pass the holdout records as "
-                "holdout=ReusableHoldout(X_val, y_val). Nothing was fitted."
-            )
-        return config
+        return check_owner(self, X_val)
 
     def _signature(self, data):
         """Return a digest of parameters and data, or None."""
