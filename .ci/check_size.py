@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE, TESTS = ROOT / "sklearn_bdp", ROOT / "tests"
 
 #: It must not grow; the aim is 17,000.
-LIMITS = {"code lines": 17_600}
+LIMITS = {"code lines": 17_450}
 
 _SILENT = {
     tokenize.COMMENT,
