@@ -59,9 +59,9 @@ def forecast(name: str, holdout: Any) -> Any:
     alone = model.is_given_past and model.units(n)[0] == n and earlier is not None
     if not alone or len(earlier.y) < lag or len(np.unique(earlier.dates)) < len(earlier.y):
         raise ValueError(
-            f"compare={name!r} needs correlation='time' with one record per date, and the targets "
-            f"of {lag} dates before the holdout, which a search knows in the process that made it. "
-            "Pass predictions of the holdout's records. The holdout was not queried."
+            f"compare={name!r} needs correlation='time' with one record per date, and targets "
+            f"before the holdout ({lag} at least), which a search knows in the process that made "
+            "it. Pass predictions of the holdout's records. The holdout was not queried."
         )
     dates = past_dates(model, n)
     later = np.asarray(holdout.y)[np.argsort(dates)]

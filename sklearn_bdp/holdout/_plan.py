@@ -406,7 +406,7 @@ def _subgroups(holdout, by):
     return masks, rows
 
 
-# -- what the training side says ------------------------------------------------------------------
+# -- what is known before closing, and what would stumble -----------------------------------------
 
 
 def _training_targets(holdout, training):
