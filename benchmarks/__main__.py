@@ -65,10 +65,7 @@ BENCHMARKS = {
         'HoldoutScorer in tools that take scoring=, beside scoring="accuracy"',
         {"small": "cross_validate --runs 1", "full": "--runs 9"},
     ),
-    "bench_answers": (
-        "What answers cost",
-        {"small": "--runs 1 --batch 5000", "full": ""},
-    ),
+    "bench_answers": ("What answers cost", {"small": "--runs 1 --batch 5000", "full": ""}),
     "bench_ledger": (
         "Throughput of a ledger",
         {"small": "--processes 2 --batches 20 --answers 200", "full": ""},

@@ -19,11 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.mechanisms import (
-    jung_half_width,
-    rogers_half_width,
-    rogers_thresholdout_half_width,
-)
+from benchmarks.mechanisms import jung_half_width, rogers_half_width, rogers_thresholdout_half_width
 from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.accounting import (
     ModelTail,
@@ -39,11 +35,7 @@ from sklearn_bdp.accounting import (
     paced,
 )
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
-from sklearn_bdp.planning import (
-    certify,
-    floor_required_n,
-    plan_holdout,
-)
+from sklearn_bdp.planning import certify, floor_required_n, plan_holdout
 
 MODELS = {
     "independent": Independent(),

@@ -25,10 +25,7 @@ from benchmarks.mechanisms import (
     rogers_thresholdout_half_width,
 )
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
-from sklearn_bdp.planning import (
-    certify,
-    expected_half_width,
-)
+from sklearn_bdp.planning import certify, expected_half_width
 
 N, M, B = 10_000, 1000, 10
 

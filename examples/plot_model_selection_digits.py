@@ -48,10 +48,7 @@ print(f"information:     the next query pays {search.holdout_.information_spent:
 
 X_train, y_train = X[search.train_indices_], y[search.train_indices_]
 polynomial = ReusableHoldoutSearchCV(
-    SVC(kernel="poly"),
-    {"degree": [2, 3, 4], "C": [0.1, 1.0, 10.0]},
-    holdout=search.holdout_,
-    cv=3,
+    SVC(kernel="poly"), {"degree": [2, 3, 4], "C": [0.1, 1.0, 10.0]}, holdout=search.holdout_, cv=3
 ).fit(X_train, y_train)
 
 low, high = polynomial.best_interval_

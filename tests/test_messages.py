@@ -21,11 +21,7 @@ from sklearn_bdp import (
     plan_holdout,
 )
 from sklearn_bdp.correlation import DependencyGraph, Groups, MarkovNetwork
-from sklearn_bdp.exceptions import (
-    DefaultMetricWarning,
-    SklearnBdpWarning,
-    VacuousGuaranteeWarning,
-)
+from sklearn_bdp.exceptions import DefaultMetricWarning, SklearnBdpWarning, VacuousGuaranteeWarning
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
 from sklearn_bdp.metrics import PerRecordScore, available_metrics, get_metric
 
@@ -140,10 +136,7 @@ MISTAKES = {
         lambda: Groups([1.0, float("nan")]),
         "groups must not hold NaN, got NaN at position 1.",
     ),
-    "dates without time": (
-        lambda: search(fit={"times": DAYS}),
-        "Set correlation='time'.",
-    ),
+    "dates without time": (lambda: search(fit={"times": DAYS}), "Set correlation='time'."),
     "a date that is missing": (
         lambda: search(correlation="time", fit={"times": DAYS.where(DAYS[0] < DAYS)}),
         "times must hold a date for every record, 1 are missing (NaT).",

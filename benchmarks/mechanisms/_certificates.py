@@ -18,11 +18,7 @@ from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.mechanisms import n_cells
 from sklearn_bdp.planning import certify
 
-__all__ = [
-    "certify_mechanism",
-    "ladder_log_transcripts",
-    "sparse_validate_log_transcripts",
-]
+__all__ = ["certify_mechanism", "ladder_log_transcripts", "sparse_validate_log_transcripts"]
 
 
 def ladder_log_transcripts(

@@ -19,12 +19,7 @@ from benchmarks.experiments._samples import (
 )
 from benchmarks.papers import theorems
 from benchmarks.papers.dwork import dwork_required_n
-from sklearn_bdp.accounting import (
-    answer_margin,
-    noise_margin,
-    zhao_premise,
-    zhao_required_n,
-)
+from sklearn_bdp.accounting import answer_margin, noise_margin, zhao_premise, zhao_required_n
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
 from sklearn_bdp.mechanisms import Thresholdout, thresholdout_epsilon
 from sklearn_bdp.planning import plan_holdout

@@ -22,12 +22,7 @@ from sklearn_bdp._evaluation._division import (
     inner_folds,
     open_holdout,
 )
-from sklearn_bdp._evaluation._fits import (
-    CrossValidation,
-    FoldScores,
-    Progress,
-    check_dependence,
-)
+from sklearn_bdp._evaluation._fits import CrossValidation, FoldScores, Progress, check_dependence
 from sklearn_bdp._evaluation._scoring import (
     RULES,
     Metrics,

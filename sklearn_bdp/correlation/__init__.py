@@ -19,11 +19,7 @@ from sklearn_bdp.correlation._components import (
     count_shared_labels,
 )
 from sklearn_bdp.correlation._declared import WorstOf, check_correlation, check_declared
-from sklearn_bdp.correlation._dependence import (
-    DependenceReport,
-    check_groups,
-    check_independence,
-)
+from sklearn_bdp.correlation._dependence import DependenceReport, check_groups, check_independence
 from sklearn_bdp.correlation._graph import DependencyGraph
 from sklearn_bdp.correlation._network import (
     BayesianNetwork,

@@ -26,12 +26,7 @@ from sklearn_bdp.correlation._base import (
     generator,
     holdout_size,
 )
-from sklearn_bdp.correlation._components import (
-    ComponentModel,
-    GivenRest,
-    Groups,
-    unnamed_groups,
-)
+from sklearn_bdp.correlation._components import ComponentModel, GivenRest, Groups, unnamed_groups
 
 #: Nodes without common edges that a holdout must have (theory G27).
 FEWEST = 20

@@ -74,10 +74,7 @@ def chain_lower_limit(values, rates, contraction):
     least = _LEAST * values  # the rate is finite at 0: this one may not be rejected
     reached = (start > least) | (_chain_rate(values, least, contraction)[0] > rates)
     limit = _from_the_left(
-        lambda mean: _chain_rate(values, mean, contraction),
-        np.maximum(start, least),
-        values,
-        rates,
+        lambda mean: _chain_rate(values, mean, contraction), np.maximum(start, least), values, rates
     )
     return np.where(reached, limit, 0.0)
 

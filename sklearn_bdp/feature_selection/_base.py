@@ -18,13 +18,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from sklearn_bdp._evaluation import (
-    Division,
-    FitData,
-    Savable,
-    check_owner,
-    divide_for,
-)
+from sklearn_bdp._evaluation import Division, FitData, Savable, check_owner, divide_for
 from sklearn_bdp._sklearn_compat import (
     gives_frames,
     holds_numbers,

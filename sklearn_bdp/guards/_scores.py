@@ -51,12 +51,7 @@ CLIPPED = Guard(
     "the clipped score. If the plain score matters: {remedy}.",
     exceptions.ClippedScoreWarning,
 )
-DEFAULT_METRIC = Guard(
-    "default metric",
-    "arguments",
-    "{note}.",
-    exceptions.DefaultMetricWarning,
-)
+DEFAULT_METRIC = Guard("default metric", "arguments", "{note}.", exceptions.DefaultMetricWarning)
 MISFIT = Guard(
     "dependence",
     "training set",

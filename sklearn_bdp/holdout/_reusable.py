@@ -27,11 +27,7 @@ from sklearn_bdp.correlation import check_correlation, check_row_order
 from sklearn_bdp.guards import TrainingRecords, targets_digest
 from sklearn_bdp.holdout._account import Account
 from sklearn_bdp.holdout._batch import check_overlap, route
-from sklearn_bdp.holdout._certificate import (
-    holdout_certificate,
-    preview_batch,
-    warn_if_vacuous,
-)
+from sklearn_bdp.holdout._certificate import holdout_certificate, preview_batch, warn_if_vacuous
 from sklearn_bdp.holdout._final import report_and_close, shown_report
 from sklearn_bdp.holdout._inputs import (
     check_data,
@@ -42,11 +38,7 @@ from sklearn_bdp.holdout._inputs import (
     metric_key,
 )
 from sklearn_bdp.holdout._measures import check_predictions
-from sklearn_bdp.holdout._settings import (
-    DerivedSettings,
-    HoldoutConfig,
-    check_path,
-)
+from sklearn_bdp.holdout._settings import DerivedSettings, HoldoutConfig, check_path
 from sklearn_bdp.ledger import AnswerRecord, Fact, History, HoldoutAnswers
 from sklearn_bdp.metrics import forecast_metric, get_metric
 

@@ -12,12 +12,4 @@ from sklearn_bdp.ledger._records import (
     canonical,
 )
 
-__all__ = [
-    "AnswerRecord",
-    "Backend",
-    "History",
-    "HoldoutAnswers",
-    "Row",
-    "Stored",
-    "read_notes",
-]
+__all__ = ["AnswerRecord", "Backend", "History", "HoldoutAnswers", "Row", "Stored", "read_notes"]

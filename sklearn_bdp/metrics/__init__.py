@@ -24,10 +24,4 @@ from sklearn_bdp.metrics._registry import (
     get_metric,
 )
 
-__all__ = [
-    "BoundedMetric",
-    "PerRecordScore",
-    "available_metrics",
-    "default_metric",
-    "get_metric",
-]
+__all__ = ["BoundedMetric", "PerRecordScore", "available_metrics", "default_metric", "get_metric"]

@@ -61,11 +61,7 @@ from sklearn_bdp._sklearn_compat import (
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import date_numbers
-from sklearn_bdp.exceptions import (
-    UnboundedMetricError,
-    UnverifiedWarning,
-    UnweightedScoreWarning,
-)
+from sklearn_bdp.exceptions import UnboundedMetricError, UnverifiedWarning, UnweightedScoreWarning
 from sklearn_bdp.guards import TrainingRecords, check_agreement, warn_of
 from sklearn_bdp.holdout import ReusableHoldout, TrainingFolds
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics, check_scoring
@@ -234,10 +230,7 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
         "n_iter": [Interval(numbers.Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
         "training_score": [StrOptions({"cv", "resubstitution"})],
-        "verify": [
-            StrOptions({"all", "auto"}),
-            Interval(numbers.Integral, 1, None, closed="left"),
-        ],
+        "verify": [StrOptions({"all", "auto"}), Interval(numbers.Integral, 1, None, closed="left")],
     }
 
     def __init__(

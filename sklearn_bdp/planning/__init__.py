@@ -3,9 +3,4 @@
 from sklearn_bdp.planning._certify import certify, floor_required_n, plan_holdout
 from sklearn_bdp.planning._plan_search import SearchPlan, expected_half_width, plan_search
 
-__all__ = [
-    "SearchPlan",
-    "certify",
-    "plan_holdout",
-    "plan_search",
-]
+__all__ = ["SearchPlan", "certify", "plan_holdout", "plan_search"]

@@ -4,12 +4,7 @@ import math
 
 import numpy as np
 
-from sklearn_bdp.correlation import (
-    DependencyGraph,
-    Groups,
-    Independent,
-    check_correlation,
-)
+from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, check_correlation
 
 #: Records up to which copies of groups are made; beyond, exponents are scaled.
 _COPIED = 20_000

@@ -3,12 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.accounting import (
-    Spending,
-    code_length,
-    final_code_length,
-    leaked_length,
-)
+from sklearn_bdp.accounting import Spending, code_length, final_code_length, leaked_length
 from tests.accounting.routes import adaptive_failure
 from tests.facts import refused
 
@@ -63,8 +58,7 @@ def test_leakage_spends_exactly_the_failure_probability():
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"released": math.nan}, {"released": -1.0}, {"batch_index": 0}, {"batch_index": -3}],
+    "change", [{"released": math.nan}, {"released": -1.0}, {"batch_index": 0}, {"batch_index": -3}]
 )
 def test_impossible_accounts_raise(change):
     with refused(ValueError, next(iter(change))):

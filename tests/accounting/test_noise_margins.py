@@ -5,11 +5,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from sklearn_bdp.accounting import (
-    answer_margin,
-    noise_margin,
-    noise_share,
-)
+from sklearn_bdp.accounting import answer_margin, noise_margin, noise_share
 from sklearn_bdp.mechanisms import thresholdout_epsilon
 from tests.accounting.routes import noise_tail
 from tests.facts import refused

@@ -10,10 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, rel_entr
 from scipy.stats import binom
 
-from sklearn_bdp.accounting import (
-    ModelTail,
-    score_tail,
-)
+from sklearn_bdp.accounting import ModelTail, score_tail
 from sklearn_bdp.correlation import (
     DependencyGraph,
     Groups,

@@ -1,8 +1,4 @@
-from benchmarks.mechanisms import (
-    jung_half_width,
-    rogers_half_width,
-    rogers_thresholdout_half_width,
-)
+from benchmarks.mechanisms import jung_half_width, rogers_half_width, rogers_thresholdout_half_width
 from sklearn_bdp.planning import certify
 from tests.facts import refused
 

@@ -13,13 +13,7 @@ from sklearn_bdp.correlation.privacy import calibrate
 from tests.facts import refused
 
 from .levels import sequential_epsilon
-from .oracle import (
-    bdp_leakage,
-    edge_diameters,
-    field_distribution,
-    leakage,
-    sequential_leakage,
-)
+from .oracle import bdp_leakage, edge_diameters, field_distribution, leakage, sequential_leakage
 
 SHAPES = {
     "star": [(0, 1), (0, 2), (0, 3)],

@@ -15,13 +15,7 @@ from sklearn_bdp.correlation import (
 )
 from tests.facts import refused
 
-from .oracle import (
-    chain_distribution,
-    edge_diameters,
-    field_distribution,
-    mean_score,
-    mean_tail,
-)
+from .oracle import chain_distribution, edge_diameters, field_distribution, mean_score, mean_tail
 from .tails import bernoulli_rate, chain_rate, hoeffding_above, log_tail_above
 
 

@@ -24,11 +24,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import HoldoutScorer, ReusableHoldout
-from sklearn_bdp._digests import (
-    KnownModel,
-    data_digest,
-    recipe_key,
-)
+from sklearn_bdp._digests import KnownModel, data_digest, recipe_key
 from sklearn_bdp.holdout import query_key
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
@@ -59,10 +55,7 @@ SAME = {
         LogisticRegression(C=0.5, random_state=0),
         LogisticRegression(C=np.float64(0.5), random_state=0),
     ),
-    "np.int64": (
-        KNeighborsClassifier(3),
-        KNeighborsClassifier(np.int64(3)),
-    ),
+    "np.int64": (KNeighborsClassifier(3), KNeighborsClassifier(np.int64(3))),
     "n_jobs": (
         RandomForestClassifier(5, random_state=0),
         RandomForestClassifier(5, random_state=0, n_jobs=2),

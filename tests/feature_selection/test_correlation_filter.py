@@ -120,10 +120,7 @@ def test_noise_leaves_nothing_and_says_so():
 def test_nothing_to_hand_on_is_a_readable_outcome_in_a_pipeline():
     X, y = planted(600, 50, n_true=0, seed=1)
     screen = HoldoutCorrelationFilter(random_state=0)
-    with (
-        warned(UserWarning, 50),
-        refused(NothingSelectedError, "on_empty='keep_best'"),
-    ):
+    with warned(UserWarning, 50), refused(NothingSelectedError, "on_empty='keep_best'"):
         make_pipeline(screen, GaussianNB()).fit(X, y)
 
 

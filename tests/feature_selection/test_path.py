@@ -57,8 +57,7 @@ def few_useless(fitted, n_true=4):
 
 
 @pytest.mark.parametrize(
-    "ranking",
-    ["univariate", f_classif, pytest.param(mutual_info_classif, marks=pytest.mark.slow)],
+    "ranking", ["univariate", f_classif, pytest.param(mutual_info_classif, marks=pytest.mark.slow)]
 )
 def test_every_ranking_finds_the_true_features_in_one_small_batch(data, ranking):
     X, y = data
@@ -472,11 +471,7 @@ def test_other_bounded_metrics(data, scoring):
     assert set(fitted.get_support(indices=True)) >= {0, 1, 2}
 
 
-@pytest.mark.parametrize(
-    "ranking",
-    ["typo", [], 3, ["univariate"]],
-    ids=str,
-)
+@pytest.mark.parametrize("ranking", ["typo", [], 3, ["univariate"]], ids=str)
 def test_bad_rankings_are_refused_before_anything_is_spent(data, ranking, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
     with refused((ValueError, TypeError), "ranking"):

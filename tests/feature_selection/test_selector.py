@@ -21,11 +21,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from benchmarks.feature_selection import naive_steps
 from sklearn_bdp import HoldoutConfig, ReusableHoldout
-from sklearn_bdp.exceptions import (
-    BudgetExhaustedError,
-    UnboundedMetricError,
-    UnknownFeaturesError,
-)
+from sklearn_bdp.exceptions import BudgetExhaustedError, UnboundedMetricError, UnknownFeaturesError
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
 from tests.facts import refused, warned
 

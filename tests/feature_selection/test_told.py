@@ -60,10 +60,7 @@ def columns_by_type():
     return make_pipeline(
         make_column_transformer(
             (numbers, make_column_selector(dtype_include="number")),
-            (
-                OneHotEncoder(handle_unknown="ignore"),
-                make_column_selector(dtype_exclude="number"),
-            ),
+            (OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_exclude="number")),
         ),
         LogisticRegression(),
     )

@@ -195,12 +195,7 @@ def holdout_entries():
         {},
         {"estimator": ("fit", "predict", "accuracy"), "key": ("keys",)},
     )
-    yield Entry(
-        "HoldoutScorer",
-        HoldoutScorer,
-        {"holdout": memory_holdout()},
-        {"holdout": nothing},
-    )
+    yield Entry("HoldoutScorer", HoldoutScorer, {"holdout": memory_holdout()}, {"holdout": nothing})
     yield Entry(
         "HoldoutScorer.__call__",
         lambda X, y, sample_weight=None, estimator=None: HoldoutScorer(memory_holdout())(
@@ -208,10 +203,7 @@ def holdout_entries():
         ),
         {"X": X_TRAIN, "y": Y_TRAIN},
         {"X": nothing, "y": nothing, "sample_weight": NONE, "estimator": anything},
-        {
-            "X": [v for v in bad_tables() if v is not None],
-            "y": bad_targets(),
-        },
+        {"X": [v for v in bad_tables() if v is not None], "y": bad_targets()},
         {
             "X": ("records", "features", "columns", "samples"),
             "y": ("targets", "labels", "samples", "class"),
@@ -482,20 +474,13 @@ def correlation_entries():
         "MarkovChain",
         models.MarkovChain,
         {"transition": CHAIN},
-        {
-            "transition": no_matrix,
-            "observed": boolean,
-            "start": option("stationary", "any"),
-        },
+        {"transition": no_matrix, "observed": boolean, "start": option("stationary", "any")},
     )
     yield Entry(
         "MarkovChain.from_states",
         models.MarkovChain.from_states,
         {"states": states},
-        {
-            "states": matrix,
-            "n_states": either(NONE, integer(2)),
-        },
+        {"states": matrix, "n_states": either(NONE, integer(2))},
     )
     yield Entry("Groups", models.Groups, {}, {"groups": sequence_like}, {}, {"groups": ("label",)})
     yield Entry("DependencyGraph", models.DependencyGraph, {}, {"graph": no_matrix}, {}, aliases)

@@ -10,10 +10,7 @@ import pytest
 from sklearn_bdp import ReusableHoldoutSearchCV
 
 ray = pytest.importorskip("ray")
-pytestmark = [
-    pytest.mark.client("ray", "searches on a cluster"),
-    pytest.mark.slow,
-]
+pytestmark = [pytest.mark.client("ray", "searches on a cluster"), pytest.mark.slow]
 sys.path.insert(0, str(Path(__file__).parent))
 from logged import Logged  # noqa: E402 (workers import it by this name)
 

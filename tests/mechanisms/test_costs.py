@@ -18,12 +18,7 @@ def test_t1_by_hand():
 
 
 def test_zero_scales_cost_infinitely_much_once_used():
-    scales = {
-        "sensitivity": 0.1,
-        "threshold_scale": 0.1,
-        "query_scale": 0.0,
-        "answer_scale": 0.1,
-    }
+    scales = {"sensitivity": 0.1, "threshold_scale": 0.1, "query_scale": 0.0, "answer_scale": 0.1}
     assert thresholdout_epsilon(**scales, n_thresholds=1, budget=1) == math.inf
     assert thresholdout_epsilon(**scales, n_thresholds=1, budget=0) == pytest.approx(1.0)
     assert thresholdout_epsilon(**scales, n_thresholds=0, budget=0) == 0.0

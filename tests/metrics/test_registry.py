@@ -16,12 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_bdp import HoldoutScorer, ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import UnboundedMetricError
-from sklearn_bdp.metrics import (
-    PerRecordScore,
-    available_metrics,
-    default_metric,
-    get_metric,
-)
+from sklearn_bdp.metrics import PerRecordScore, available_metrics, default_metric, get_metric
 from sklearn_bdp.planning import plan_search
 from tests.facts import refused
 

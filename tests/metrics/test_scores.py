@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as sk
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.datasets import (
-    load_breast_cancer,
-    load_iris,
-)
+from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC

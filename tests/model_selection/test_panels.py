@@ -107,10 +107,7 @@ def test_labels_known_later_leave_dates_out(scoring):
     ("change", "fact"),
     [
         (lambda d: {"times": d[:-1]}, 7999),
-        (
-            lambda d: {"times": np.where(d == d[0], np.datetime64("NaT"), d)},
-            "(NaT)",
-        ),
+        (lambda d: {"times": np.where(d == d[0], np.datetime64("NaT"), d)}, "(NaT)"),
         (lambda d: {"times": np.repeat(["Mon", "Tue"], 4000)}, "'Mon'"),
         (lambda d: {"times": d, "horizon": -1}, "horizon=-1"),
     ],

@@ -155,9 +155,7 @@ class Account:
     def close(self, score):
         """A final report on one score, now, without noise and its margin (G16)."""
         length = final_code_length(
-            released=self.last.released,
-            n_batches=self.last.number,
-            spending=self.settings.spending,
+            released=self.last.released, n_batches=self.last.number, spending=self.settings.spending
         )
         side = math.log(self.settings.sampling_failure / 2.0) - length
         self.cells.append(tuple(np.array([number]) for number in (score, score, side)))

@@ -18,11 +18,7 @@ from sklearn_bdp.correlation import (
 )
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
 from sklearn_bdp.mechanisms import Thresholdout
-from sklearn_bdp.planning import (
-    certify,
-    plan_holdout,
-    plan_search,
-)
+from sklearn_bdp.planning import certify, plan_holdout, plan_search
 from tests.facts import refused, warned
 
 P1 = [[0.9, 0.1], [0.2, 0.8]]
