@@ -53,13 +53,7 @@ class Account:
         known, derived = self._ledger.header, header["settings"]
         found = known.get("settings")
         agree = isinstance(found, dict) and found.keys() == derived.keys()
-        for name, value in derived.items() if agree else ():
-            if isinstance(value, float):  # but for rounding
-                number = isinstance(found[name], float | int)
-                agree = agree and number and math.isclose(found[name], value, rel_tol=1e-6)
-            else:
-                agree = agree and found[name] == value
-        if not agree:
+        if not agree or not all(_agree(found[name], value) for name, value in derived.items()):
             raise LedgerCorruptedError(
                 f"ledger {path} has numbers in its header that its parameters do not lead to (made "
                 f"by {known.get('made_by')!r:.60}, this is {header['made_by']!r}): it was edited, "
@@ -135,11 +129,10 @@ class Account:
             for key, value, label in asked
         ]
         wanted = [name for name in names if name is not None]
-        recorded = len(wanted) == len(batch)
-        if recorded:
+        recorded = False
+        if len(wanted) == len(batch):
             with self.reading(again=False) as book:
-                known = book.match(wanted)
-            recorded = all(name in known for name in wanted)
+                recorded = book.match(wanted).keys() >= set(wanted)
         with self.reading() if recorded else self.writing() as book:
             known, first = book.match(wanted), {}
             for place, name in enumerate(names):
@@ -254,6 +247,13 @@ class Account:
         except (LedgerError, ProcessBoundaryError) as error:
             facts["unavailable"] = type(error).__name__
         return facts
+
+
+def _agree(found, value):
+    """Return whether two settings are the same, but for rounding."""
+    if isinstance(value, float) and isinstance(found, float | int):
+        return math.isclose(found, value, rel_tol=1e-6)
+    return found == value
 
 
 def _sealed(terms, **more):

@@ -286,15 +286,8 @@ def _play(batch, terms, pace):
 
 def _cells(batch, outcome, squared, last, *, by):
     """Return what was released, cell by cell, and the public inputs: enough to recompute all."""
-    public = {
-        "training_sizes": batch.training_sizes,
-        "relaxed_to": batch.relaxed_to,
-        "secondary": batch.secondary,
-        "sensitivities": batch.sensitivities,
-        "shape_of": batch.tail_of,
-    }
-    if batch.own_cells is not None:
-        public["own_cells"] = batch.own_cells
+    names = ("training_sizes", "relaxed_to", "secondary", "sensitivities", "own_cells")
+    public = {name: getattr(batch, name) for name in names} | {"shape_of": batch.tail_of}
     cells = {
         "route": by,
         # Whether a score over pairs was ever asked for: the certificate says so.
@@ -303,9 +296,10 @@ def _cells(batch, outcome, squared, last, *, by):
         "fine": outcome.fine,
         "shapes": list(batch.shapes),
     }
-    for name, values in public.items():  # one number where all are equal
-        listed = values.tolist()
-        cells[name] = listed[0] if len(set(listed)) == 1 else listed
+    for name, values in public.items():
+        if values is not None:  # one number where all are equal
+            listed = values.tolist()
+            cells[name] = listed[0] if len(set(listed)) == 1 else listed
     if squared is not None:
         variances = [None if math.isnan(value) else value for value in batch.variances.tolist()]
         cells |= {"squares": squared, "variances": variances}
@@ -314,17 +308,11 @@ def _cells(batch, outcome, squared, last, *, by):
 
 def exhausted_error(settings, last, *, answered=0, unanswered):
     """Return the error that says what was spent and what can still be done."""
-    done = "Nothing was recorded for this batch. "
-    if answered:
-        done = (
-            f"Earlier answers are in history(), and repeating their queries is free ({answered} in "
-            "this call). "
-        )
     return BudgetExhaustedError(
         f"budget={settings.budget} is used up. Answered in all: {last.n_answered}, corrected by "
-        f"the holdout: {last.n_above}, unanswered in this batch: {unanswered}. {done}Recorded "
-        "answers remain free. Set on_exhausted='nan' or 'training' to continue without the "
-        "holdout. Only new records add budget."
+        f"the holdout: {last.n_above}. Of this batch {answered} were answered, {unanswered} were "
+        "not. Recorded answers are in history() and remain free. Set on_exhausted='nan' or "
+        "'training' to continue without the holdout. Only new records add budget."
     )
 
 

@@ -345,15 +345,15 @@ def _zhao_line(settings, *, model, answered):
     needed = zhao_required_n(
         tau=tau, n_queries=n_queries, budget=budget, beta=beta, c=c, model=model, n=settings.n
     )
-    line = (
-        f"Zhao 2017, Theorem 2, at tau={tau:.3g} and c={c:.3g}: "
-        f"n_#={needed:,.4g} records asked for, "
-    )
+    said = f"suffices for n_queries={n_queries}"
     if not settings.n >= needed:
-        return line + f"n={settings.n:,} is less, so the theorem gives no guarantee here"
-    if answered >= n_queries:
-        return line + f"n={settings.n:,} suffices, but n_queries={n_queries} are used up"
-    return line + f"n={settings.n:,} suffices for n_queries={n_queries}"
+        said = "is less, so the theorem gives no guarantee here"
+    elif answered >= n_queries:
+        said = f"suffices, but n_queries={n_queries} are used up"
+    return (
+        f"Zhao 2017, Theorem 2, at tau={tau:.3g} and c={c:.3g}: n_#={needed:,.4g} records asked "
+        f"for, n={settings.n:,} {said}"
+    )
 
 
 def preview_batch(
