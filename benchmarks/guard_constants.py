@@ -9,7 +9,7 @@ import argparse
 
 import numpy as np
 
-from sklearn_bdp.accounting import check_length
+from sklearn_bdp.accounting.spending import check_length
 from sklearn_bdp.correlation import Groups, check_independence
 
 

@@ -16,7 +16,8 @@ import argparse
 
 import numpy as np
 
-from sklearn_bdp.accounting import PredictiveCode, _spending
+from sklearn_bdp.accounting import _spending
+from sklearn_bdp.accounting.spending import PredictiveCode
 
 try:
     from benchmarks import real_searches

@@ -25,7 +25,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from sklearn_bdp import ReusableHoldout
-from sklearn_bdp.accounting import RELAXED_PART, ModelTail
+from sklearn_bdp.accounting.margins import RELAXED_PART
+from sklearn_bdp.accounting.tails import ModelTail
 from sklearn_bdp.correlation import Independent
 
 SEARCHES, SIZE = 4, 40

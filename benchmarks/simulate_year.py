@@ -22,24 +22,11 @@ import math
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from sklearn_bdp.accounting import (
-    NOISE_PART,
-    RELAXED_PART,
-    ModelTail,
-    Pace,
-    PredictiveCode,
-    Race,
-    Spending,
-    _race,
-    _spending,
-    answer_margin,
-    auto_scales,
-    code_length,
-    final_code_length,
-    noise_margin,
-    noise_share,
-    paced,
-)
+from sklearn_bdp.accounting import _race, _spending, answer_margin, noise_margin, noise_share
+from sklearn_bdp.accounting.margins import NOISE_PART, RELAXED_PART, auto_scales
+from sklearn_bdp.accounting.race import Pace, Race, paced
+from sklearn_bdp.accounting.spending import PredictiveCode, Spending, code_length, final_code_length
+from sklearn_bdp.accounting.tails import ModelTail
 from sklearn_bdp.correlation import Independent, MarkovChain
 from sklearn_bdp.mechanisms import Thresholdout
 

@@ -47,7 +47,7 @@ from sklearn_bdp._sklearn_compat import (
     report_failures,
     safe_indexing,
 )
-from sklearn_bdp.accounting import RELAXED_PART
+from sklearn_bdp.accounting.margins import RELAXED_PART
 from sklearn_bdp.exceptions import BudgetExhaustedError, ScoreContractError
 from sklearn_bdp.guards import RowWiseCheck
 

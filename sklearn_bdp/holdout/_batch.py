@@ -15,20 +15,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sklearn_bdp._checks import sealed_errors
-from sklearn_bdp.accounting import (
-    ModelTail,
-    Outcome,
+from sklearn_bdp.accounting.bounds import drawn_variances, plan_squares
+from sklearn_bdp.accounting.margins import auto_threshold
+from sklearn_bdp.accounting.race import Outcome, Race, paced
+from sklearn_bdp.accounting.spending import (
     PredictiveCode,
-    Race,
-    auto_threshold,
     check_length,
     code_length,
-    drawn_variances,
     final_code_length,
     leaked_length,
+)
+from sklearn_bdp.accounting.tails import (
+    ModelTail,
     least_counts,
-    paced,
-    plan_squares,
     score_tail,
     share_cells,
     shares_needed,

@@ -11,18 +11,11 @@ import numpy as np
 
 from sklearn_bdp._card import Card, Shown
 from sklearn_bdp._checks import caller_level
-from sklearn_bdp.accounting import (
-    Certificate,
-    ModelTail,
-    PredictiveCode,
-    auto_threshold,
-    code_length,
-    fine_half_width,
-    half_width,
-    place_lengths,
-    score_tail,
-    zhao_required_n,
-)
+from sklearn_bdp.accounting.certificate import Certificate
+from sklearn_bdp.accounting.margins import auto_threshold, zhao_required_n
+from sklearn_bdp.accounting.race import fine_half_width
+from sklearn_bdp.accounting.spending import PredictiveCode, code_length, place_lengths
+from sklearn_bdp.accounting.tails import ModelTail, half_width, score_tail
 from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.exceptions import HoldoutClosedError, VacuousGuaranteeWarning
 from sklearn_bdp.holdout._batch import pace_of, route, with_prevalence

@@ -13,15 +13,9 @@ import numpy as np
 
 from sklearn_bdp._checks import sealed_errors
 from sklearn_bdp._digests import data_digest
-from sklearn_bdp.accounting import (
-    SKILL,
-    ModelTail,
-    approximate_row,
-    order_free_limits,
-    score_tail,
-    share_limits,
-    star_limits,
-)
+from sklearn_bdp.accounting.bounds import order_free_limits, share_limits, star_limits
+from sklearn_bdp.accounting.jackknife import SKILL, approximate_row
+from sklearn_bdp.accounting.tails import ModelTail, score_tail
 from sklearn_bdp.holdout._batch import ask_shares, decide, exhausted_error, route
 from sklearn_bdp.holdout._certificate import check_open, target_of, width_parts
 from sklearn_bdp.holdout._in_time import WalkForward, calendar, past_row

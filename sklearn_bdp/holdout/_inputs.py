@@ -21,7 +21,8 @@ from sklearn_bdp._checks import (
 )
 from sklearn_bdp._digests import copied, query_key
 from sklearn_bdp._sklearn_compat import num_samples
-from sklearn_bdp.accounting import Units, score_tail
+from sklearn_bdp.accounting.bounds import Units
+from sklearn_bdp.accounting.tails import score_tail
 from sklearn_bdp.metrics import Evaluation, as_labels
 
 _LONGEST_KEY = 1000

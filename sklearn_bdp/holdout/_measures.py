@@ -20,7 +20,7 @@ from sklearn.metrics import get_scorer
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp._sklearn_compat import safe_indexing
-from sklearn_bdp.accounting import GENERIC, STATISTICS, of_sums
+from sklearn_bdp.accounting.jackknife import GENERIC, STATISTICS, of_sums
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics import BoundedMetric, as_labels, get_metric, score_rows
 

@@ -20,10 +20,9 @@ from sklearn_bdp._checks import (
     sealed_errors,
 )
 from sklearn_bdp._typing import Seed
-from sklearn_bdp.accounting import (
+from sklearn_bdp.accounting.margins import (
     FINAL_NOISE,
     NOISE_PART,
-    Spending,
     answer_margin,
     auto_resolution,
     auto_scales,
@@ -32,6 +31,7 @@ from sklearn_bdp.accounting import (
     noise_share,
     zhao_scales,
 )
+from sklearn_bdp.accounting.spending import Spending
 from sklearn_bdp.exceptions import LedgerUnavailableError, LedgerVersionError
 from sklearn_bdp.ledger import SCHEMES, Backend, LedgerURL
 from sklearn_bdp.mechanisms import Thresholdout

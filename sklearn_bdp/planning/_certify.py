@@ -13,8 +13,8 @@ from scipy.optimize import minimize, minimize_scalar
 from sklearn_bdp._bisection import crossing, last_whole
 from sklearn_bdp._checks import caller_level, check_beta, check_integer, check_option, check_real
 from sklearn_bdp._typing import Correlation
-from sklearn_bdp.accounting import (
-    Certificate,
+from sklearn_bdp.accounting.certificate import Certificate
+from sklearn_bdp.accounting.margins import (
     answer_margin,
     least_accuracy,
     log_transcripts,

@@ -16,18 +16,10 @@ from sklearn_bdp._checks import (
 )
 from sklearn_bdp._metric_names import BINARY, BY_CLASS, NAMES
 from sklearn_bdp._typing import Correlation
-from sklearn_bdp.accounting import (
-    NOISE_PART,
-    Spending,
-    answer_margin,
-    auto_scales,
-    code_length,
-    final_code_length,
-    noise_share,
-    paced,
-    place_lengths,
-    score_tail,
-)
+from sklearn_bdp.accounting.margins import NOISE_PART, answer_margin, auto_scales, noise_share
+from sklearn_bdp.accounting.race import paced
+from sklearn_bdp.accounting.spending import Spending, code_length, final_code_length, place_lengths
+from sklearn_bdp.accounting.tails import score_tail
 from sklearn_bdp.planning._models import continued
 
 # Nats that a year releases, by ``benchmarks/simulate_year.py``: at its start, for each search, for

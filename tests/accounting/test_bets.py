@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, norm
 
-from sklearn_bdp.accounting import (
+from sklearn_bdp.accounting.bounds import (
     UnitMoments,
     order_free_limits,
     share_limits,

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom, multinomial
 
-from sklearn_bdp.accounting import (
+from sklearn_bdp.accounting import score_tail
+from sklearn_bdp.accounting.tails import (
     ClassMeansTail,
     PairsTail,
     ShareCells,
     least_counts,
-    score_tail,
     share_cells,
     shares_needed,
 )

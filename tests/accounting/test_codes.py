@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.accounting import Spending, code_length, final_code_length, leaked_length
+from sklearn_bdp.accounting.spending import Spending, code_length, final_code_length, leaked_length
 from tests.accounting.routes import adaptive_failure
 from tests.facts import refused
 

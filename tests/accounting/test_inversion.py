@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sklearn_bdp.accounting import half_width
+from sklearn_bdp.accounting.tails import half_width
 from sklearn_bdp.correlation import (
     Groups,
     Independent,

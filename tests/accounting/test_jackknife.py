@@ -5,7 +5,12 @@ import pytest
 from scipy.stats import binom, norm
 from scipy.stats import t as student
 
-from sklearn_bdp.accounting import STATISTICS, approximate_row, jackknife_interval, long_memory
+from sklearn_bdp.accounting.jackknife import (
+    STATISTICS,
+    approximate_row,
+    jackknife_interval,
+    long_memory,
+)
 
 
 def without_each(values):

@@ -6,7 +6,7 @@ from scipy.special import expit, logit
 from sklearn import metrics
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_bdp.accounting import GENERIC, STATISTICS
+from sklearn_bdp.accounting.jackknife import GENERIC, STATISTICS
 
 
 def drawn(per_record, ties):

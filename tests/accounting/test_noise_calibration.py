@@ -3,13 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.accounting import (
-    answer_margin,
-    auto_resolution,
-    auto_scales,
-    auto_threshold,
-    noise_margin,
-)
+from sklearn_bdp.accounting import answer_margin, noise_margin
+from sklearn_bdp.accounting.margins import auto_resolution, auto_scales, auto_threshold
 from tests.facts import refused
 
 

@@ -7,17 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.accounting import (
-    Cells,
-    FinalPace,
-    Pace,
-    PredictiveCode,
-    Race,
-    Spending,
-    code_length,
-    paced,
-    place_lengths,
-)
+from sklearn_bdp.accounting import place_lengths
+from sklearn_bdp.accounting.race import Cells, FinalPace, Pace, Race, paced
+from sklearn_bdp.accounting.spending import PredictiveCode, Spending, code_length
 
 WIDE = Pace(coarse=3.0, price=3.0, patience=3.0)  # few cells: small trees
 COARSE = FinalPace(wanted=5.0, log_failure=-6.0)

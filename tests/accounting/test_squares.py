@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.accounting import Units, drawn_variances, plan_squares, squares_lower_limit
+from sklearn_bdp.accounting.bounds import Units, drawn_variances, plan_squares, squares_lower_limit
 from sklearn_bdp.correlation import bounded_lower_limit
 
 

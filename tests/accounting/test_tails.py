@@ -10,7 +10,8 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, rel_entr
 from scipy.stats import binom
 
-from sklearn_bdp.accounting import ModelTail, score_tail
+from sklearn_bdp.accounting import score_tail
+from sklearn_bdp.accounting.tails import ModelTail
 from sklearn_bdp.correlation import (
     DependencyGraph,
     Groups,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sklearn_bdp import ReusableHoldout
-from sklearn_bdp.accounting import check_length
+from sklearn_bdp.accounting.spending import check_length
 from sklearn_bdp.exceptions import SharedRecordsError
 
 

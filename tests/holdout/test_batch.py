@@ -7,16 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.accounting import (
-    ClassMeansTail,
-    ModelTail,
-    PredictiveCode,
-    Units,
-    code_length,
-    leaked_length,
-    noise_share,
-    place_lengths,
-)
+from sklearn_bdp.accounting import noise_share, place_lengths
+from sklearn_bdp.accounting.bounds import Units
+from sklearn_bdp.accounting.spending import PredictiveCode, code_length, leaked_length
+from sklearn_bdp.accounting.tails import ClassMeansTail, ModelTail
 from sklearn_bdp.correlation import Independent
 from sklearn_bdp.holdout import (
     Batch,

@@ -8,7 +8,10 @@ import pytest
 from scipy.stats import binom
 
 from sklearn_bdp import ReusableHoldout
-from sklearn_bdp.accounting import ModelTail, Pace, PredictiveCode, Race, noise_share, score_tail
+from sklearn_bdp.accounting import noise_share, score_tail
+from sklearn_bdp.accounting.race import Pace, Race
+from sklearn_bdp.accounting.spending import PredictiveCode
+from sklearn_bdp.accounting.tails import ModelTail
 from sklearn_bdp.correlation import Independent, MarkovChain
 from sklearn_bdp.holdout import margins, pace_of
 from sklearn_bdp.ledger import BatchRecord

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp.accounting import share_limits
+from sklearn_bdp.accounting.bounds import share_limits
 from sklearn_bdp.correlation import Groups, MarkovChain
 from sklearn_bdp.exceptions import BudgetExhaustedError, HoldoutClosedError
 from tests.facts import refused

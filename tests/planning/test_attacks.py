@@ -8,14 +8,10 @@ import pytest
 from scipy.sparse import coo_array
 from scipy.stats import binom
 
-from sklearn_bdp.accounting import (
-    ModelTail,
-    PredictiveCode,
-    Units,
-    final_code_length,
-    fine_half_width,
-    half_width,
-)
+from sklearn_bdp.accounting.bounds import Units
+from sklearn_bdp.accounting.race import fine_half_width
+from sklearn_bdp.accounting.spending import PredictiveCode, final_code_length
+from sklearn_bdp.accounting.tails import ModelTail, half_width
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, MarkovChain
 from sklearn_bdp.holdout import (
     Batch,

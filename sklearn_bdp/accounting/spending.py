@@ -1,10 +1,10 @@
 """What answers cost: code lengths, and how failure probability is spent (theory G2′, G7, G14, G16).
 
 Code lengths obey Kraft's inequality, so they are the weights of a union bound over everything the
-analyst could have asked (theory G2′). A holdout's next value is predicted from its training-side
-value and from what earlier releases taught; a mixture of distributions over scales and tails around
-that prediction prices every cell that may be released. Nothing here sees data: all of it is a
-function of training-side values and of released cells.
+analyst could have asked (theory G2′). The next value on the holdout is predicted from that on the
+training set and from what earlier releases taught; a mixture of distributions over scales and tails
+around that prediction prices every cell that may be released. Nothing here sees data: all of it is
+a function of values of the training set and of released cells.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ records inside and may be 0), F1 (``S`` twice the true positives, ``k`` called p
 is whatever it is: drift, seasons and any dependence are allowed. What is limited is the mean of the
 ``m_t`` over the dates of the holdout, at the models as they are (theory G26). For every fixed stake
 :math:`a > 0`, predictable lower ends :math:`l_t \le s_t` and predictable centers
-:math:`c_t \le l_t + .9/a`,
+:math:`c_t \le l_t + 0.9/a`,
 
 .. math:: \prod_t \frac{1 + a (s_t - c_t)}{1 + a (m_t - c_t)}
 

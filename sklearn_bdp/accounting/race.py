@@ -1,7 +1,7 @@
-"""A batch as a race: coarse cells for all, fine ones for whoever leads (theory G7, G17).
+"""A batch as a race: coarse cells for all, fine ones for the leader (theory G7, G17).
 
-One function asks and is told: behind it stands the holdout's mechanism, or a test that replies
-with every possibility there is. A race sees released cells only.
+It has one function to ask with: behind it stands the mechanism of the holdout, or a test that
+replies with every possibility there is. A race sees released cells only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri_exp
 
 from sklearn_bdp._typing import Array, FloatOrArray
-from sklearn_bdp.accounting._spending import PredictiveCode, Spending, place_lengths
+from sklearn_bdp.accounting.spending import PredictiveCode, Spending, place_lengths
 
 # Noise may release the central cell as "above": it is priced like the rim of the cell, and any
 # cell at this part of its price besides.

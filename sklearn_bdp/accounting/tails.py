@@ -20,7 +20,7 @@ import numpy as np
 from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp._checks import check_array, check_integer, check_option, check_real
 from sklearn_bdp._typing import Array, FloatOrArray
-from sklearn_bdp.accounting._bounds import past_mean_limit
+from sklearn_bdp.accounting.bounds import past_mean_limit
 from sklearn_bdp.correlation import CorrelationModel, bounded_lower_limit, weighted_lower_limit
 
 
