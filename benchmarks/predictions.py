@@ -16,7 +16,7 @@ import argparse
 
 import numpy as np
 
-from sklearn_bdp.accounting import _spending
+from sklearn_bdp.accounting import spending
 from sklearn_bdp.accounting.spending import PredictiveCode
 
 try:
@@ -26,7 +26,7 @@ except ImportError:  # run as a script
     import real_searches
     from simulate_year import Account, Choice
 
-SIGHT = _spending.BANDWIDTH / 1.5  # of a Gaussian kernel about as wide as the library's
+SIGHT = spending.BANDWIDTH / 1.5  # of a Gaussian kernel about as wide as the library's
 LONE = 20
 
 
@@ -49,7 +49,7 @@ class Covariance(PredictiveCode):
         asked = np.asarray(training_values, dtype=float)
         if not self.pairs:
             return *super().predict(asked), np.full(asked.shape, self.factor**0.5)
-        values, differences, variances = np.array(self.pairs[-_spending.REMEMBERED :]).T
+        values, differences, variances = np.array(self.pairs[-spending.REMEMBERED :]).T
         own = self._errors(values + differences, values), self._errors(asked, asked)
         error, other = self._covariance(own[0], own[0]), self._covariance(own[1], own[0])
         released = np.diag(np.maximum(variances - np.diag(error), 0.04 * np.diag(error)))
@@ -58,7 +58,7 @@ class Covariance(PredictiveCode):
         whole = own[1][0] ** 2 * self.scale**2
         left = whole - (other * np.linalg.solve(error + released, other.T).T).sum(axis=1)
         left = np.clip(left, self.least**2 * whole, whole)
-        total = whole + _spending.OFFSET**2 - ((other + shared) * gain).sum(axis=1)
+        total = whole + spending.OFFSET**2 - ((other + shared) * gain).sum(axis=1)
         center = np.clip(asked + gain @ differences, 0.0, self.ceiling)
         drift = np.sqrt(np.maximum(total - left, 1e-8))
         return center, drift, np.sqrt(left / whole * self.factor)
@@ -74,7 +74,7 @@ class Covariance(PredictiveCode):
 
 def _offset(left, right):
     distance = (np.subtract.outer(left, right) / SIGHT) ** 2
-    return _spending.OFFSET**2 * np.exp(-0.5 * distance)
+    return spending.OFFSET**2 * np.exp(-0.5 * distance)
 
 
 class Spreads(Account):

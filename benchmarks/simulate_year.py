@@ -22,7 +22,7 @@ import math
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from sklearn_bdp.accounting import _race, _spending, answer_margin, noise_margin, noise_share
+from sklearn_bdp.accounting import answer_margin, noise_margin, noise_share, race, spending
 from sklearn_bdp.accounting.margins import NOISE_PART, RELAXED_PART, auto_scales
 from sklearn_bdp.accounting.race import Pace, Race, paced
 from sklearn_bdp.accounting.spending import PredictiveCode, Spending, code_length, final_code_length
@@ -239,19 +239,19 @@ def summarise(work, choice, years, *, seed=0, searches=20):
 
 
 SWEEP = (  # where a constant lives, its name, other values
-    (_race, "_COARSE", (5.5, 7.5)),
-    (_race, "_LEAST", ((2.0,) * 6, (2.4,) * 6, (2.7, 2.5, 2.4, 2.4, 2.8, 5.0), (3.0,) * 6)),
-    (_race, "_WANTED", ((4.4, 6.8, 6.6, 7.0, 7.1, 8.4),)),
-    (_race, "_FINEST", (0.3, 1.0)),
-    (_race, "_TOWARD", ((0.0, 0.04), (2.5, 0.04))),
-    (_spending.POLICIES["final"], "reserve", (0.5, 0.7)),
-    (_spending, "_EVEN", (0.05, 0.5)),
-    (_spending, "OFFSET", (0.02, 0.06)),
-    (_spending, "_FADING", (0.0, 0.1)),
-    (_spending, "_STEP", (0.0006**2, 0.002**2)),
-    (_spending, "_STEPS", (1.0, 16.0)),
-    (_spending, "BANDWIDTH", (0.08, 0.15)),
-    (_spending, "TAILS_PRIOR", (np.array([0.7, 0.3]),)),
+    (race, "_COARSE", (5.5, 7.5)),
+    (race, "_LEAST", ((2.0,) * 6, (2.4,) * 6, (2.7, 2.5, 2.4, 2.4, 2.8, 5.0), (3.0,) * 6)),
+    (race, "_WANTED", ((4.4, 6.8, 6.6, 7.0, 7.1, 8.4),)),
+    (race, "_FINEST", (0.3, 1.0)),
+    (race, "_TOWARD", ((0.0, 0.04), (2.5, 0.04))),
+    (spending.POLICIES["final"], "reserve", (0.5, 0.7)),
+    (spending, "_EVEN", (0.05, 0.5)),
+    (spending, "OFFSET", (0.02, 0.06)),
+    (spending, "_FADING", (0.0, 0.1)),
+    (spending, "_STEP", (0.0006**2, 0.002**2)),
+    (spending, "_STEPS", (1.0, 16.0)),
+    (spending, "BANDWIDTH", (0.08, 0.15)),
+    (spending, "TAILS_PRIOR", (np.array([0.7, 0.3]),)),
     (None, "noise", (0.01, 0.03)),
 )
 
