@@ -24,7 +24,7 @@ from sklearn.utils.validation import _num_samples as num_samples
 
 _KNOWN = frozenset(inspect.signature(_fit_and_score).parameters)
 _VALIDATION, _SCORERS = "sklearn.model_selection._validation", "sklearn.metrics._scorer"
-_FITS = {(_VALIDATION, "_fit_and_score"), ("sklearn_bdp._evaluation._candidates", "fit_clone")}
+_FITS = {(_VALIDATION, "_fit_and_score"), ("sklearn_bdp._evaluation.candidates", "fit_clone")}
 
 
 def is_frame(X):

@@ -18,7 +18,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from sklearn_bdp._evaluation import Division, FitData, Savable, check_owner, divide_for
+from sklearn_bdp._evaluation.division import Division, FitData, check_owner, divide_for
+from sklearn_bdp._evaluation.scoring import Savable
 from sklearn_bdp._sklearn_compat import (
     gives_frames,
     holds_numbers,
@@ -28,7 +29,7 @@ from sklearn_bdp._sklearn_compat import (
 )
 from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.exceptions import NothingSelectedError, UnknownFeaturesError
-from sklearn_bdp.guards import ADDED, check_orders
+from sklearn_bdp.guards.tables import ADDED, check_orders
 
 
 class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):

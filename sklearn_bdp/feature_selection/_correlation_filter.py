@@ -25,7 +25,8 @@ from sklearn_bdp._checks import (
     check_real,
     sealed_errors,
 )
-from sklearn_bdp._evaluation import open_holdout, plain_certificate
+from sklearn_bdp._evaluation.division import open_holdout
+from sklearn_bdp._evaluation.scoring import plain_certificate
 from sklearn_bdp._sklearn_compat import is_frame, num_samples, safe_indexing
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.exceptions import NothingConfirmedWarning
@@ -36,7 +37,7 @@ from sklearn_bdp.feature_selection._report import (
     association_report,
     screening_report,
 )
-from sklearn_bdp.guards import warn_of
+from sklearn_bdp.guards.scores import warn_of
 from sklearn_bdp.holdout import fix_statements, query_key, report_statements
 from sklearn_bdp.metrics import Evaluation
 

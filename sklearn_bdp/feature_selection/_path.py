@@ -20,7 +20,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from sklearn_bdp._checks import caller_level
-from sklearn_bdp._evaluation import Candidate, NoAnswer, fit_candidate
+from sklearn_bdp._evaluation.candidates import Candidate, NoAnswer, fit_candidate
 from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
 from sklearn_bdp.feature_selection._rankings import text_columns
 

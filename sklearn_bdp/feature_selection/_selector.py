@@ -18,21 +18,21 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp._checks import caller_level, check_integer, check_option, check_real
-from sklearn_bdp._evaluation import (
+from sklearn_bdp._evaluation.candidates import (
     Assessment,
     Candidate,
     Experiment,
     NoAnswer,
     Verifier,
+    fit_candidate,
+)
+from sklearn_bdp._evaluation.division import check_records, inner_folds, open_holdout
+from sklearn_bdp._evaluation.fits import check_dependence
+from sklearn_bdp._evaluation.scoring import (
     bounded_metric,
     certified,
-    check_dependence,
     check_proved,
-    check_records,
     clipping_of,
-    fit_candidate,
-    inner_folds,
-    open_holdout,
     report_chosen,
 )
 from sklearn_bdp._sklearn_compat import check_method_params, is_frame, safe_indexing

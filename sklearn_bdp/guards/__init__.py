@@ -4,42 +4,7 @@ Guards that read the training set are free. Guards that read the holdout report 
 words, which is recorded and charged.
 """
 
-from sklearn_bdp.guards._guard import GUARDS, Guard
-from sklearn_bdp.guards._rows import (
-    ANEW,
-    ANOTHER,
-    FINDINGS,
-    KnownRows,
-    TrainingRecords,
-    answered_before,
-    cell_codes,
-    count_shared_rows,
-    forget_accounts,
-    mixed,
-    row_digests,
-    targets_digest,
-)
-from sklearn_bdp.guards._scores import (
-    ALL,
-    CUT,
-    DEFAULT_METRIC,
-    RowWiseCheck,
-    check_later_rows,
-    compare_dependence,
-    foreign_parts,
-    reads_other_rows,
-    warn_clipped,
-    warn_few_groups,
-    warn_of,
-    warn_of_choice,
-)
-from sklearn_bdp.guards._tables import (
-    ADDED,
-    check_agreement,
-    check_future,
-    check_orders,
-    check_sorted,
-    declaration_hints,
-)
+from sklearn_bdp.guards import rows, scores, tables  # where guards are defined
+from sklearn_bdp.guards.guard import GUARDS, Guard
 
 __all__ = ["GUARDS", "Guard"]

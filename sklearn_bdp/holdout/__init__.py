@@ -1,6 +1,6 @@
 """A holdout that can be asked again and again: data, mechanism, ledger and certificate in one."""
 
-from sklearn_bdp._digests import query_key
+from sklearn_bdp._digests.content import query_key
 from sklearn_bdp.holdout._batch import Terms, check_overlap, decide, pace_of, route
 from sklearn_bdp.holdout._certificate import (
     Preview,

@@ -14,11 +14,11 @@ import secrets
 
 import numpy as np
 
-from sklearn_bdp._digests import is_content_key
+from sklearn_bdp._digests.content import is_content_key
 from sklearn_bdp._process import ANSWERED, LEDGERS
 from sklearn_bdp.accounting.spending import PredictiveCode
 from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerError, ProcessBoundaryError
-from sklearn_bdp.guards import ANOTHER, KnownRows, answered_before
+from sklearn_bdp.guards.rows import ANOTHER, KnownRows, answered_before
 from sklearn_bdp.holdout._batch import Terms, decide, exhausted_error, route
 from sklearn_bdp.holdout._certificate import check_open
 from sklearn_bdp.holdout._settings import DerivedSettings, final_noise, restored_mechanism

@@ -33,7 +33,7 @@ from sklearn_bdp.accounting.tails import (
     shares_needed,
 )
 from sklearn_bdp.exceptions import BudgetExhaustedError
-from sklearn_bdp.guards import ANEW, FINDINGS
+from sklearn_bdp.guards.rows import ANEW, FINDINGS
 from sklearn_bdp.holdout._inputs import Batch
 from sklearn_bdp.holdout._settings import final_noise, margins
 from sklearn_bdp.ledger import Answers, BatchRecord

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_bdp._checks import sealed_errors
-from sklearn_bdp._digests import data_digest
+from sklearn_bdp._digests.content import data_digest
 from sklearn_bdp.accounting.bounds import order_free_limits, share_limits, star_limits
 from sklearn_bdp.accounting.jackknife import SKILL, approximate_row
 from sklearn_bdp.accounting.tails import ModelTail, score_tail

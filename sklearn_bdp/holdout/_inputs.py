@@ -19,7 +19,7 @@ from sklearn_bdp._checks import (
     check_targets,
     real_numbers,
 )
-from sklearn_bdp._digests import copied, query_key
+from sklearn_bdp._digests.content import copied, query_key
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.accounting.bounds import Units
 from sklearn_bdp.accounting.tails import score_tail

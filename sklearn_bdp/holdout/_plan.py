@@ -23,11 +23,11 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GroupKFold, check_cv
 
 from sklearn_bdp._checks import check_option
-from sklearn_bdp._digests import object_digest
+from sklearn_bdp._digests.objects import object_digest
 from sklearn_bdp._sklearn_compat import num_samples, safe_indexing
 from sklearn_bdp.accounting.bounds import UnitMoments, unit_moments
 from sklearn_bdp.exceptions import UnboundedMetricError
-from sklearn_bdp.guards import check_later_rows, foreign_parts
+from sklearn_bdp.guards.scores import check_later_rows, foreign_parts
 from sklearn_bdp.holdout._in_time import (
     Earlier,
     forecast,

@@ -20,11 +20,11 @@ from sklearn_bdp._checks import (
     check_real,
     sealed_errors,
 )
-from sklearn_bdp._digests import content_key, data_digest
+from sklearn_bdp._digests.content import content_key, data_digest
 from sklearn_bdp._process import HOLDOUTS
 from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import check_correlation, check_row_order
-from sklearn_bdp.guards import TrainingRecords, targets_digest
+from sklearn_bdp.guards.rows import TrainingRecords, targets_digest
 from sklearn_bdp.holdout._account import Account
 from sklearn_bdp.holdout._batch import check_overlap, route
 from sklearn_bdp.holdout._certificate import holdout_certificate, preview_batch, warn_if_vacuous

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import as_frame, check_kind, check_targets, sealed_errors
-from sklearn_bdp._digests import KnownModel, content_key, copied, data_digest, fingerprint
+from sklearn_bdp._digests.content import content_key, copied, data_digest
+from sklearn_bdp._digests.objects import KnownModel, fingerprint
 from sklearn_bdp._sklearn_compat import (
     called_by_validation,
     is_being_fitted,
@@ -20,7 +21,8 @@ from sklearn_bdp._sklearn_compat import (
     safe_indexing,
 )
 from sklearn_bdp.exceptions import ScoreContractError, UnknownFeaturesError
-from sklearn_bdp.guards import RowWiseCheck, TrainingRecords, cell_codes, mixed, warn_clipped
+from sklearn_bdp.guards.rows import TrainingRecords, cell_codes, mixed
+from sklearn_bdp.guards.scores import RowWiseCheck, warn_clipped
 from sklearn_bdp.holdout import AnswerRecord, ReusableHoldout, check_overlap, query_key
 from sklearn_bdp.metrics import check_scoring, get_metric, same_names
 

@@ -27,26 +27,24 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from sklearn_bdp._checks import caller_level, check_integer, check_real
-from sklearn_bdp._digests import data_digest, object_digest, query_key
-from sklearn_bdp._evaluation import (
-    RULES,
-    Assessment,
-    Candidate,
-    CrossValidation,
-    Experiment,
+from sklearn_bdp._digests.content import data_digest, query_key
+from sklearn_bdp._digests.objects import object_digest
+from sklearn_bdp._evaluation.candidates import Assessment, Candidate, Experiment, NoAnswer, Verifier
+from sklearn_bdp._evaluation.division import (
     FitData,
-    Metrics,
-    MetricScorer,
-    NoAnswer,
-    Progress,
-    Savable,
-    Verifier,
-    certified,
     check_owner,
     check_records,
     divide_for,
     inner_folds,
     open_holdout,
+)
+from sklearn_bdp._evaluation.fits import CrossValidation, Progress
+from sklearn_bdp._evaluation.scoring import (
+    RULES,
+    Metrics,
+    MetricScorer,
+    Savable,
+    certified,
     report_chosen,
 )
 from sklearn_bdp._sklearn_compat import (
@@ -62,7 +60,9 @@ from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation import date_numbers
 from sklearn_bdp.exceptions import UnboundedMetricError, UnverifiedWarning, UnweightedScoreWarning
-from sklearn_bdp.guards import TrainingRecords, check_agreement, warn_of
+from sklearn_bdp.guards.rows import TrainingRecords
+from sklearn_bdp.guards.scores import warn_of
+from sklearn_bdp.guards.tables import check_agreement
 from sklearn_bdp.holdout import ReusableHoldout, TrainingFolds
 from sklearn_bdp.metrics import BoundedMetric, PerRecordScore, available_metrics, check_scoring
 

@@ -8,7 +8,7 @@ import pytest
 
 from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.exceptions import FallenScoreWarning
-from sklearn_bdp.guards import warn_of_choice
+from sklearn_bdp.guards.scores import warn_of_choice
 from sklearn_bdp.metrics import get_metric
 
 N, CANDIDATES = 400, 20

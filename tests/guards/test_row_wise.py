@@ -15,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler, scale
 from sklearn_bdp import HoldoutConfig, HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.exceptions import BatchPredictionWarning, ScoreContractError
-from sklearn_bdp.guards import foreign_parts, reads_other_rows
+from sklearn_bdp.guards.scores import foreign_parts, reads_other_rows
 from sklearn_bdp.metrics import PerRecordScore
 from tests.facts import refused, warned
 

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.model_selection import train_test_split
 
-from sklearn_bdp.guards import count_shared_rows, row_digests
+from sklearn_bdp.guards.rows import count_shared_rows, row_digests
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 5))

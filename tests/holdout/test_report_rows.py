@@ -30,7 +30,7 @@ from sklearn.preprocessing import StandardScaler, scale
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import Groups, MarkovNetwork
 from sklearn_bdp.exceptions import HoldoutClosedError, UnboundedMetricError
-from sklearn_bdp.guards import forget_accounts
+from sklearn_bdp.guards.rows import forget_accounts
 from sklearn_bdp.metrics import PerRecordScore
 from tests.facts import refused
 

@@ -32,14 +32,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.parallel import Parallel, delayed
 
 from sklearn_bdp._checks import sealed_errors
-from sklearn_bdp._digests import (
-    KnownModel,
-    content_key,
-    copied,
-    data_digest,
-    has_own_code,
-    recipe_key,
-)
+from sklearn_bdp._digests.content import content_key, copied, data_digest
+from sklearn_bdp._digests.objects import KnownModel, has_own_code, recipe_key
 from sklearn_bdp._sklearn_compat import (
     Nobody,
     check_method_params,
@@ -49,7 +43,7 @@ from sklearn_bdp._sklearn_compat import (
 )
 from sklearn_bdp.accounting.margins import RELAXED_PART
 from sklearn_bdp.exceptions import BudgetExhaustedError, ScoreContractError
-from sklearn_bdp.guards import RowWiseCheck
+from sklearn_bdp.guards.scores import RowWiseCheck
 
 #: What ends a search from outside: the user, or the death of a worker. What is finished is kept.
 INTERRUPTIONS = (KeyboardInterrupt, BrokenExecutor)

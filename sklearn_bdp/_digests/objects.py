@@ -36,7 +36,7 @@ import scipy.special
 import sklearn
 from sklearn.base import BaseEstimator, clone
 
-from sklearn_bdp._digests._content import (
+from sklearn_bdp._digests.content import (
     array_digest,
     content_key,
     copied,

@@ -25,7 +25,7 @@ from sklearn.utils import check_random_state, get_tags, indexable
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_bdp._checks import as_frame, caller_level, check_array, check_fraction, check_kind
-from sklearn_bdp._evaluation._candidates import targets
+from sklearn_bdp._evaluation.candidates import targets
 from sklearn_bdp._sklearn_compat import inside_validation, num_samples, safe_indexing, safe_split
 from sklearn_bdp.correlation import (
     CorrelationModel,
@@ -40,15 +40,9 @@ from sklearn_bdp.correlation import (
     step_of,
 )
 from sklearn_bdp.exceptions import InnerFoldsWarning
-from sklearn_bdp.guards import (
-    TrainingRecords,
-    check_future,
-    check_orders,
-    check_sorted,
-    declaration_hints,
-    targets_digest,
-    warn_few_groups,
-)
+from sklearn_bdp.guards.rows import TrainingRecords, targets_digest
+from sklearn_bdp.guards.scores import warn_few_groups
+from sklearn_bdp.guards.tables import check_future, check_orders, check_sorted, declaration_hints
 from sklearn_bdp.holdout import (
     Earlier,
     HoldoutConfig,

@@ -18,12 +18,12 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 
 from sklearn_bdp import correlation, exceptions
-from sklearn_bdp._digests import copied
+from sklearn_bdp._digests.content import copied
 from sklearn_bdp._sklearn_compat import num_samples, safe_indexing
 from sklearn_bdp.accounting import score_tail
 from sklearn_bdp.correlation import Groups, Independent
-from sklearn_bdp.guards._guard import Guard
-from sklearn_bdp.guards._rows import in_runs
+from sklearn_bdp.guards.guard import Guard
+from sklearn_bdp.guards.rows import in_runs
 from sklearn_bdp.metrics import get_metric
 
 WIDE = Guard(

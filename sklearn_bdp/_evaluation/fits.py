@@ -19,8 +19,8 @@ import numpy as np
 from sklearn.base import clone
 
 from sklearn_bdp._checks import sealed_errors
-from sklearn_bdp._digests import object_digest
-from sklearn_bdp._evaluation._candidates import (
+from sklearn_bdp._digests.objects import object_digest
+from sklearn_bdp._evaluation.candidates import (
     INTERRUPTIONS,
     Candidate,
     Task,
@@ -28,7 +28,7 @@ from sklearn_bdp._evaluation._candidates import (
     cross_validated,
     run_jobs,
 )
-from sklearn_bdp._evaluation._scoring import Kept
+from sklearn_bdp._evaluation.scoring import Kept
 from sklearn_bdp._sklearn_compat import (
     fit_and_score,
     insert_error_scores,
@@ -36,7 +36,7 @@ from sklearn_bdp._sklearn_compat import (
     report_failures,
 )
 from sklearn_bdp.exceptions import ScoreContractError
-from sklearn_bdp.guards import CUT, compare_dependence, warn_of
+from sklearn_bdp.guards.scores import CUT, compare_dependence, warn_of
 from sklearn_bdp.metrics import Clipping
 
 #: Bytes of per-record scores that are kept of a search's folds; the worst candidates go first.

@@ -1,4 +1,4 @@
-"""What a guard is: what it reads, and what it says."""
+"""What a guard is: what it reads, and what it reports."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Records recognised by their values, and the check that reads the holdout (theory G21).
+"""Records recognized by their values, and the check that reads the holdout (theory G21).
 
 A record is the same record in another order, type of number, container or column order, and next
 to missing values. Its digest is a sum over columns of a hash of (column, value), so that columns
 may come in any order where they have names, and the zeros of sparse data need not be looked at.
-Digests of holdout records stay in the process; nobody is shown one. The check says one of a few
-words, which is charged. Rows that are known to stand on the training side are never compared again,
-at no charge. An account in memory knows nothing of others: whoever makes a new one of records that
-were asked about starts from nothing, and its intervals with it. Such records are known by their
-targets, in their order, which stay when features are added, chosen or transformed.
+Digests of holdout records stay in the process and are never shown. The check reports one of a few
+words, which is charged. Rows that are known to be training rows are never compared again, at no
+charge. An account in memory knows nothing of others: a new one of records that were asked about
+starts from nothing, and its intervals with it. Such records are known by their targets, in their
+order, which stay when features are added, chosen or transformed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.stats import hypergeom
 
-from sklearn_bdp._digests import as_one_array, data_digest
+from sklearn_bdp._digests.content import as_one_array, data_digest
 from sklearn_bdp._process import ANSWERED
 from sklearn_bdp._sklearn_compat import inside_validation, is_frame, num_samples, safe_indexing
 from sklearn_bdp.correlation import count_shared_labels
@@ -35,8 +35,8 @@ from sklearn_bdp.exceptions import (
     SharedGroupsWarning,
     SharedRecordsError,
 )
-from sklearn_bdp.guards._guard import Guard
-from sklearn_bdp.guards._tables import cell_kinds, same_columns
+from sklearn_bdp.guards.guard import Guard
+from sklearn_bdp.guards.tables import cell_kinds, same_columns
 
 ANOTHER = Guard(
     "another account",

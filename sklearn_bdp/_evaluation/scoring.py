@@ -15,12 +15,12 @@ from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_bdp._card import digits
-from sklearn_bdp._evaluation._candidates import Candidate, NoAnswer, cross_validated, targets
-from sklearn_bdp._evaluation._division import config_of
+from sklearn_bdp._evaluation.candidates import Candidate, NoAnswer, cross_validated, targets
+from sklearn_bdp._evaluation.division import config_of
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.accounting import Certificate
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
-from sklearn_bdp.guards import ALL, DEFAULT_METRIC, warn_of_choice
+from sklearn_bdp.guards.scores import ALL, DEFAULT_METRIC, warn_of_choice
 from sklearn_bdp.holdout import (
     History,
     ReusableHoldout,
