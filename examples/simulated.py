@@ -23,7 +23,8 @@ import scipy.sparse
 from scipy.sparse.csgraph import breadth_first_order
 from scipy.special import ndtr
 
-from sklearn_bdp.correlation import DependencyGraph, MarkovChain, stationary_distribution
+from sklearn_bdp.correlation import DependencyGraph, MarkovChain
+from sklearn_bdp.correlation.chain import stationary_distribution
 
 
 def simulate_states(transition, n, rng):

@@ -13,8 +13,10 @@ from sklearn import __version__ as sklearn_version
 
 from sklearn_bdp._version import __version__
 from sklearn_bdp.exceptions import LedgerError
-from sklearn_bdp.holdout import DerivedSettings, check_path, route
-from sklearn_bdp.ledger import Fact, Ledger, backend_at, canonical
+from sklearn_bdp.holdout.batch import route
+from sklearn_bdp.holdout.settings import DerivedSettings, check_path
+from sklearn_bdp.ledger.ledger import Fact, Ledger, backend_at
+from sklearn_bdp.ledger.records import canonical
 
 
 def main(arguments=None):

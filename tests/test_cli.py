@@ -11,7 +11,8 @@ from sklearn.linear_model import Ridge
 
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.ledger import Chain, canonical
+from sklearn_bdp.ledger.ledger import Chain
+from sklearn_bdp.ledger.records import canonical
 
 N = 300
 X, Y = np.zeros((N, 2)), np.zeros(N)

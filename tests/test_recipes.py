@@ -6,7 +6,8 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.accounting.spending import POLICIES, Policy, Spending
-from sklearn_bdp.correlation import ComponentModel, CorrelationModel
+from sklearn_bdp.correlation import CorrelationModel
+from sklearn_bdp.correlation.components import ComponentModel
 from sklearn_bdp.metrics import get_metric
 from tests.facts import refused
 

@@ -27,12 +27,11 @@ from sklearn.utils.validation import has_fit_parameter
 from sklearn_bdp._checks import as_frame, caller_level, check_array, check_fraction, check_kind
 from sklearn_bdp._evaluation.candidates import targets
 from sklearn_bdp._sklearn_compat import inside_validation, num_samples, safe_indexing, safe_split
-from sklearn_bdp.correlation import (
-    CorrelationModel,
+from sklearn_bdp.correlation.base import CorrelationModel
+from sklearn_bdp.correlation.components import Groups
+from sklearn_bdp.correlation.declared import check_correlation, check_declared
+from sklearn_bdp.correlation.past import (
     GivenPast,
-    Groups,
-    check_correlation,
-    check_declared,
     date_numbers,
     gaps_in_words,
     horizon_in_dates,
@@ -43,15 +42,12 @@ from sklearn_bdp.exceptions import InnerFoldsWarning
 from sklearn_bdp.guards.rows import TrainingRecords, targets_digest
 from sklearn_bdp.guards.scores import warn_few_groups
 from sklearn_bdp.guards.tables import check_future, check_orders, check_sorted, declaration_hints
-from sklearn_bdp.holdout import (
-    Earlier,
-    HoldoutConfig,
-    ReusableHoldout,
-    check_overlap,
-    described_targets,
-    is_splitter,
-)
-from sklearn_bdp.ledger import Fact, read_notes
+from sklearn_bdp.holdout.batch import check_overlap
+from sklearn_bdp.holdout.in_time import Earlier
+from sklearn_bdp.holdout.inputs import described_targets
+from sklearn_bdp.holdout.reusable import ReusableHoldout
+from sklearn_bdp.holdout.settings import HoldoutConfig, is_splitter
+from sklearn_bdp.ledger.ledger import Fact, read_notes
 
 _SAMPLE = 32  # training records on which a report tries models
 #: What a split that looks at the labels costs (theory G10).

@@ -37,7 +37,7 @@ from sklearn_bdp._sklearn_compat import (
 )
 from sklearn_bdp.exceptions import ScoreContractError
 from sklearn_bdp.guards.scores import CUT, compare_dependence, warn_of
-from sklearn_bdp.metrics import Clipping
+from sklearn_bdp.metrics.means import Clipping
 
 #: Bytes of per-record scores that are kept of a search's folds; the worst candidates go first.
 ROOM = 2**25

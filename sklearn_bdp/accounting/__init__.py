@@ -1,7 +1,6 @@
 """What runs: codes, intervals, noise margins, predictors; nothing about data or files.
 
-``__all__`` holds what users may compute with; everything else serves the packages above, which
-import it from its module.
+``__all__`` lists what users may compute with.
 """
 
 from sklearn_bdp.accounting.bounds import past_limits, past_lower_limit

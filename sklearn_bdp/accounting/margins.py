@@ -25,7 +25,7 @@ from sklearn_bdp._checks import (
     check_real,
 )
 from sklearn_bdp._typing import Array, FloatOrArray
-from sklearn_bdp.correlation import Bound, CorrelationModel
+from sklearn_bdp.correlation.base import Bound, CorrelationModel
 
 _NOISES = ("laplace", "gaussian")
 

@@ -21,7 +21,8 @@ from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp._checks import check_array, check_integer, check_option, check_real
 from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.accounting.bounds import past_mean_limit
-from sklearn_bdp.correlation import CorrelationModel, bounded_lower_limit, weighted_lower_limit
+from sklearn_bdp.correlation.base import CorrelationModel
+from sklearn_bdp.correlation.tails import bounded_lower_limit, weighted_lower_limit
 
 
 class Tail(abc.ABC):

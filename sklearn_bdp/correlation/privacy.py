@@ -19,10 +19,10 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from sklearn_bdp._bisection import doubled, last_accepted, safe_inverse
-from sklearn_bdp.correlation._base import CorrelationModel
-from sklearn_bdp.correlation._chain import MarkovChain, block_spread, is_reversible
-from sklearn_bdp.correlation._declared import WorstOf
-from sklearn_bdp.correlation._network import NetworkModel
+from sklearn_bdp.correlation.base import CorrelationModel
+from sklearn_bdp.correlation.chain import MarkovChain, block_spread, is_reversible
+from sklearn_bdp.correlation.declared import WorstOf
+from sklearn_bdp.correlation.network import NetworkModel
 
 # Fixed points are approached from below; stop when a step moves less than this, relatively,
 # and add the geometric rest of the sequence, so that the answer is never too small.

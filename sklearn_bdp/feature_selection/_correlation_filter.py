@@ -16,6 +16,7 @@ from scipy.stats import false_discovery_control
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp._checks import (
     caller_level,
@@ -37,8 +38,9 @@ from sklearn_bdp.feature_selection._report import (
     screening_report,
 )
 from sklearn_bdp.guards.scores import warn_of
-from sklearn_bdp.holdout import fix_statements, query_key, report_statements
-from sklearn_bdp.metrics import Evaluation
+from sklearn_bdp.holdout import query_key
+from sklearn_bdp.holdout.final import fix_statements, report_statements
+from sklearn_bdp.metrics.base import Evaluation
 
 #: Permutations that reach the critical value of an interval by chance; a few, where more would take
 #: so many multiplications; and where even they would take so many, nothing is proved.
@@ -289,7 +291,10 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         HoldoutClosedError
             If the holdout gave another final report.
         """
-        holdout = self._closing()
+        check_is_fitted(self)
+        holdout = self.holdout_
+        if holdout is None:
+            raise ValueError("final_report() needs a holdout, got holdout=None in fit.")
         known = {"beta": holdout.beta, "asked": self.n_features_in_}
         if self._statements is None:
             return association_report({"rows": []}, unit="", **known)

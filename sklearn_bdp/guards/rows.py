@@ -28,7 +28,7 @@ from scipy.stats import hypergeom
 from sklearn_bdp._digests.content import as_one_array, data_digest
 from sklearn_bdp._process import ANSWERED
 from sklearn_bdp._sklearn_compat import inside_validation, is_frame, num_samples, safe_indexing
-from sklearn_bdp.correlation import count_shared_labels
+from sklearn_bdp.correlation.components import count_shared_labels
 from sklearn_bdp.exceptions import (
     AnotherAccountWarning,
     MissingClassesWarning,

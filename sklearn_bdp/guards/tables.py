@@ -7,7 +7,8 @@ import numpy as np
 from sklearn.utils import get_tags
 
 from sklearn_bdp._checks import check_order
-from sklearn_bdp.correlation import Groups, check_row_order, date_numbers, is_dates
+from sklearn_bdp.correlation.components import Groups, check_row_order
+from sklearn_bdp.correlation.past import date_numbers, is_dates
 from sklearn_bdp.guards.guard import Guard
 
 #: What to do where columns were added since the holdout was made.

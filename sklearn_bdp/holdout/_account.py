@@ -19,10 +19,11 @@ from sklearn_bdp._process import ANSWERED, LEDGERS
 from sklearn_bdp.accounting.spending import PredictiveCode
 from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerError, ProcessBoundaryError
 from sklearn_bdp.guards.rows import ANOTHER, KnownRows, answered_before
-from sklearn_bdp.holdout._batch import Terms, decide, exhausted_error, route
-from sklearn_bdp.holdout._certificate import check_open
-from sklearn_bdp.holdout._settings import DerivedSettings, final_noise, restored_mechanism
-from sklearn_bdp.ledger import AnswerRecord, Answers, Fact, HoldoutAnswers, Ledger, canonical
+from sklearn_bdp.holdout.batch import Terms, decide, exhausted_error, route
+from sklearn_bdp.holdout.certificate import check_open
+from sklearn_bdp.holdout.settings import DerivedSettings, final_noise, restored_mechanism
+from sklearn_bdp.ledger.ledger import Fact, Ledger
+from sklearn_bdp.ledger.records import AnswerRecord, Answers, HoldoutAnswers, canonical
 
 
 class Account:

@@ -22,7 +22,8 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_bdp._sklearn_compat import safe_indexing
 from sklearn_bdp.accounting.jackknife import GENERIC, STATISTICS, of_sums
 from sklearn_bdp.exceptions import UnboundedMetricError
-from sklearn_bdp.metrics import BoundedMetric, as_labels, get_metric, score_rows
+from sklearn_bdp.metrics.base import BoundedMetric, as_labels, score_rows
+from sklearn_bdp.metrics.registry import get_metric
 
 #: Shares of records inside a class, or called so: what counts, and among what, from who is
 #: positive and who is called so. Theory G28; ``f1`` divides twice the hits by both counts.

@@ -13,7 +13,7 @@ from sklearn_bdp.exceptions import (
     LedgerError,
     LedgerUnavailableError,
 )
-from sklearn_bdp.ledger._backend import (
+from sklearn_bdp.ledger.backend import (
     FORMAT,
     DatabaseBackend,
     Row,
@@ -22,7 +22,7 @@ from sklearn_bdp.ledger._backend import (
     last_link,
     other_format,
 )
-from sklearn_bdp.ledger._records import parse_json
+from sklearn_bdp.ledger.records import parse_json
 
 APPLICATION_ID = 0x42445031  # "BDP1", kept in the header of the file
 

@@ -23,8 +23,11 @@ from sklearn_bdp._sklearn_compat import (
 from sklearn_bdp.exceptions import ScoreContractError, UnknownFeaturesError
 from sklearn_bdp.guards.rows import TrainingRecords, cell_codes, mixed
 from sklearn_bdp.guards.scores import RowWiseCheck, warn_clipped
-from sklearn_bdp.holdout import AnswerRecord, ReusableHoldout, check_overlap, query_key
-from sklearn_bdp.metrics import check_scoring, get_metric, same_names
+from sklearn_bdp.holdout import AnswerRecord, query_key
+from sklearn_bdp.holdout.batch import check_overlap
+from sklearn_bdp.holdout.reusable import ReusableHoldout
+from sklearn_bdp.metrics.base import same_names
+from sklearn_bdp.metrics.registry import check_scoring, get_metric
 
 #: Types of columns, of pandas and polars, that models take encoded only.
 _TEXT = {"object", "str", "string", "category", "String", "Categorical", "Enum"}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.accounting.bounds import Units, drawn_variances, plan_squares, squares_lower_limit
-from sklearn_bdp.correlation import bounded_lower_limit
+from sklearn_bdp.correlation.tails import bounded_lower_limit
 
 
 def worst_ratio(points, weights, n, center, rate, level):

@@ -12,12 +12,8 @@ from scipy.stats import binom
 
 from sklearn_bdp.accounting import score_tail
 from sklearn_bdp.accounting.tails import ModelTail
-from sklearn_bdp.correlation import (
-    DependencyGraph,
-    Groups,
-    Independent,
-    MarkovChain,
-    WorstOf,
+from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, MarkovChain, WorstOf
+from sklearn_bdp.correlation.tails import (
     bounded_lower_limit,
     chernoff_lower_limit,
     weighted_lower_limit,

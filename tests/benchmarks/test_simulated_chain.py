@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from examples.simulated import simulate_states
-from sklearn_bdp.correlation import MarkovChain, stationary_distribution
+from sklearn_bdp.correlation import MarkovChain
+from sklearn_bdp.correlation.chain import stationary_distribution
 
 CYCLE = [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
 THREE = [[0.9, 0.1, 0.0], [0.0, 0.5, 0.5], [0.3, 0.3, 0.4]]

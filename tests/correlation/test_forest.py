@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sklearn_bdp.correlation import (
-    MarkovNetwork,
+from sklearn_bdp.correlation import MarkovNetwork
+from sklearn_bdp.correlation.network import (
     best_block_costs,
     block_costs,
     couplings,

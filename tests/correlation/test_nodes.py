@@ -16,8 +16,8 @@ from sklearn_bdp.correlation import (
     Independent,
     MarkovNetwork,
     WorstOf,
-    check_row_order,
 )
+from sklearn_bdp.correlation.components import check_row_order
 from tests.facts import refused
 
 pd = pytest.importorskip("pandas")

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.correlation import MarkovChain, stationary_distribution
+from sklearn_bdp.correlation import MarkovChain
+from sklearn_bdp.correlation.chain import stationary_distribution
 from sklearn_bdp.correlation.privacy import calibrate
 from tests.facts import refused
 

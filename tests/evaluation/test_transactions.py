@@ -6,7 +6,7 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
-from sklearn_bdp.ledger import Ledger
+from sklearn_bdp.ledger.ledger import Ledger
 
 GRID = {"C": [0.01, 0.1, 1.0, 10.0]}
 

@@ -10,7 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp.correlation import Groups, count_shared_labels
+from sklearn_bdp.correlation import Groups
+from sklearn_bdp.correlation.components import count_shared_labels
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
 from tests.facts import refused, warned
 

@@ -12,16 +12,11 @@ from sklearn_bdp.accounting.bounds import Units
 from sklearn_bdp.accounting.spending import PredictiveCode, code_length, leaked_length
 from sklearn_bdp.accounting.tails import ClassMeansTail, ModelTail
 from sklearn_bdp.correlation import Independent
-from sklearn_bdp.holdout import (
-    Batch,
-    BatchRecord,
-    DerivedSettings,
-    HoldoutConfig,
-    Terms,
-    decide,
-    margins,
-    route,
-)
+from sklearn_bdp.holdout import HoldoutConfig
+from sklearn_bdp.holdout.batch import Terms, decide, route
+from sklearn_bdp.holdout.inputs import Batch
+from sklearn_bdp.holdout.settings import DerivedSettings, margins
+from sklearn_bdp.ledger.records import BatchRecord
 
 N = 500
 MODEL = Independent()

@@ -13,8 +13,9 @@ from sklearn_bdp.accounting.race import Pace, Race
 from sklearn_bdp.accounting.spending import PredictiveCode
 from sklearn_bdp.accounting.tails import ModelTail
 from sklearn_bdp.correlation import Independent, MarkovChain
-from sklearn_bdp.holdout import margins, pace_of
-from sklearn_bdp.ledger import BatchRecord
+from sklearn_bdp.holdout.batch import pace_of
+from sklearn_bdp.holdout.settings import margins
+from sklearn_bdp.ledger.records import BatchRecord
 
 # Several holdouts of the same records, each for a test of its own.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")

@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.metrics import Evaluation
+from sklearn_bdp.metrics.base import Evaluation
 from sklearn_bdp.model_selection import HoldoutScorer
 from tests.holdout import planted, workers
 from tests.holdout.workers import X, Y, ask_once, scores

@@ -6,7 +6,8 @@ import pytest
 from sklearn_bdp.accounting import answer_margin, noise_margin, zhao_required_n
 from sklearn_bdp.accounting.margins import epsilon_scales
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
-from sklearn_bdp.holdout import DerivedSettings, HoldoutConfig, ReusableHoldout, margins
+from sklearn_bdp.holdout import HoldoutConfig, ReusableHoldout
+from sklearn_bdp.holdout.settings import DerivedSettings, margins
 from sklearn_bdp.mechanisms import Thresholdout
 from tests.facts import refused
 

@@ -1,6 +1,7 @@
 """A backend that fails when it is told."""
 
-from sklearn_bdp.ledger import Backend, backend_at
+from sklearn_bdp.ledger import Backend
+from sklearn_bdp.ledger.ledger import backend_at
 
 
 class Failing(Backend):

@@ -29,7 +29,9 @@ from sklearn_bdp.exceptions import (
     LedgerVersionError,
 )
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.ledger import Answers, BatchRecord, Chain, Fact, Ledger, read_notes
+from sklearn_bdp.ledger import read_notes
+from sklearn_bdp.ledger.ledger import Chain, Fact, Ledger
+from sklearn_bdp.ledger.records import Answers, BatchRecord
 from tests.facts import refused
 from tests.holdout import workers
 from tests.ledger.failing import Failing

@@ -8,18 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sklearn_bdp.mechanisms import (
+from sklearn_bdp.mechanisms import Thresholdout
+from sklearn_bdp.mechanisms.noise import (
     Exponentials,
     Pool,
-    Thresholdout,
     bit_sources,
     fine_step,
     grid_gaussian,
     grid_laplace,
-    released_value,
     scaled_exp,
     to_grid,
 )
+from sklearn_bdp.mechanisms.thresholdout import released_value
 from tests.facts import refused
 
 resolutions = st.floats(1e-3, 1.0)

@@ -15,7 +15,8 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp.exceptions import UnboundedMetricError
-from sklearn_bdp.metrics import Evaluation, PerRecordScore, get_metric, silenced
+from sklearn_bdp.metrics import PerRecordScore, get_metric
+from sklearn_bdp.metrics.base import Evaluation, silenced
 from tests.facts import refused, warned
 
 METRICS = {

@@ -13,16 +13,11 @@ from sklearn_bdp.accounting.race import fine_half_width
 from sklearn_bdp.accounting.spending import PredictiveCode, final_code_length
 from sklearn_bdp.accounting.tails import ModelTail, half_width
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, MarkovChain
-from sklearn_bdp.holdout import (
-    Batch,
-    BatchRecord,
-    DerivedSettings,
-    HoldoutConfig,
-    Terms,
-    decide,
-    pace_of,
-    route,
-)
+from sklearn_bdp.holdout import HoldoutConfig
+from sklearn_bdp.holdout.batch import Terms, decide, pace_of, route
+from sklearn_bdp.holdout.inputs import Batch
+from sklearn_bdp.holdout.settings import DerivedSettings
+from sklearn_bdp.ledger.records import BatchRecord
 from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.planning import certify
 

@@ -18,9 +18,10 @@ from sklearn_bdp.accounting.spending import PredictiveCode, code_length, place_l
 from sklearn_bdp.accounting.tails import ModelTail, half_width, score_tail
 from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.exceptions import HoldoutClosedError, VacuousGuaranteeWarning
-from sklearn_bdp.holdout._batch import pace_of, route, with_prevalence
-from sklearn_bdp.holdout._settings import final_noise, margins
-from sklearn_bdp.ledger import BatchRecord, Fact
+from sklearn_bdp.holdout.batch import pace_of, route, with_prevalence
+from sklearn_bdp.holdout.settings import final_noise, margins
+from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.ledger.records import BatchRecord
 
 _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 

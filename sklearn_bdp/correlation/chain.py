@@ -1,7 +1,7 @@
 """Records in time: a Markov chain, visible or hidden behind the records.
 
-First the models, then how a series is cut, what follows from a transition matrix, and how slowly
-training-side scores forget (theory G11).
+First the models, then how a series is cut, what follows from a transition matrix, and the
+autocorrelation time of cross-validated scores (theory G11).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn_bdp._bisection import doubled, last_whole
 from sklearn_bdp._checks import check_array, check_boolean, check_integer, check_real
 from sklearn_bdp._typing import Array, Seed
-from sklearn_bdp.correlation._base import (
+from sklearn_bdp.correlation.base import (
     CorrelationModel,
     Folds,
     Split,
@@ -27,8 +27,8 @@ from sklearn_bdp.correlation._base import (
     generator,
     holdout_size,
 )
-from sklearn_bdp.correlation._components import ComponentModel, GivenRest, unnamed_groups
-from sklearn_bdp.correlation._tails import chain_lower_limit
+from sklearn_bdp.correlation.components import ComponentModel, GivenRest, unnamed_groups
+from sklearn_bdp.correlation.tails import chain_lower_limit
 
 SPLIT_FAILURE = 1e-3  # what the gap of a chain's `split` may cost
 FOLD_FAILURE = 0.05  # inner cross-validation carries no promise; a short gap will do

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_order
 from sklearn_bdp._typing import Array, Seed
-from sklearn_bdp.correlation._base import (
+from sklearn_bdp.correlation.base import (
     CorrelationModel,
     Folds,
     Split,
@@ -19,7 +19,7 @@ from sklearn_bdp.correlation._base import (
     generator,
     holdout_size,
 )
-from sklearn_bdp.correlation._tails import binomial_lower_limit, component_lower_limit
+from sklearn_bdp.correlation.tails import binomial_lower_limit, component_lower_limit
 
 
 class ComponentModel(CorrelationModel):

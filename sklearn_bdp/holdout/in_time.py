@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn_bdp._checks import check_integer
 from sklearn_bdp._sklearn_compat import safe_indexing
 from sklearn_bdp.accounting.bounds import UnitMoments, past_limits
-from sklearn_bdp.correlation import date_numbers, index_dates
+from sklearn_bdp.correlation.past import date_numbers, index_dates
 from sklearn_bdp.holdout._measures import Predicted, Records
 from sklearn_bdp.metrics import available_metrics
 

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from sklearn_bdp._checks import sealed_errors
 from sklearn_bdp.exceptions import LedgerBusyError, LedgerUnavailableError
-from sklearn_bdp.ledger._backend import DatabaseBackend, Row, Stored, corrupted, last_link
+from sklearn_bdp.ledger.backend import DatabaseBackend, Row, Stored, corrupted, last_link
 
 SCHEMES = ("postgresql", "postgres")
 #: What notices a server that is gone without a word; parts of the URL come before them.

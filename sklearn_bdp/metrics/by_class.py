@@ -11,8 +11,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.stats import rankdata
 
-from sklearn_bdp.metrics._base import BoundedMetric, Evaluation, ScoreShape, as_labels, respond
-from sklearn_bdp.metrics._means import class_index
+from sklearn_bdp.metrics.base import BoundedMetric, Evaluation, ScoreShape, as_labels, respond
+from sklearn_bdp.metrics.means import class_index
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""One batch, decided: what the mechanism says, what it costs, which intervals follow.
+"""One batch, decided: what the mechanism answers, what it costs, which intervals follow.
 
 A function of the batch, the account before it and the mechanism; it touches no file. The
 raw holdout values come in, go to the mechanism, and are not in anything that goes out.
@@ -34,13 +34,13 @@ from sklearn_bdp.accounting.tails import (
 )
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.guards.rows import ANEW, FINDINGS
-from sklearn_bdp.holdout._inputs import Batch
-from sklearn_bdp.holdout._settings import final_noise, margins
-from sklearn_bdp.ledger import Answers, BatchRecord
+from sklearn_bdp.holdout.inputs import Batch
+from sklearn_bdp.holdout.settings import final_noise, margins
+from sklearn_bdp.ledger.records import Answers, BatchRecord
 
 if TYPE_CHECKING:
     from sklearn_bdp.correlation import CorrelationModel
-    from sklearn_bdp.holdout._settings import DerivedSettings
+    from sklearn_bdp.holdout.settings import DerivedSettings
     from sklearn_bdp.mechanisms import Thresholdout
 
 

@@ -20,16 +20,16 @@ from scipy.stats import norm
 
 from sklearn_bdp._checks import check_array, check_integer, check_real
 from sklearn_bdp._typing import Seed
-from sklearn_bdp.correlation._base import (
+from sklearn_bdp.correlation.base import (
     CorrelationModel,
     Split,
     check_indices,
     generator,
     holdout_size,
 )
-from sklearn_bdp.correlation._chain import dobrushin, projective_diameter
-from sklearn_bdp.correlation._components import Independent, label_codes
-from sklearn_bdp.correlation._graph import (
+from sklearn_bdp.correlation.chain import dobrushin, projective_diameter
+from sklearn_bdp.correlation.components import Independent, label_codes
+from sklearn_bdp.correlation.graph import (
     GIVEN_CAVEATS,
     GIVEN_NODES,
     AnyStrength,
@@ -39,7 +39,7 @@ from sklearn_bdp.correlation._graph import (
     nodes_given_rest,
     read_graph,
 )
-from sklearn_bdp.correlation._tails import component_lower_limit
+from sklearn_bdp.correlation.tails import component_lower_limit
 
 LARGEST_COUPLING = 12.0  # beyond it neighbours determine each other
 CONFIDENCE = 0.95  # of the upper limit

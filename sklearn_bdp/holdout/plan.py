@@ -28,15 +28,6 @@ from sklearn_bdp._sklearn_compat import num_samples, safe_indexing
 from sklearn_bdp.accounting.bounds import UnitMoments, unit_moments
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.guards.scores import check_later_rows, foreign_parts
-from sklearn_bdp.holdout._in_time import (
-    Earlier,
-    forecast,
-    is_forecast,
-    past_horizon,
-    past_moments,
-    refit_blocks,
-)
-from sklearn_bdp.holdout._inputs import check_training_value
 from sklearn_bdp.holdout._measures import (
     PAIRED,
     Measure,
@@ -49,8 +40,18 @@ from sklearn_bdp.holdout._measures import (
     needs,
     reads,
 )
-from sklearn_bdp.ledger import Fact
-from sklearn_bdp.metrics import as_labels, check_schema, get_metric
+from sklearn_bdp.holdout.in_time import (
+    Earlier,
+    forecast,
+    is_forecast,
+    past_horizon,
+    past_moments,
+    refit_blocks,
+)
+from sklearn_bdp.holdout.inputs import check_training_value
+from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.metrics.base import as_labels, check_schema
+from sklearn_bdp.metrics.registry import get_metric
 
 _MOST_LEVELS = 20  # of a column that makes subgroups
 _BLANK = 8  # records that every model and metric is tried on

@@ -1,4 +1,4 @@
-"""Do training-side scores contradict a declared correlation? Nothing is raised or warned here."""
+"""Do cross-validated scores contradict a declared correlation? Nothing is raised or warned here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy import fft, sparse
 from scipy.spatial import cKDTree
 
 from sklearn_bdp._checks import check_array, check_probability
-from sklearn_bdp.correlation._components import label_codes
+from sklearn_bdp.correlation.components import label_codes
 
 DRAWS = 199  # what the observed scores are compared with
 LONGEST_SERIES = 20_000  # longer series are looked at in their first records

@@ -1,4 +1,4 @@
-"""From what callers pass as ``scoring`` to a bounded metric, or to an error that says why not."""
+"""From what callers pass as ``scoring`` to a bounded metric, or to an error with the reason."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn_bdp._checks import check_array, check_integer, check_real
 from sklearn_bdp._metric_names import NAMES
 from sklearn_bdp.exceptions import UnboundedMetricError
-from sklearn_bdp.metrics._base import BoundedMetric, as_labels
-from sklearn_bdp.metrics._by_class import BalancedAccuracy, ClassMetric, Recall, RocAuc
-from sklearn_bdp.metrics._means import (
+from sklearn_bdp.metrics.base import BoundedMetric, as_labels
+from sklearn_bdp.metrics.by_class import BalancedAccuracy, ClassMetric, Recall, RocAuc
+from sklearn_bdp.metrics.means import (
     Accuracy,
     BrierScore,
     ClippedError,

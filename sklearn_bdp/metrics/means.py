@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn_bdp._checks import check_boolean, check_real
 from sklearn_bdp._digests.objects import object_digest
 from sklearn_bdp.exceptions import ScoreContractError
-from sklearn_bdp.metrics._base import (
+from sklearn_bdp.metrics.base import (
     BoundedMetric,
     MeanMetric,
     class_probabilities,

@@ -16,12 +16,12 @@ from sklearn_bdp._digests.content import data_digest
 from sklearn_bdp.accounting.bounds import order_free_limits, share_limits, star_limits
 from sklearn_bdp.accounting.jackknife import SKILL, approximate_row
 from sklearn_bdp.accounting.tails import ModelTail, score_tail
-from sklearn_bdp.holdout._batch import ask_shares, decide, exhausted_error, route
-from sklearn_bdp.holdout._certificate import check_open, target_of, width_parts
-from sklearn_bdp.holdout._in_time import WalkForward, calendar, past_row
-from sklearn_bdp.holdout._inputs import make_batch
 from sklearn_bdp.holdout._measures import Predicted, Records, is_label, reads
-from sklearn_bdp.holdout._plan import (
+from sklearn_bdp.holdout.batch import ask_shares, decide, exhausted_error, route
+from sklearn_bdp.holdout.certificate import check_open, target_of, width_parts
+from sklearn_bdp.holdout.in_time import WalkForward, calendar, past_row
+from sklearn_bdp.holdout.inputs import make_batch
+from sklearn_bdp.holdout.plan import (
     BETS,
     CLASSES,
     COUNTS,
@@ -33,9 +33,10 @@ from sklearn_bdp.holdout._plan import (
     planned_report,
     prepared,
 )
-from sklearn_bdp.holdout._report import FinalReport, ReportRow
-from sklearn_bdp.ledger import Answers, Fact, canonical
-from sklearn_bdp.metrics import Evaluation
+from sklearn_bdp.holdout.report import FinalReport, ReportRow
+from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.ledger.records import Answers, canonical
+from sklearn_bdp.metrics.base import Evaluation
 
 LONG_RUN = "the long run of the same process"
 #: Weight of the first list of statements on a holdout, and what each further list gets of the rest.

@@ -23,13 +23,15 @@ from sklearn_bdp._checks import (
 from sklearn_bdp._digests.content import content_key, data_digest
 from sklearn_bdp._process import HOLDOUTS
 from sklearn_bdp._version import __version__
-from sklearn_bdp.correlation import check_correlation, check_row_order
+from sklearn_bdp.correlation.components import check_row_order
+from sklearn_bdp.correlation.declared import check_correlation
 from sklearn_bdp.guards.rows import TrainingRecords, targets_digest
 from sklearn_bdp.holdout._account import Account
-from sklearn_bdp.holdout._batch import check_overlap, route
-from sklearn_bdp.holdout._certificate import holdout_certificate, preview_batch, warn_if_vacuous
-from sklearn_bdp.holdout._final import report_and_close, shown_report
-from sklearn_bdp.holdout._inputs import (
+from sklearn_bdp.holdout._measures import check_predictions
+from sklearn_bdp.holdout.batch import check_overlap, route
+from sklearn_bdp.holdout.certificate import holdout_certificate, preview_batch, warn_if_vacuous
+from sklearn_bdp.holdout.final import report_and_close, shown_report
+from sklearn_bdp.holdout.inputs import (
     check_data,
     check_keys,
     check_training_value,
@@ -37,18 +39,18 @@ from sklearn_bdp.holdout._inputs import (
     make_batch,
     metric_key,
 )
-from sklearn_bdp.holdout._measures import check_predictions
-from sklearn_bdp.holdout._settings import DerivedSettings, HoldoutConfig, check_path
-from sklearn_bdp.ledger import AnswerRecord, Fact, History, HoldoutAnswers
-from sklearn_bdp.metrics import forecast_metric, get_metric
+from sklearn_bdp.holdout.settings import DerivedSettings, HoldoutConfig, check_path
+from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.ledger.records import AnswerRecord, History, HoldoutAnswers
+from sklearn_bdp.metrics.registry import forecast_metric, get_metric
 
 if TYPE_CHECKING:
     from sklearn_bdp.accounting import Certificate
-    from sklearn_bdp.holdout._certificate import Preview
-    from sklearn_bdp.holdout._in_time import Earlier
-    from sklearn_bdp.holdout._plan import TrainingFolds
-    from sklearn_bdp.holdout._report import FinalReport
-    from sklearn_bdp.metrics import BoundedMetric, Evaluation
+    from sklearn_bdp.holdout.certificate import Preview
+    from sklearn_bdp.holdout.in_time import Earlier
+    from sklearn_bdp.holdout.plan import TrainingFolds
+    from sklearn_bdp.holdout.report import FinalReport
+    from sklearn_bdp.metrics.base import BoundedMetric, Evaluation
 
 
 class ReusableHoldout:

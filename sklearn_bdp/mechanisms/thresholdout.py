@@ -1,4 +1,4 @@
-"""Thresholdout: answer from the training side unless the holdout clearly disagrees.
+"""Thresholdout: answer from the training set unless the holdout clearly disagrees.
 
 Two grids with different tasks. The *cells* (width ``resolution``, a few hundred of them) are
 what theory G2 counts. The *fine grid* (a power of two near 1e-13) makes every number that
@@ -27,7 +27,7 @@ from sklearn_bdp._checks import (
     check_real,
 )
 from sklearn_bdp._typing import Array, Seed
-from sklearn_bdp.mechanisms._noise import (
+from sklearn_bdp.mechanisms.noise import (
     FINEST,
     Exponentials,
     Pool,

@@ -33,7 +33,8 @@ from sklearn_bdp.accounting.margins import (
 )
 from sklearn_bdp.accounting.spending import Spending
 from sklearn_bdp.exceptions import LedgerUnavailableError, LedgerVersionError
-from sklearn_bdp.ledger import SCHEMES, Backend, LedgerURL
+from sklearn_bdp.ledger.backend import Backend
+from sklearn_bdp.ledger.postgresql import SCHEMES, LedgerURL
 from sklearn_bdp.mechanisms import Thresholdout
 
 if TYPE_CHECKING:

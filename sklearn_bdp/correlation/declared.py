@@ -12,11 +12,11 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_bdp._typing import Array, Correlation, Seed
-from sklearn_bdp.correlation._base import CorrelationModel, Folds, Split
-from sklearn_bdp.correlation._chain import SPLIT_FAILURE, MarkovChain
-from sklearn_bdp.correlation._components import Groups, Independent, unnamed_groups
-from sklearn_bdp.correlation._graph import DependencyGraph, is_networkx
-from sklearn_bdp.correlation._past import GivenPast
+from sklearn_bdp.correlation.base import CorrelationModel, Folds, Split
+from sklearn_bdp.correlation.chain import SPLIT_FAILURE, MarkovChain
+from sklearn_bdp.correlation.components import Groups, Independent, unnamed_groups
+from sklearn_bdp.correlation.graph import DependencyGraph, is_networkx
+from sklearn_bdp.correlation.past import GivenPast
 
 
 class WorstOf(CorrelationModel):

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_integer
 from sklearn_bdp._typing import Array, Seed
-from sklearn_bdp.correlation._base import CorrelationModel, Folds, Split, check_indices
-from sklearn_bdp.correlation._chain import block_folds, tail_split
+from sklearn_bdp.correlation.base import CorrelationModel, Folds, Split, check_indices
+from sklearn_bdp.correlation.chain import block_folds, tail_split
 
 # A day, with or without a time, or a month; '20150101' could as well be a number or a year.
 _ISO = (

@@ -1,4 +1,4 @@
-"""What a final report says: its rows, text, card and pictures."""
+"""What a final report shows: its rows, text, card and pictures."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_bdp._checks import check_array, check_integer, check_option, check_real
 from sklearn_bdp._typing import Array, Seed
-from sklearn_bdp.correlation._tails import hoeffding_lower_limit
+from sklearn_bdp.correlation.tails import hoeffding_lower_limit
 
 Bound: TypeAlias = Literal["tight", "quilt", "blanket", "spectral"]
 Folds: TypeAlias = list[tuple[Array, Array]]  # train and test records of each

@@ -30,10 +30,10 @@ from sklearn_bdp.exceptions import (
     LedgerMismatchError,
     LedgerUnavailableError,
 )
-from sklearn_bdp.ledger._backend import FORMAT, Backend, MemoryBackend, Row, corrupted, other_format
-from sklearn_bdp.ledger._postgresql import SCHEMES, PostgreSQLBackend
-from sklearn_bdp.ledger._records import Answers, BatchRecord, History, canonical, digest, parse_json
 from sklearn_bdp.ledger._sqlite import SQLiteBackend
+from sklearn_bdp.ledger.backend import FORMAT, Backend, MemoryBackend, Row, corrupted, other_format
+from sklearn_bdp.ledger.postgresql import SCHEMES, PostgreSQLBackend
+from sklearn_bdp.ledger.records import Answers, BatchRecord, History, canonical, digest, parse_json
 
 KEY_VARIABLE = "SKLEARN_BDP_LEDGER_KEY"
 _SHORTEST_KEY = 16

@@ -17,7 +17,7 @@ from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
 from sklearn_bdp._checks import check_option
 from sklearn_bdp._typing import Array, Seed
-from sklearn_bdp.correlation._base import (
+from sklearn_bdp.correlation.base import (
     CorrelationModel,
     Folds,
     Split,
@@ -26,7 +26,7 @@ from sklearn_bdp.correlation._base import (
     generator,
     holdout_size,
 )
-from sklearn_bdp.correlation._components import ComponentModel, GivenRest, Groups, unnamed_groups
+from sklearn_bdp.correlation.components import ComponentModel, GivenRest, Groups, unnamed_groups
 
 #: Nodes without common edges that a holdout must have (theory G27).
 FEWEST = 20

@@ -23,7 +23,7 @@ from sklearn_bdp._digests.content import copied, query_key
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.accounting.bounds import Units
 from sklearn_bdp.accounting.tails import score_tail
-from sklearn_bdp.metrics import Evaluation, as_labels
+from sklearn_bdp.metrics.base import Evaluation, as_labels
 
 _LONGEST_KEY = 1000
 _MOST_CLASSES = 1000  # integers with more values are numbers
