@@ -29,6 +29,7 @@ from sklearn_bdp.holdout.certificate import (
     width_parts,
 )
 from sklearn_bdp.holdout.final import report_and_close
+from sklearn_bdp.holdout.report import FinalReport
 from sklearn_bdp.holdout.reusable import ReusableHoldout
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.metrics import PerRecordScore, get_metric
@@ -331,24 +332,6 @@ def clipping_of(setting, columns):
     return None
 
 
-def report_chosen(holdout, models, values, metric, variance, *, scoring, **asked):
-    """Report what a search or a selection verified by ``metric``, and close the holdout.
-
-    ``values``: cross-validated scores of the models, and ``variance`` of a record's.
-    """
-    wanted = scoring if isinstance(scoring, list | tuple) else [scoring]
-    wanted = [metric if one in (None, metric.name) else one for one in wanted]
-    own = bool(wanted) and wanted[0] is metric
-    return report_and_close(
-        holdout,
-        models,
-        values if own and np.isfinite(values).all() else None,
-        scoring=wanted,
-        variance=variance if own else None,
-        **asked,
-    )
-
-
 @dataclasses.dataclass(frozen=True)
 class DetachedHoldout:
     """What a holdout has released, without its records; it can be read and not be asked.
@@ -467,3 +450,71 @@ class Savable:
     def _repr_mimebundle_(self, **kwargs):
         shown = super()._repr_mimebundle_(**kwargs)
         return {k: self._card() + v if k == "text/html" else v for k, v in shown.items()}
+
+
+class Reporting(Savable):
+    """Mixin of estimators that choose one verified model: its final report."""
+
+    holdout_: ReusableHoldout
+    _has_fit_params: bool  # whether the model was fitted with more than records and targets
+    #: What is reported beside ``compare``: models by name, their cross-validated scores, the metric
+    #: that verified them and the variance of a record's score.
+    _to_report: Callable[..., tuple]
+
+    def final_report(
+        self,
+        *,
+        scoring: Any = None,
+        compare: Any = None,
+        by: Any = None,
+        per: Any = None,
+        refit_every: Any = None,
+    ) -> FinalReport:
+        """Report the final score of the verified model with a narrow interval; close the holdout.
+
+        Parameters
+        ----------
+        scoring : str, BoundedMetric, scorer, None or a list of them, default=None
+            Metrics; ``None``: the one of the search or selection.
+        compare : str, estimator or array-like, default=None
+            A baseline whose difference to the model is reported, too: an estimator fitted on
+            ``X[train_indices_]``, or predictions of the holdout records. How much the difference
+            varies is cross-validated on the folds of the search. In time also ``"naive"`` (the last
+            known target) and ``"seasonal-7"`` (that of seven dates before); of a feature selector
+            also ``"fixed"``, the model of the fixed features alone.
+        by, per : object, default=None
+            As for :meth:`sklearn_bdp.ReusableHoldout.final_report`.
+        refit_every : int or timedelta, default=None
+            Under ``correlation="time"``: report the recipe of the model, refitted before every
+            block of so many dates on all records known by then.
+
+        Returns
+        -------
+        FinalReport
+            As :meth:`sklearn_bdp.ReusableHoldout.final_report`: a card with the score of
+            ``best_estimator_`` of a search, or of ``estimator_`` of a selector on its
+            ``support_``, its interval, and what was asked before.
+
+        Raises
+        ------
+        HoldoutClosedError
+            If the holdout gave another final report.
+        ValueError
+            If there is no holdout, no model was kept, or there is none of fixed features beside the
+            selected one.
+        """
+        models, values, metric, variance = self._to_report(compare)
+        if refit_every is not None and self._has_fit_params:
+            raise ValueError(
+                "refit_every= fits the recipe without other parameters, and fit was passed some. "
+                "The holdout was not queried."
+            )
+        wanted = scoring if isinstance(scoring, list | tuple) else [scoring]
+        wanted = [metric if one in (None, metric.name) else one for one in wanted]
+        own = bool(wanted) and wanted[0] is metric
+        asked = {"compare": compare, "by": by, "per": per, "refit_every": refit_every}
+        known = values if own and np.isfinite(values).all() else None
+        variance = variance if own else None
+        return report_and_close(
+            self.holdout_, models, known, variance=variance, scoring=wanted, **asked
+        )

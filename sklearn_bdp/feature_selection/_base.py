@@ -85,6 +85,13 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         check_is_fitted(self)
         return self._summary[1]
 
+    def _closing(self):
+        """Return the holdout that a final report closes."""
+        check_is_fitted(self)
+        if self.holdout_ is None:
+            raise ValueError("final_report() needs a holdout, got holdout=None in fit.")
+        return self.holdout_
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True

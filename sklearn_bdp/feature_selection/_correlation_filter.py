@@ -16,7 +16,6 @@ from scipy.stats import false_discovery_control
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp._checks import (
     caller_level,
@@ -291,10 +290,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         HoldoutClosedError
             If the holdout gave another final report.
         """
-        check_is_fitted(self)
-        holdout = self.holdout_
-        if holdout is None:
-            raise ValueError("final_report() needs a holdout, got holdout=None in fit.")
+        holdout = self._closing()
         known = {"beta": holdout.beta, "asked": self.n_features_in_}
         if self._statements is None:
             return association_report({"rows": []}, unit="", **known)

@@ -15,7 +15,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp._checks import caller_level, check_integer, check_option, check_real
 from sklearn_bdp._evaluation.candidates import (
@@ -29,11 +28,11 @@ from sklearn_bdp._evaluation.candidates import (
 from sklearn_bdp._evaluation.division import check_records, inner_folds, open_holdout
 from sklearn_bdp._evaluation.fits import check_dependence
 from sklearn_bdp._evaluation.scoring import (
+    Reporting,
     bounded_metric,
     certified,
     check_proved,
     clipping_of,
-    report_chosen,
 )
 from sklearn_bdp._sklearn_compat import check_method_params, is_frame, safe_indexing
 from sklearn_bdp._typing import Correlation, RandomState
@@ -44,10 +43,9 @@ from sklearn_bdp.feature_selection._path import ask, choose, judge, path_table, 
 from sklearn_bdp.feature_selection._rankings import Ranking, make_units
 from sklearn_bdp.feature_selection._report import path_report
 from sklearn_bdp.holdout.plan import TrainingFolds
-from sklearn_bdp.holdout.report import FinalReport
 
 
-class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
+class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase):
     r"""Feature selector whose chosen features are verified together on a reusable holdout.
 
     The data are divided into a training set and a holdout. The training set chooses: features are
@@ -372,6 +370,7 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
         if metric.is_mean:
             variance = min(float(np.nanvar(proposal.scores.astype(float))), 0.25)
         self._training_side = metric, variance
+        self._has_fit_params = any(value is not None for value in setting.fit_params.values())
         self._keep_sides(None if verifier is None else verifier.holdout, division)
         if verifier is None:
             self.estimator_ = fit_candidate(setting, Candidate(columns=proposal.columns))
@@ -398,51 +397,12 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
             clipping=clipping_of(setting, np.flatnonzero(self.support_)), notes=(note,),
         )  # fmt: skip
 
-    def final_report(
-        self,
-        *,
-        scoring: Any = None,
-        compare: Any = None,
-        by: Any = None,
-        per: Any = None,
-        refit_every: Any = None,
-    ) -> FinalReport:
-        """Report the final score of the verified model and close the holdout.
-
-        Parameters
-        ----------
-        scoring : str, BoundedMetric, scorer, None or a list of them, default=None
-            Metrics; ``None``: the one of the selection.
-        compare : "fixed", estimator or array-like, default=None
-            A baseline whose difference to the model is reported, too. ``"fixed"``: the model of
-            the fixed features alone.
-        by, per : object, default=None
-            As for :meth:`sklearn_bdp.ReusableHoldout.final_report`.
-        refit_every : int or timedelta, default=None
-            As for :meth:`sklearn_bdp.ReusableHoldoutSearchCV.final_report`.
-
-        Returns
-        -------
-        FinalReport
-            As :meth:`sklearn_bdp.ReusableHoldout.final_report`: a card with the score of
-            ``estimator_`` on its ``support_``, finely, its interval, and what was
-            asked before.
-
-        Raises
-        ------
-        HoldoutClosedError
-            If the holdout gave another final report.
-        ValueError
-            If there is no holdout, or no model of fixed features beside the selected one.
-        """
-        check_is_fitted(self)
-        if self.holdout_ is None:
-            raise ValueError("final_report() needs a holdout, got holdout=None in fit.")
+    def _to_report(self, compare):
+        """Return the models with their scores, the metric and a record's variance."""
+        X, models, values = self._closing().X, {}, []
         beside = isinstance(compare, str) and compare == "fixed"
         if beside and "fixed" not in self._reported:
             raise ValueError("compare='fixed' needs fixed_features, and selected features besides.")
-        metric, variance = self._training_side
-        X, models, values = self.holdout_.X, {}, []
         for name, (columns, model, expected) in self._reported.items():
             if beside or name != "fixed":
                 if hasattr(self, "feature_names_in_") and is_frame(X):
@@ -450,10 +410,7 @@ class HoldoutFeatureSelector(MetaEstimatorMixin, HoldoutSelectorBase):
                 picked = FunctionTransformer(safe_indexing, kw_args={"indices": columns, "axis": 1})
                 models[name] = make_pipeline(picked, model)
                 values.append(expected)
-        return report_chosen(
-            self.holdout_, models, values, metric, variance,
-            scoring=scoring, compare=compare, by=by, per=per, refit_every=refit_every,
-        )  # fmt: skip
+        return models, values, *self._training_side
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

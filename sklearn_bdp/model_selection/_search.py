@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import sklearn
@@ -39,14 +39,7 @@ from sklearn_bdp._evaluation.division import (
     open_holdout,
 )
 from sklearn_bdp._evaluation.fits import CrossValidation, Progress
-from sklearn_bdp._evaluation.scoring import (
-    RULES,
-    Metrics,
-    MetricScorer,
-    Savable,
-    certified,
-    report_chosen,
-)
+from sklearn_bdp._evaluation.scoring import RULES, Metrics, MetricScorer, Reporting, certified
 from sklearn_bdp._sklearn_compat import (
     Interval,
     StrOptions,
@@ -58,20 +51,18 @@ from sklearn_bdp._sklearn_compat import (
 )
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp._version import __version__
+from sklearn_bdp.accounting import Certificate
 from sklearn_bdp.correlation.past import date_numbers
 from sklearn_bdp.exceptions import UnboundedMetricError, UnverifiedWarning, UnweightedScoreWarning
 from sklearn_bdp.guards.rows import TrainingRecords
 from sklearn_bdp.guards.scores import warn_of
 from sklearn_bdp.guards.tables import check_agreement
+from sklearn_bdp.holdout.certificate import Preview
 from sklearn_bdp.holdout.plan import TrainingFolds
 from sklearn_bdp.holdout.reusable import ReusableHoldout
 from sklearn_bdp.metrics.base import BoundedMetric
 from sklearn_bdp.metrics.means import PerRecordScore
 from sklearn_bdp.metrics.registry import available_metrics, check_scoring
-
-if TYPE_CHECKING:
-    from sklearn_bdp.accounting import Certificate
-    from sklearn_bdp.holdout import FinalReport, Preview
 
 _NEEDS_HOLDOUT = "This %(name)s needs a fit with a holdout: call fit, and do not set holdout=None."
 #: Standard errors behind the leader at which a candidate is not verified with ``verify="auto"``.
@@ -86,7 +77,7 @@ _NOTHING = (
 )
 
 
-class ReusableHoldoutSearchCV(Savable, GridSearchCV):
+class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
     r"""Hyperparameter search by cross-validation, verified on a reusable holdout.
 
     Works like :class:`~sklearn.model_selection.GridSearchCV` (or, with ``n_iter``, like
@@ -215,7 +206,6 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
     cv_results_: dict[str, Any]
     best_score_: float
     best_interval_: tuple[float, float]
-    holdout_: ReusableHoldout
     certificate_: Certificate
     train_indices_: np.ndarray | None
     holdout_indices_: np.ndarray | None
@@ -672,55 +662,17 @@ class ReusableHoldoutSearchCV(Savable, GridSearchCV):
             scoring=self._metric,
         )
 
-    def final_report(
-        self,
-        *,
-        scoring: Any = None,
-        compare: Any = None,
-        by: Any = None,
-        per: Any = None,
-        refit_every: Any = None,
-    ) -> FinalReport:
-        """Report the final score of ``best_estimator_`` with a narrow interval; close the holdout.
-
-        Parameters
-        ----------
-        scoring : str, BoundedMetric, scorer, None or a list of them, default=None
-            Metrics; ``None``: the one of the search.
-        compare : str, estimator or array-like, default=None
-            A baseline whose difference to ``best_estimator_`` is reported, too: an estimator fitted
-            on ``X[search.train_indices_]``, or predictions of the holdout records. How much the
-            difference varies is cross-validated on the folds of the search. In time also
-            ``"naive"`` (the last known target) and ``"seasonal-7"`` (that of seven dates before).
-        by, per : object, default=None
-            As for :meth:`sklearn_bdp.ReusableHoldout.final_report`.
-        refit_every : int or timedelta, default=None
-            Under ``correlation="time"``: report the recipe of ``best_estimator_``, refitted before
-            every block of so many dates on all records known by then.
-
-        Returns
-        -------
-        FinalReport
-            As :meth:`sklearn_bdp.ReusableHoldout.final_report`.
-        """
+    def _to_report(self, compare):
+        """Return the model with its score, the metric and a record's variance."""
         check_is_fitted(self, "holdout_", msg=_NEEDS_HOLDOUT)
-        if refit_every is not None and self._has_fit_params:
-            raise ValueError(
-                "refit_every= fits the recipe without other parameters, and this search passed "
-                "some to fit. The holdout was not queried."
-            )
         if not hasattr(self, "best_estimator_"):
             raise ValueError(
                 "final_report needs best_estimator_, which refit=False does not keep: call "
                 "holdout_.final_report with the model to report."
             )
-        return report_chosen(
-            self.holdout_,
-            {in_words(self.best_estimator_, self.best_params_): self.best_estimator_},
-            float(self.cv_results_["training_score"][self.best_index_]),
-            self._metric, self._variance,
-            scoring=scoring, compare=compare, by=by, per=per, refit_every=refit_every,
-        )  # fmt: skip
+        models = {in_words(self.best_estimator_, self.best_params_): self.best_estimator_}
+        score = float(self.cv_results_["training_score"][self.best_index_])
+        return models, score, self._metric, self._variance
 
 
 def search_results(search, folds, found):

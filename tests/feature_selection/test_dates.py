@@ -49,6 +49,13 @@ def test_labels_known_later_leave_dates_out(sales):
     ) > 30
 
 
+def test_a_recipe_with_weights_is_not_refitted_without_them(sales):
+    X, y, days = sales
+    selector = fitted(X, y, times=days, sample_weight=np.ones(len(y)))
+    with refused(ValueError, "refit_every"):
+        selector.final_report(refit_every=30)
+
+
 @pytest.mark.parametrize(
     ("options", "fact"),
     [
