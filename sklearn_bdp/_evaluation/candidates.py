@@ -207,6 +207,15 @@ def fit_clone(setting, candidate, X, y, fit_params, memory=None):
     return estimator
 
 
+def fit_fold(setting, candidate, X, fold):
+    """Return a model of the training rows of a fold, with the records and targets that test it."""
+    train, test = fold
+    params = check_method_params(setting.X, setting.fit_params, indices=train)
+    part, labels = safe_indexing(X, train), safe_indexing(setting.y, train)
+    model = fit_clone(setting, candidate, part, labels, params)
+    return model, safe_indexing(X, test), safe_indexing(setting.y, test)
+
+
 def columns_of(X, columns):
     """Return some columns of ``X``, all for ``None``; a column of zeros for none."""
     if columns is None:
@@ -221,14 +230,11 @@ def cross_validated(setting, candidate):
     mean = setting.metric.is_mean
     scores = np.full(num_samples(setting.X) if mean else len(setting.folds), np.nan, np.float32)
     X, metric, clipping = columns_of(setting.X, candidate.columns), setting.metric, None
-    for place, (train, test) in enumerate(setting.folds):
-        params = check_method_params(setting.X, setting.fit_params, indices=train)
-        part, labels = safe_indexing(X, train), safe_indexing(setting.y, train)
-        model = fit_clone(setting, candidate, part, labels, params)
-        tested = safe_indexing(X, test), safe_indexing(setting.y, test)
+    for place, fold in enumerate(setting.folds):
+        model, *tested = fit_fold(setting, candidate, X, fold)
         metric.check_training(model, *tested)
         evaluation = metric.evaluate(model, *tested)
-        scores[test if mean else place] = evaluation.per_record if mean else evaluation.value
+        scores[fold[1] if mean else place] = evaluation.per_record if mean else evaluation.value
         found = metric.clipping(model, *tested, evaluation.per_record)
         clipping = clipping if found is None else found + clipping
         del model  # before the next one is fitted

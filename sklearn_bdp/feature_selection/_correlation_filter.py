@@ -428,9 +428,7 @@ def _center_and_scale(values):
 
 def _bounded(deviation, scale, clip):
     """Return clipped standard scores divided by ``clip``; 0 for missing values."""
-    bounded = np.clip(deviation / (scale * clip), -1.0, 1.0)
-    bounded[np.isnan(bounded)] = 0.0
-    return bounded
+    return np.nan_to_num(np.clip(deviation / (scale * clip), -1.0, 1.0), copy=False)
 
 
 # -- what a closed holdout proves: permutations, and intervals that agree with them ---------------

@@ -20,8 +20,8 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from sklearn_bdp._checks import caller_level
-from sklearn_bdp._evaluation.candidates import Candidate, NoAnswer, fit_candidate
-from sklearn_bdp._sklearn_compat import check_method_params, num_samples, safe_indexing
+from sklearn_bdp._evaluation.candidates import Candidate, NoAnswer, columns_of, fit_fold
+from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.feature_selection._rankings import text_columns
 
 #: Level at which the training side speaks against the constant prediction. The holdout has to
@@ -114,31 +114,23 @@ def _one_fold(setting, fold, ranking, target, univariate, plans, classes):
     """Return what records of the test fold score, for each plan."""
     orders = _orders(ranking, target, fold[0], univariate)
     subsets = [ranking.units.columns(orders[name][:size].tolist()) for name, size in plans]
-    known = {one: _score(setting, one, *fold, classes) for one in dict.fromkeys(subsets)}
+    known = {one: _score(setting, one, fold, classes) for one in dict.fromkeys(subsets)}
     return [known[one] for one in subsets]
 
 
-def _score(setting, columns, train, test, classes):
+def _score(setting, columns, fold, classes):
     """Return scores of the test fold, and beyond chance, or the traceback of a failed fit."""
-    metric, y = setting.metric, setting.y
-    X = np.zeros((num_samples(setting.X), 1))  # columns before rows: wide data are not copied
-    if columns:
-        X = safe_indexing(setting.X, np.asarray(columns), axis=1)
-    params = check_method_params(setting.X, setting.fit_params, indices=train)
-    part = replace(
-        setting, X=safe_indexing(X, train), y=safe_indexing(y, train), fit_params=params, folds=()
-    )
+    X = columns_of(setting.X, columns)  # columns before rows: wide data are not copied
     try:
-        model = fit_candidate(part, Candidate(columns=None if columns else ()))
+        model, tested, labels = fit_fold(setting, Candidate(columns=columns), X, fold)
     except Exception:
         if setting.error_score == "raise":
             raise
         return traceback.format_exc()
-    labels = safe_indexing(y, test)
-    evaluation = metric.evaluate(model, safe_indexing(X, test), labels)
+    evaluation = setting.metric.evaluate(model, tested, labels)
     own, made = evaluation.per_record, evaluation.by_class
     if own is None:
-        own = np.full(len(test), evaluation.value) if made is None else contributions(made)
+        own = np.full(len(labels), evaluation.value) if made is None else contributions(made)
     if classes is None:
         return own, own
     if made is not None and made.shape.kind == "pairs":

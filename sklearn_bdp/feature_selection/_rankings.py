@@ -229,8 +229,6 @@ def _by_unit(scores, units):
     if len(units) == scores.size:  # every column on its own
         return scores
     starts = np.cumsum([0, *map(len, units.members)])
-    if len(units) == 0:
-        return np.empty(0)
     flat = np.fromiter((c for unit in units.members for c in unit), dtype=int, count=starts[-1])
     return np.maximum.reduceat(scores[flat], starts[:-1])
 

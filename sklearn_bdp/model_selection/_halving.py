@@ -97,16 +97,10 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     _eliminates = True
 
     _parameter_constraints: dict = {
+        **SuccessiveHalving._parameter_constraints,
         **ReusableHoldoutSearchCV._parameter_constraints,
         "training_score": [StrOptions({"cv"})],  # halving compares cross-validated scores
         "factor": [Interval(numbers.Real, 1, None, closed="neither")],
-        "resource": [str],
-        "max_resources": [Interval(numbers.Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "min_resources": [
-            Interval(numbers.Integral, 1, None, closed="left"),
-            StrOptions({"exhaust", "smallest"}),
-        ],
-        "aggressive_elimination": ["boolean"],
     }
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import weakref
 from collections.abc import Callable
@@ -410,13 +411,8 @@ class HoldoutScorer:
         """Tell scikit-learn's searches that weights go to ``fit`` alone."""
         return False
 
-    def __copy__(self):
-        twin = type(self)(self.holdout, scoring=self.scoring)
-        twin._memory = self._memory
-        return twin
-
     def __deepcopy__(self, memo):
-        return self.__copy__()
+        return copy.copy(self)  # of the same holdout and memory
 
     def __repr__(self) -> str:
         scoring = "" if self.scoring is None else f", scoring={self.scoring!r}"
@@ -521,13 +517,10 @@ def find_columns(seen, X):
     codes = column_codes(X)
     if codes is None or len(codes) != seen[0]:
         return None
-    order = {}
-    for place, digest in enumerate(seen[1].tolist()):
-        order.setdefault(digest, []).append(place)
-    found = [order.get(digest, []) for digest in ordered(codes).tolist()]
-    if any(len(places) != 1 for places in found):
-        return None
-    return [places[0] for places in found]
+    known, places, counts = np.unique(seen[1], return_index=True, return_counts=True)
+    alone = dict(zip(known[counts == 1].tolist(), places[counts == 1].tolist(), strict=True))
+    found = [alone.get(digest) for digest in ordered(codes).tolist()]
+    return None if None in found else found
 
 
 def altered_records(records, X, alteration):
@@ -548,12 +541,11 @@ def altered_records(records, X, alteration):
     if not hasattr(replaced, "iloc") and not hasattr(X, "iloc"):
         replaced = replaced.astype(np.result_type(replaced, X), copy=False)
     for place, drawn in changes:
-        column = X.iloc[drawn, place] if hasattr(X, "iloc") else X[drawn, place]
-        if not hasattr(replaced, "iloc"):
-            replaced[:, place] = column
+        column = X.iloc[drawn, place].array if hasattr(X, "iloc") else X[drawn, place]
+        if hasattr(replaced, "iloc"):
+            replaced.isetitem(place, column)
         else:
-            named = hasattr(column, "set_axis")
-            replaced.isetitem(place, column.set_axis(replaced.index) if named else column)
+            replaced[:, place] = column
     return replaced
 
 

@@ -60,9 +60,7 @@ from sklearn_bdp.guards.tables import check_agreement
 from sklearn_bdp.holdout.certificate import Preview
 from sklearn_bdp.holdout.plan import TrainingFolds
 from sklearn_bdp.holdout.reusable import ReusableHoldout
-from sklearn_bdp.metrics.base import BoundedMetric
-from sklearn_bdp.metrics.means import PerRecordScore
-from sklearn_bdp.metrics.registry import available_metrics, check_scoring
+from sklearn_bdp.metrics.registry import check_scoring
 
 _NEEDS_HOLDOUT = "This %(name)s needs a fit with a holdout: call fit, and do not set holdout=None."
 #: Standard errors behind the leader at which a candidate is not verified with ``verify="auto"``.
@@ -214,12 +212,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
 
     _parameter_constraints: dict = {
         **GridSearchCV._parameter_constraints,
-        "scoring": [
-            *GridSearchCV._parameter_constraints["scoring"],
-            StrOptions(set(available_metrics())),
-            PerRecordScore,
-            BoundedMetric,
-        ],
+        "scoring": "no_validation",  # names get a better answer from check_scoring
         "n_iter": [Interval(numbers.Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
         "training_score": [StrOptions({"cv", "resubstitution"})],
@@ -418,12 +411,10 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
                 "refit must not be 'one_se' and verify must be 'all', got "
                 f"refit={self.refit!r} and verify={self.verify!r}."
             )
-        if self.n_iter is None:  # a candidate of each grid, for its names
-            some = [ParameterGrid(grid)[0] for grid in ParameterGrid(self.param_grid).param_grid]
-        else:
-            spaces = ParameterSampler(self.param_grid, self.n_iter).param_distributions
-            some = [next(iter(ParameterSampler(space, 1, random_state=0))) for space in spaces]
-        for candidate in filter(None, some):  # the empty one sets nothing
+        made = self._candidates()
+        for space in made.param_grid if self.n_iter is None else made.param_distributions:
+            # A candidate of each, for its names.
+            (candidate,) = ParameterSampler(space, 1, random_state=0)
             clone(self.estimator).set_params(**clone(candidate, safe=False))
         return check_owner(self, X_val)
 
@@ -681,9 +672,7 @@ def search_results(search, folds, found):
     if folds.results is not None:
         results = {**folds.results, "training_score": folds.scores}
     else:  # no cross-validation was run: parameters and times, and placeholders as test scores
-        nothing = {"fit_time": np.nan, "score_time": np.nan, "test_scores": np.nan}
-        times = [{} if one.outcome is None else vars(one.outcome) for one in found]
-        out = [{name: own.get(name, missing) for name, missing in nothing.items()} for own in times]
+        out = [{**vars(one.outcome), "test_scores": np.nan} for one in found]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             blank = copy.copy(search)
