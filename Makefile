@@ -1,6 +1,8 @@
 # Everything runs in a virtual environment of its own; only Python >= 3.11 and make are needed.
 VENV ?= .venv
 PY := $(VENV)/bin/python
+# Without a warning of setuptools about folders of the same name.
+INSTALL := PYTHONWARNINGS="ignore:Editable installation" $(PY) -m pip install --quiet
 OUTPUT ?= output
 WORKERS ?= auto
 # How many of the slowest tests are listed.
@@ -38,15 +40,15 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.plot: $(VENV)/.made setup.cfg pyproject.toml
-	$(PY) -m pip install --quiet --editable ".[plot]"
+	$(INSTALL) --editable ".[plot]"
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.made setup.cfg pyproject.toml
-	$(PY) -m pip install --quiet --editable ".[test]"
+	$(INSTALL) --editable ".[test]"
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.test
-	$(PY) -m pip install --quiet --editable ".[lint]"
+	$(INSTALL) --editable ".[lint]"
 	@touch $@
 
 demo: $(VENV)/.plot
@@ -90,7 +92,7 @@ bench: $(VENV)/.test
 	$(PY) -m benchmarks --size $(SIZE)
 
 $(VENV)/.docs: $(VENV)/.test
-	$(PY) -m pip install --quiet --editable ".[docs]"
+	$(INSTALL) --editable ".[docs]"
 	@touch $@
 
 # Warnings are errors; the examples run and their pictures become the gallery.
