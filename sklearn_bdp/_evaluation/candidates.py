@@ -75,6 +75,14 @@ class Experiment:
     n_effective: float = math.nan  # effective number of training records
     #: Secondary metrics that each candidate is asked about; they decide nothing.
     secondary: dict = field(default_factory=dict)
+    dates: Any = field(default=None, repr=False)  # of training records judged given their past
+
+    @classmethod
+    def of(cls, owner, division, **known):
+        """Return what stays the same of the candidates of a search or selector."""
+        parts = {name: getattr(division, name) for name in ("X", "y", "X_holdout", "y_holdout")}
+        known |= {"error_score": owner.error_score, "dates": division.dates_given_past()}
+        return cls(clone(owner.estimator), **parts, **known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -476,11 +484,16 @@ class Assessment:
         value = self.answer.value
         return min(self.training, value) if math.isfinite(value) else math.nan
 
+    def in_units(self, metric):
+        """Return the score that was released and the ends of its interval, in score units."""
+        ends = self.answer.value, self.answer.lower, self.answer.upper
+        return [float(metric.from_unit(one)) for one in ends]
+
 
 class Verifier:
     """Ask the holdout about candidates."""
 
-    def __init__(self, setting, holdout, *, n_jobs=None, pre_dispatch, dates=None):
+    def __init__(self, setting, holdout, *, n_jobs=None, pre_dispatch="2*n_jobs"):
         self.setting = setting
         self.holdout = holdout
         self.dispatch = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
@@ -489,7 +502,7 @@ class Verifier:
         self._recipes, self._recorded = {}, {}
         self.unasked = {}  # outcomes by row, with raw scores
         self._models = ModelStore()
-        self.row_wise = RowWiseCheck(dates)
+        self.row_wise = RowWiseCheck(setting.dates)
 
     def key(self, candidate, name=None):
         """Return the key of a candidate before it is fitted, or None where fitting may vary.

@@ -71,7 +71,7 @@ class FitData:
     y_val: object = field(default=None, repr=False)
     groups: object = field(default=None, repr=False)
     groups_val: object = field(default=None, repr=False)
-    times: object = field(default=None, repr=False)  # as numbers
+    times: object = field(default=None, repr=False)  # as numbers, once they are held here
     horizon: object = 0
     params: dict = field(default_factory=dict, repr=False)  # for the estimator's ``fit``
     coordinates: object = field(default=None, repr=False)  # or the columns that hold them
@@ -79,6 +79,8 @@ class FitData:
     def __post_init__(self):
         for name in ("X", "y", "X_val", "y_val"):
             object.__setattr__(self, name, as_frame(getattr(self, name)))
+        if self.times is not None:
+            object.__setattr__(self, "times", date_numbers(self.times))
 
     def parts(self):
         """Return the values, for a digest."""
@@ -544,10 +546,10 @@ def _dates(data):
 
     Those of ``X`` then of ``X_val``: None, and no horizon, where rows are one series in order.
     """
-    n, times = num_samples(data.X), data.times
+    n, values = num_samples(data.X), data.times
     both = {"X": data.X} if data.X_val is None else {"X": data.X, "X_val": data.X_val}
     total = sum(map(num_samples, both.values()))
-    if times is None:
+    if values is None:
         found = {name: index_dates(part, name) for name, part in both.items()}
         dated = all(dates is not None for dates in found.values())
         if not (dated and any(dates.has_duplicates for dates in found.values())):
@@ -560,8 +562,6 @@ def _dates(data):
                 return np.arange(total), np.arange(total), horizon_in_dates(data.horizon, None)
         values = [date_numbers(dates, f"{name}.index") for name, dates in found.items()]
         values = np.concatenate(values)
-    else:
-        values = date_numbers(times)
     if len(values) != total:
         of = " followed by ".join(both)
         raise ValueError(

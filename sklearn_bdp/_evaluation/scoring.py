@@ -200,24 +200,17 @@ class Metrics:
 
 
 def _informed(search, scoring, division):
-    """Return the bounded metric that knows the training targets, where it is proved."""
-    metric = bounded_metric(search, scoring, division.y)
-    metric = metric.informed(division.y, division.train_groups())
-    check_proved(metric, division.model)
-    return metric
+    """Return the bounded metric that knows the training targets."""
+    metric = bounded_metric(search, scoring, division)
+    return metric.informed(division.y, division.train_groups())
 
 
-def check_proved(metric, model):
-    """Raise where the sensitivity of a metric is not proved under a correlation."""
-    if not metric.is_mean and (model.is_given_rest or not model.is_componentwise):
-        raise UnboundedMetricError(
-            f"scoring={metric.name!r} is not a mean over records, and its sensitivity is proved "
-            f"for independent records and groups only, got {model.describe()}. Use {MEANS}."
-        )
+def bounded_metric(search, scoring, division):
+    """Return the bounded metric, telling what was chosen on the caller's behalf.
 
-
-def bounded_metric(search, scoring, y):
-    """Return the bounded metric, telling what was chosen on the caller's behalf."""
+    Raises where its sensitivity is not proved under the correlation of the holdout.
+    """
+    y, model = division.y, division.model
     if y is None:
         if not isinstance(scoring, PerRecordScore):
             raise ValueError(
@@ -230,6 +223,11 @@ def bounded_metric(search, scoring, y):
     metric = get_metric(scoring, estimator=search.estimator, y=y)
     if scoring is None and metric.note:
         DEFAULT_METRIC.warn(note=metric.note)
+    if not metric.is_mean and (model.is_given_rest or not model.is_componentwise):
+        raise UnboundedMetricError(
+            f"scoring={metric.name!r} is not a mean over records, and its sensitivity is proved "
+            f"for independent records and groups only, got {model.describe()}. Use {MEANS}."
+        )
     return metric
 
 
@@ -243,15 +241,15 @@ def plain_certificate(holdout, division, book):
 
 
 def certified(
-    holdout, division, metric, *, of, score, interval, training, answer, clipping, notes=(),
-    assumptions=(),
-):  # fmt: skip
+    holdout, division, metric, found, *, of, training, clipping, notes=(), assumptions=()
+):
     """Return the certificate, led by the score of what was chosen; warn where that misleads.
 
-    ``of``: what was chosen, in words; ``score``, ``interval`` and ``training`` (its cross-validated
-    score) in score units; ``answer``: the holdout's, which says why the interval is so wide;
-    ``clipping``: what clipping changes on training records.
+    ``found``: what is known of it, whose answer says why the interval is so wide; ``of``: what was
+    chosen, in words; ``training``: its cross-validated score, in score units; ``clipping``: what
+    clipping changes on training records.
     """
+    score, *interval = found.in_units(metric)
     facts = {"of": of, "score": score, "interval": interval, "training": training}
     warn_of_choice(holdout, metric, division, **facts, clipping=clipping)
     caveats, span = [metric.caveat] if metric.caveat else [], metric.upper - metric.lower
@@ -277,8 +275,8 @@ def certified(
         counts = np.unique(np.asarray(division.y), return_counts=True)[1]
         by_class = metric.name == "balanced_accuracy"
         baseline = float(1 / counts.size if by_class else counts.max() / counts.sum())
-    if not isinstance(answer, NoAnswer):
-        parts = width_parts(answer, holdout.account.settings, holdout.model)
+    if not isinstance(found.answer, NoAnswer):
+        parts = width_parts(found.answer, holdout.account.settings, holdout.model)
     return dataclasses.replace(
         certificate,
         chosen=(f"{metric.measured} of {of}", score, *interval),
@@ -330,6 +328,15 @@ def clipping_of(setting, columns):
         warnings.simplefilter("ignore")
         return cross_validated(setting, Candidate(columns=tuple(map(int, columns))))[1]
     return None
+
+
+def released(metric, answers, *, end=""):
+    """Return what was released by one metric, in score units, and where each answer came from."""
+    columns = {f"answered_from{end}": np.array([one.source for one in answers])}
+    for column, name in (("score", "value"), ("lower", "lower"), ("upper", "upper")):
+        values = np.array([getattr(one, name) for one in answers])
+        columns[f"holdout_{column}{end}"] = metric.from_unit(values)
+    return columns
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from sklearn_bdp._evaluation.division import Division, FitData, check_owner, divide_for
+from sklearn_bdp._evaluation.division import Division, check_owner, divide_for
 from sklearn_bdp._evaluation.scoring import Savable
 from sklearn_bdp._sklearn_compat import (
     gives_frames,
@@ -126,21 +126,19 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         check_finite(X, allow_nan=tags.allow_nan)
         return X, y
 
-    def _divide(self, estimator, X, y, *, X_val, y_val, groups, dates=(None, 0)):
+    def _divide(self, estimator, data):
         """Return the :class:`Division` of checked data.
 
         The columns of the holdout get the order of those of ``X``.
         """
         if self.holdout is None:  # all records choose, and nothing is verified
-            if X_val is not None or dates[0] is not None or dates[1]:
+            if data.X_val is not None or data.times is not None or data.horizon:
                 raise ValueError("holdout=None takes no X_val, times= or horizon=.")
-            model = check_correlation(self.correlation, groups=groups)
-            model.check_n(num_samples(X))
-            return Division(X, y, None, None, model, model)
-        config = check_owner(self, X_val)
-        data = FitData(X, y, X_val, y_val, groups, None, *dates)
-        division = divide_for(self, config, estimator, data)
-        return replace(division, X_holdout=_aligned(X, division.X_holdout))
+            model = check_correlation(self.correlation, groups=data.groups)
+            model.check_n(num_samples(data.X))
+            return Division(data.X, data.y, None, None, model, model)
+        division = divide_for(self, check_owner(self, data.X_val), estimator, data)
+        return replace(division, X_holdout=_aligned(data.X, division.X_holdout))
 
     @staticmethod
     def _training_n_effective(division):

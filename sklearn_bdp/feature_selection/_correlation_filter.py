@@ -24,7 +24,7 @@ from sklearn_bdp._checks import (
     check_real,
     sealed_errors,
 )
-from sklearn_bdp._evaluation.division import open_holdout
+from sklearn_bdp._evaluation.division import FitData, open_holdout
 from sklearn_bdp._evaluation.scoring import plain_certificate
 from sklearn_bdp._sklearn_compat import is_frame, num_samples, safe_indexing
 from sklearn_bdp._typing import Correlation, RandomState
@@ -191,7 +191,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         if kind == "multiclass" and np.asarray(y).dtype.kind in "iuf":
             classification = np.unique(y).size <= 20  # integers with many values are numbers
         stand_in = DummyClassifier() if classification else DummyRegressor()
-        division = self._divide(stand_in, X, y, X_val=X_val, y_val=y_val, groups=groups)
+        division = self._divide(stand_in, FitData(X, y, X_val, y_val, groups))
         warn_of(division)
         n_effective, self._statements = self._training_n_effective(division), None
         found = Associations.of(

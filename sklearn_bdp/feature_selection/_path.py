@@ -20,7 +20,8 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from sklearn_bdp._checks import caller_level
-from sklearn_bdp._evaluation.candidates import Candidate, NoAnswer, columns_of, fit_fold
+from sklearn_bdp._evaluation.candidates import Assessment, Candidate, NoAnswer, columns_of, fit_fold
+from sklearn_bdp._evaluation.scoring import released
 from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp.feature_selection._rankings import text_columns
 
@@ -284,23 +285,26 @@ def _luck(proposals, places, best, constant, setting):
 # -- what the holdout says ------------------------------------------------------------------------
 
 
-def verify(verifier, proposals, choice, found, most):
-    """Put ``most`` of the proposals, or all, to the holdout; enter what it says in ``found``.
+def verify(verifier, proposals, choice, most):
+    """Put ``most`` of the proposals, or all, to the holdout; return what is known of each.
 
     The chosen subset is asked alone, before the constant: lone queries get narrower intervals.
     """
+    found = [Assessment(one.columns, one.training, NoAnswer("not asked")) for one in proposals]
     training = np.array([one.training for one in proposals])
     left = set(np.flatnonzero(np.isfinite(training)).tolist()) - {choice.chosen, choice.constant}
     rest = sorted(left, key=lambda place: -training[place])
     rest = rest if most == "all" else rest[: most - 1]
     for places in ([choice.chosen], [choice.constant, *rest]):
         ask(verifier, proposals, found, places)
+    return found
 
 
 def ask(verifier, proposals, found, places):
-    """Put some proposals to the holdout as one batch, and enter what it says."""
+    """Put some proposals to the holdout, if there is one, as one batch; enter what it says."""
     known = {place for place, one in enumerate(found) if not isinstance(one.answer, NoAnswer)}
-    if places := [place for place in places if place not in {None, *known}]:
+    places = [place for place in places if place not in {None, *known}]
+    if places and verifier is not None:
         training = [proposals[place].training for place in places]
         asked = verifier.assess([proposals[place].columns for place in places], training)
         for place, answer in zip(places, asked, strict=True):
@@ -323,16 +327,11 @@ def path_table(proposals, found, chosen, metric):
     """Return ``accuracy_path_``: one entry per subset in each array, in score units."""
     features = np.empty(len(proposals), dtype=object)
     features[:] = [one.columns for one in proposals]
-    scores = {
-        f"holdout_{name}": metric.from_unit(np.array([getattr(one.answer, kind) for one in found]))
-        for name, kind in (("score", "value"), ("lower", "lower"), ("upper", "upper"))
-    }
     return {
         "ranking": np.array([one.ranking for one in proposals]),
         "n_features": np.array([len(one.columns) for one in proposals]),
         "features": features,
         "training_score": metric.from_unit(np.array([one.training for one in found])),
-        **scores,
-        "answered_from": np.array([one.answer.source for one in found]),
+        **released(metric, [one.answer for one in found]),
         "selected": np.arange(len(proposals)) == chosen,
     }

@@ -10,33 +10,19 @@ from typing import Any, Literal, Self
 import numpy as np
 import sklearn
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_classifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from sklearn_bdp._checks import caller_level, check_integer, check_option, check_real
-from sklearn_bdp._evaluation.candidates import (
-    Assessment,
-    Candidate,
-    Experiment,
-    NoAnswer,
-    Verifier,
-    fit_candidate,
-)
-from sklearn_bdp._evaluation.division import check_records, inner_folds, open_holdout
+from sklearn_bdp._evaluation.candidates import Candidate, Experiment, Verifier, fit_candidate
+from sklearn_bdp._evaluation.division import FitData, check_records, inner_folds, open_holdout
 from sklearn_bdp._evaluation.fits import check_dependence
-from sklearn_bdp._evaluation.scoring import (
-    Reporting,
-    bounded_metric,
-    certified,
-    check_proved,
-    clipping_of,
-)
+from sklearn_bdp._evaluation.scoring import Reporting, bounded_metric, certified, clipping_of
 from sklearn_bdp._sklearn_compat import check_method_params, is_frame, safe_indexing
 from sklearn_bdp._typing import Correlation, RandomState
-from sklearn_bdp.correlation.past import date_numbers
 from sklearn_bdp.exceptions import NothingConfirmedWarning
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
 from sklearn_bdp.feature_selection._path import ask, choose, judge, path_table, propose, verify
@@ -294,34 +280,21 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         target = units.target(self.n_features_to_select) if len(units) else 0
         if sklearn.get_config()["enable_metadata_routing"]:
             params = dict(process_routing(self, "fit", **params).estimator.fit)
-        division = self._divide(
-            self.estimator, X, y, X_val=X_val, y_val=y_val, groups=groups,
-            dates=(None if times is None else date_numbers(times), horizon),
-        )  # fmt: skip
-        metric, verifier = bounded_metric(self, self.scoring, division.y), None
-        check_proved(metric, division.model)
+        data = FitData(X, y, X_val, y_val, groups, times=times, horizon=horizon)
+        division = self._divide(self.estimator, data)
+        metric, verifier = bounded_metric(self, self.scoring, division), None
         if division.train is not None:
             params = check_method_params(X, params, indices=division.train)
             groups = None if groups is None else np.asarray(groups)[division.train]
-        folds = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
-        setting = Experiment(
-            estimator=clone(self.estimator),
-            X=division.X,
-            y=division.y,
-            X_holdout=division.X_holdout,
-            y_holdout=division.y_holdout,
-            metric=metric,
-            folds=list(folds.split(division.X, division.y, groups)),
-            fit_params=params,
-            n_effective=self._training_n_effective(division),
-            error_score=self.error_score,
+        splitter = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
+        folds = list(splitter.split(division.X, division.y, groups))
+        n_effective = self._training_n_effective(division)
+        setting = Experiment.of(
+            self, division, metric=metric, folds=folds, fit_params=params, n_effective=n_effective
         )
         if self.holdout is not None:
             holdout = open_holdout(self, division, metric=metric, fit_params=params)
-            verifier = Verifier(
-                setting, holdout, n_jobs=self.n_jobs, pre_dispatch="2*n_jobs",
-                dates=division.dates_given_past(),
-            )  # fmt: skip
+            verifier = Verifier(setting, holdout, n_jobs=self.n_jobs)
         ranking = Ranking.of(
             self.ranking, units, setting.X, setting.y, setting.estimator, division.train_model
         )
@@ -340,17 +313,13 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
     def _select(self, proposals, choice, division, setting, verifier, ranking):
         """Ask the holdout; set what is selected, what was found, and what is said of it."""
         metric, place = setting.metric, choice.chosen
-        found = [Assessment(one.columns, one.training, NoAnswer("not asked")) for one in proposals]
-        if verifier is not None:
-            verify(verifier, proposals, choice, found, self.verify)
+        found = verify(verifier, proposals, choice, self.verify)
         self.confirmed_, proved = judge(found, choice, verified=verifier is not None)
         if not (self.confirmed_ or choice.asked) and self.on_empty == "baseline":
             place = choice.baseline
-            if verifier is not None:
-                ask(verifier, proposals, found, [place])
+            ask(verifier, proposals, found, [place])
         self.accuracy_path_ = path = path_table(proposals, found, place, metric)
-        ends = (path[f"holdout_{name}"][place] for name in ("score", "lower", "upper"))
-        self.score_, *interval = map(float, ends)
+        self.score_, *interval = found[place].in_units(metric)
         self.interval_ = tuple(interval)
         proposal, n = proposals[place], len(ranking.targets)
         self.support_ = np.isin(np.arange(self.n_features_in_), proposal.columns)
@@ -386,15 +355,15 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         self.holdout_.training_side = TrainingFolds(
             division.X, division.y, division.train_groups(), setting.folds
         )
-        (low, high), answer = self.interval_, found[place].answer
+        low, high = self.interval_
         note = (
             f"Selected {self.support_.sum():,} of {self.n_features_in_:,} features; verified "
             f"{metric.name} {self.score_:.3g} [{low:.3g}, {high:.3g}]."
         )
         self.certificate_ = certified(
-            self.holdout_, division, metric, of="the selected features", score=self.score_,
-            interval=self.interval_, training=float(path["training_score"][place]), answer=answer,
-            clipping=clipping_of(setting, np.flatnonzero(self.support_)), notes=(note,),
+            self.holdout_, division, metric, found[place], of="the selected features",
+            training=float(path["training_score"][place]), notes=(note,),
+            clipping=clipping_of(setting, np.flatnonzero(self.support_)),
         )  # fmt: skip
 
     def _to_report(self, compare):

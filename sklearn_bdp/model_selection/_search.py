@@ -39,7 +39,7 @@ from sklearn_bdp._evaluation.division import (
     open_holdout,
 )
 from sklearn_bdp._evaluation.fits import CrossValidation, Progress
-from sklearn_bdp._evaluation.scoring import RULES, Metrics, MetricScorer, Reporting, certified
+from sklearn_bdp._evaluation.scoring import Metrics, MetricScorer, Reporting, certified, released
 from sklearn_bdp._sklearn_compat import (
     Interval,
     StrOptions,
@@ -52,7 +52,6 @@ from sklearn_bdp._sklearn_compat import (
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp._version import __version__
 from sklearn_bdp.accounting import Certificate
-from sklearn_bdp.correlation.past import date_numbers
 from sklearn_bdp.exceptions import UnboundedMetricError, UnverifiedWarning, UnweightedScoreWarning
 from sklearn_bdp.guards.rows import TrainingRecords
 from sklearn_bdp.guards.scores import warn_of
@@ -349,11 +348,8 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         for name in scoring:
             if isinstance(name, str) and name not in get_scorer_names():
                 check_scoring(name)
+        data = FitData(X, y, X_val, y_val, groups, groups_val, times, horizon, params, coordinates)
         with without_autologging():
-            data = FitData(
-                X, y, X_val, y_val, groups, groups_val,
-                None if times is None else date_numbers(times), horizon, params, coordinates,
-            )  # fmt: skip
             return self._fit_verified(data)
 
     def _fit_plain(self, X, y, params):
@@ -464,16 +460,12 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             progress.holdout = open_holdout(
                 self, division, metric=metrics.metric, fit_params=routed.estimator.fit
             )
-        setting = Experiment(
-            estimator=clone(self.estimator), X=division.X, y=division.y,
-            X_holdout=division.X_holdout, y_holdout=division.y_holdout, metric=metrics.metric,
-            fit_params=routed.estimator.fit, error_score=self.error_score,
+        setting = Experiment.of(
+            self, division, metric=metrics.metric, fit_params=routed.estimator.fit,
             resubstitution=splitter is None, secondary=metrics.secondary,
         )  # fmt: skip
-        verifier = Verifier(
-            setting, progress.holdout, n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch,
-            dates=division.dates_given_past(),
-        )  # fmt: skip
+        dispatch = {"n_jobs": self.n_jobs, "pre_dispatch": self.pre_dispatch}
+        verifier = Verifier(setting, progress.holdout, **dispatch)
         context = root_context(self, division.X, division.y, params.get("sample_weight"))
         return CrossValidation(
             self, metrics, verifier, progress, context=context,
@@ -580,13 +572,11 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         if callable(self.refit):
             best = self._select_best_index(self.refit, folds.name, results)
         else:
-            rule = self.refit if self.refit in RULES else "best"
-            error = self._standard_error(folds) if rule == "one_se" else None
-            best = chosen_row(rule, results, error)
+            error = self._standard_error(folds) if self.refit == "one_se" else None
+            best = chosen_row(self.refit, results, error)
         self.best_index_, self.best_params_ = best, results["params"][best]
         self._variance = folds.progress.variance(best)
-        ends = (results[f"holdout_{name}"][best] for name in ("score", "lower", "upper"))
-        self.best_score_, *interval = map(float, ends)
+        self.best_score_, *interval = found[best].in_units(folds.metric)
         self.best_interval_ = tuple(interval)
         if self.refit is not False:
             start = time.perf_counter()
@@ -681,29 +671,20 @@ def search_results(search, folds, found):
         results = {name: value for name, value in results.items() if "test_score" not in name}
         training = metric.from_unit(np.array([one.training for one in found]))
         results |= {"training_score": training, "mean_train_score": training}
-    results |= _columns(metric, [one.answer for one in found])
+    results |= released(metric, [one.answer for one in found])
     # Candidates without a verified score share the last place.
     scores = np.nan_to_num(results["holdout_score"], nan=-np.inf)
     results["rank_holdout_score"] = rankdata(-scores, method="min").astype(np.int32)
     scored = [name.removeprefix("mean_test_") for name in results if name.startswith("mean_test_")]
     for name in dict.fromkeys([*scored, folds.name, *folds.secondary]):
         if name == folds.name != "score":
-            results |= _columns(metric, [one.answer for one in found], end=f"_{name}")
+            results |= released(metric, [one.answer for one in found], end=f"_{name}")
         elif name in folds.secondary:
             own = [getattr(one.secondary.get(name), "answer", NoAnswer()) for one in found]
-            results |= _columns(folds.secondary[name], own, end=f"_{name}")
+            results |= released(folds.secondary[name], own, end=f"_{name}")
         elif name != folds.name:  # said plainly: the holdout was not asked about these
             results[f"answered_from_{name}"] = np.full(n, "unverified")
     return results
-
-
-def _columns(metric, answers, *, end=""):
-    """Return what was released by one metric, in score units, and where each answer came from."""
-    columns = {f"answered_from{end}": np.array([one.source for one in answers])}
-    for column, name in (("score", "value"), ("lower", "lower"), ("upper", "upper")):
-        values = np.array([getattr(one, name) for one in answers])
-        columns[f"holdout_{column}{end}"] = metric.from_unit(values)
-    return columns
 
 
 def certificate_of(search, folds, found):
@@ -725,8 +706,7 @@ def certificate_of(search, folds, found):
         warnings.warn(note, UnverifiedWarning, stacklevel=caller_level())
     one = found[best]
     return certified(
-        search.holdout_, folds.division, metric, of="the chosen candidate",
-        score=search.best_score_, interval=search.best_interval_, answer=one.answer, notes=notes,
+        search.holdout_, folds.division, metric, one, of="the chosen candidate", notes=notes,
         # A score by resubstitution is too good by construction.
         training=training[best] if search.training_score == "cv" else np.nan,
         clipping=folds.progress.clipping(best) or getattr(one.outcome, "clipping", None),
@@ -737,16 +717,16 @@ def certificate_of(search, folds, found):
 def chosen_row(rule, results, error):
     """Return the row that a rule chooses by released values.
 
-    ``"best"``: the highest verified score; ties (released values lie on a grid) go to the better
-    training-side score. ``"best_lower"``: the highest lower end. ``"one_se"``: the first candidate,
-    in the order of the grid, within one standard error (of its folds' scores) of the best.
+    ``"best_lower"``: the highest lower end. ``"one_se"``: the first candidate, in the order of the
+    grid, within one standard error (of its folds' scores) of the best. All others: the highest
+    verified score; ties (released values lie on a grid) go to the better training-side score.
     """
     training = results["training_score"]
     if rule == "best_lower":
         lower = np.nan_to_num(results["holdout_lower"], nan=-np.inf)
         return int(np.lexsort((-training, -lower))[0])
     best = int(np.lexsort((-training, results["rank_holdout_score"]))[0])
-    if rule == "best":
+    if rule != "one_se":
         return best
     near = results["holdout_score"] >= results["holdout_score"][best] - error[best]
     return int(np.flatnonzero(near)[0]) if near.any() else best
