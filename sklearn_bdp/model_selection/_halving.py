@@ -163,10 +163,6 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
                 f"max_resources={self.max_resources}."
             )
 
-    def _generate_candidate_params(self):
-        """Return the candidates of the first rung."""
-        return self._candidates()
-
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
         """Evaluate all candidates with few resources, and the best of each rung with more."""
 

@@ -6,7 +6,6 @@ import contextlib
 import copy
 import math
 import numbers
-import os
 import sys
 import time
 import warnings
@@ -59,6 +58,7 @@ from sklearn_bdp.guards.tables import check_agreement
 from sklearn_bdp.holdout.certificate import Preview
 from sklearn_bdp.holdout.plan import TrainingFolds
 from sklearn_bdp.holdout.reusable import ReusableHoldout
+from sklearn_bdp.holdout.settings import check_path
 from sklearn_bdp.metrics.registry import check_scoring
 
 _NEEDS_HOLDOUT = "This %(name)s needs a fit with a holdout: call fit, and do not set holdout=None."
@@ -249,7 +249,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
         """Evaluate the grid, or the sampled candidates."""
-        candidates = self._candidates()
+        candidates = self._generate_candidate_params()
         if callback_ctx is None:
             evaluate_candidates(candidates)
             return
@@ -261,13 +261,16 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         evaluate_candidates(candidates, callback_ctx=context)
         context.call_on_fit_task_end(estimator=self)
 
-    def _candidates(self):
-        """Return the candidates: a grid, or a sample of it when ``n_iter`` is set."""
+    def _generate_candidate_params(self):
+        """Return the candidates: a grid, or a sample of it when ``n_iter`` is set.
+
+        It has the name by which scikit-learn's halving asks for them.
+        """
         if self.n_iter is None:
             return ParameterGrid(self.param_grid)
-        seed = self.random_state
-        if seed is None:  # an interrupted search goes on with the same candidates
-            seed = getattr(self, "_sampling_seed", None)
+        # An interrupted search goes on with the same candidates.
+        drawn = getattr(self, "_sampling_seed", None)
+        seed = drawn if self.random_state is None else self.random_state
         return ParameterSampler(self.param_grid, self.n_iter, random_state=seed)
 
     def fit(
@@ -330,20 +333,18 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             When the holdout has spent its budget and ``on_exhausted="raise"``.
         """
         if self.holdout is None:
-            given = {"X_val": X_val, "y_val": y_val, "groups": groups}
-            params |= {name: value for name, value in given.items() if value is not None}
-            others = {"times": times, "groups_val": groups_val, "coordinates": coordinates}
-            wrong = [name for name, value in others.items() if value is not None]
-            wrong += ["horizon"] if horizon else []
-            sides = [name for name in ("X_val", "y_val") if given[name] is not None]
-            wrong += [name for name in sides if not has_fit_parameter(self.estimator, name)]
-            if wrong:
+            given = {"times": times, "groups_val": groups_val, "coordinates": coordinates}
+            given |= {"horizon": horizon or None, "X_val": X_val, "y_val": y_val, "groups": groups}
+            given = {name: value for name, value in given.items() if value is not None}
+            sides = given.keys() & {"X_val", "y_val"}
+            taken = [name for name in sides if has_fit_parameter(self.estimator, name)]
+            if wrong := [name for name in given if name not in ("groups", *taken)]:
                 raise ValueError(
                     f"{wrong[0]}= has no place in plain cross-validation (holdout=None), and "
                     f"{type(self.estimator).__name__}.fit does not take it. Set holdout=0.25, or "
                     "pass cv=TimeSeriesSplit() for dates."
                 )
-            return self._fit_plain(X, y, params)
+            return self._fit_plain(X, y, params | given)
         scoring = self.scoring if isinstance(self.scoring, list | tuple | set) else [self.scoring]
         for name in scoring:
             if isinstance(name, str) and name not in get_scorer_names():
@@ -370,7 +371,9 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             self._sampling_seed = folds.division.seed
             try:
                 if folds.splitter is None:  # scores come with the fits
-                    folds.candidates = [Candidate(params) for params in self._candidates()]
+                    folds.candidates = [
+                        Candidate(params) for params in self._generate_candidate_params()
+                    ]
                     warn_of(folds.division)
                 else:
                     heard = {} if folds.context is None else {"callback_ctx": folds.context}
@@ -407,7 +410,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
                 "refit must not be 'one_se' and verify must be 'all', got "
                 f"refit={self.refit!r} and verify={self.verify!r}."
             )
-        made = self._candidates()
+        made = self._generate_candidate_params()
         for space in made.param_grid if self.n_iter is None else made.param_distributions:
             # A candidate of each, for its names.
             (candidate,) = ParameterSampler(space, 1, random_state=0)
@@ -426,13 +429,10 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         before, known = self.__dict__.pop("_unfinished", (None, None))
         if known is not None and known == self._signature(data):
             return before
-        ledger, file = getattr(config, "ledger", None), None
-        if isinstance(ledger, str | os.PathLike) and "://" not in str(ledger):
-            signature = self._signature(data)
-            if signature is not None:
-                versions = __version__, sklearn.__version__
-                name = query_key("folds", *versions, signature)[:16]
-                file = Path(f"{ledger}.{name}.folds")
+        ledger, file = check_path(getattr(config, "ledger", None)), None
+        if isinstance(ledger, Path) and (signature := self._signature(data)) is not None:
+            name = query_key("folds", __version__, sklearn.__version__, signature)[:16]
+            file = Path(f"{ledger}.{name}.folds")
         return Progress(file=file)
 
     def _prepare(self, progress, config, data):
@@ -517,15 +517,14 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             print(f"Verifying {len(rows)} candidates on {verifier.holdout.n} holdout records")
         verifier.fit(rows, candidates, training)
         variances = [folds.progress.variance(row) for row in rows]
-        found = [Assessment(None, math.nan) for _ in folds.candidates]
         asked = verifier.assess(
             candidates, training, rows=rows, secondary=secondary, variances=variances
         )
-        for row, one in zip(rows, asked, strict=True):
-            found[row] = one
         for context in filter(None, (folds.verification, folds.context)):
             context.call_on_fit_task_end(estimator=self)
-        return found
+        asked = dict(zip(rows, asked, strict=True))
+        every = range(len(folds.candidates))
+        return [asked.get(row, Assessment(None, math.nan)) for row in every]
 
     def _shown(self, folds):
         """Return the rows shown to the holdout: those with a training-side score, best first."""
@@ -740,15 +739,12 @@ def in_words(model, params):
     return f"{named} with {searched}" if searched else named
 
 
-@contextlib.contextmanager
 def without_autologging():
-    """Keep MLflow from logging in this block: it patches ``fit`` of scikit-learn's own classes.
+    """Return a context in which MLflow does not log: it patches ``fit`` of scikit-learn's classes.
 
     It would score the best model on all data given to ``fit``, holdout records included.
     """
     tools = sys.modules.get("mlflow.utils.autologging_utils")
     if tools is None or tools.autologging_is_disabled("sklearn"):
-        yield
-        return
-    with tools.disable_autologging():
-        yield
+        return contextlib.nullcontext()
+    return tools.disable_autologging()
