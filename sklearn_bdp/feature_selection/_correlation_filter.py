@@ -194,10 +194,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         division = self._divide(stand_in, FitData(X, y, X_val, y_val, groups))
         warn_of(division)
         n_effective, self._statements = self._training_n_effective(division), None
-        found = Associations.of(
-            division.X, division.y,
-            classification=classification, clip=self.clip, n_effective=n_effective,
-        )  # fmt: skip
+        found = Associations.of(division.X, division.y, classification, self.clip, n_effective)
         # Two-sided, corrected for the choice of a class.
         p = 2.0 * ndtr(-np.abs(found.effect) / found.error)
         self.pvalues_ = np.minimum(1.0, p * found.target.means.size)
@@ -352,7 +349,7 @@ class Target:
     means: np.ndarray = field(repr=False)  # (n_columns,): of the raw scores on the training part
 
     @classmethod
-    def of(cls, y, *, classification, clip):
+    def of(cls, y, classification, clip):
         """Return what training targets teach."""
         classes, center, scale = None, 0.0, 1.0
         if classification:
@@ -390,9 +387,9 @@ class Associations:
     scale: np.ndarray  # its unit
 
     @classmethod
-    def of(cls, X, y, *, classification, clip, n_effective):
+    def of(cls, X, y, classification, clip, n_effective):
         """Return the associations of each column of ``X`` with the targets."""
-        target = Target.of(y, classification=classification, clip=clip)
+        target = Target.of(y, classification, clip)
         scores, n, parts = target.scores(y), len(y), []
         # Frames of numbers become arrays (names have done their work), sparse rows columns.
         X = X.tocsc() if scipy.sparse.issparse(X) else np.asarray(X, dtype=float)

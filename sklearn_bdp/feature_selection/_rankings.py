@@ -126,14 +126,13 @@ class Ranking:
     groups: np.ndarray = field(repr=False)  # (n,): what half samples take as a whole
 
     @classmethod
-    def of(cls, ranking, units, X, y, estimator, model=None):
-        """Return the ranking by some training records; ``model``: how they depend on one another.
+    def of(cls, ranking, units, X, y, estimator, groups):
+        """Return the ranking by some training records; ``groups`` that half samples do not cut.
 
-        ``ranking`` is ``"univariate"`` or a score function.
+        ``ranking`` is ``"univariate"`` or a score function; ``groups=None``: records are alone.
         """
         labels, n = np.asarray(y), len(y)
-        alone = model is None or model.is_independent or not model.is_componentwise
-        groups = np.arange(n) if alone else np.unique(model.components(n), return_inverse=True)[1]
+        groups = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
         targets, indicators = labels.reshape(n, -1), False
         if is_classifier(estimator):
             classes = np.unique(labels)

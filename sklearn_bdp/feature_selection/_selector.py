@@ -296,7 +296,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
             holdout = open_holdout(self, division, metric=metric, fit_params=params)
             verifier = Verifier(setting, holdout, n_jobs=self.n_jobs)
         ranking = Ranking.of(
-            self.ranking, units, setting.X, setting.y, setting.estimator, division.train_model
+            self.ranking, units, setting.X, setting.y, setting.estimator, division.train_groups()
         )
         shown, n = setting, len(ranking.targets)
         if self.n_features_in_ > n:  # how records depend is seen as well in the best few columns

@@ -231,9 +231,9 @@ class HoldoutScorer:
         given = getattr(X, "dtypes", [getattr(X, "dtype", "")])
         if kinds & _TEXT and not {"", *_TEXT} & {str(dtype).split("(")[0] for dtype in given}:
             raise ValueError(
-                "X has numbers where the holdout has text or categories: these rows were "
-                "transformed. Fit one pipeline with the transformer, pipeline.fit(X, y), and score "
-                "it on the rows as they were: scorer(pipeline, X, y). The holdout was not queried."
+                "X has numbers where the holdout has text or categories. Fit one pipeline with the "
+                "transformer, then call scorer(pipeline, X, y) with the rows as they were. The "
+                "holdout was not queried."
             )
         seen, memory = self._identify(estimator, X, y, in_validation), self._memory
         metric, key, is_new = seen.metric, seen.key, seen not in memory.models
@@ -295,10 +295,9 @@ class HoldoutScorer:
         """Refuse what is no training data for this holdout, before anything is computed."""
         if is_being_fitted(estimator):
             raise ValueError(
-                f"HoldoutScorer cannot stop {type(estimator).__name__} early. Each iteration would "
-                "be a query, and the later ones would get intervals several times as wide. Pass "
-                "scoring='loss' to stop by a part of the training rows, then verify the fitted "
-                "model. The holdout was not queried."
+                f"HoldoutScorer cannot stop {type(estimator).__name__} early: each iteration would "
+                "be a query. Pass scoring='loss' to stop by a part of the training rows, then "
+                "verify the fitted model. The holdout was not queried."
             )
         self.holdout.account.check_home()
         if sample_weight is not None:
@@ -374,11 +373,10 @@ class HoldoutScorer:
         found = find_columns(folds[fold], X) if fold in folds else None
         if found is None:
             raise UnknownFeaturesError(
-                f"The estimator was fitted on {fitted_on} columns without names. They cannot be "
-                f"found among the {expected[0]} holdout columns, or several columns are equal. Fit "
-                "it on a DataFrame whose column names the holdout shares. To select features, use "
-                "sklearn_bdp.feature_selection.HoldoutFeatureSelector (scikit-learn's "
-                "SequentialFeatureSelector strips names). The holdout was not queried."
+                f"The estimator was fitted on {fitted_on} columns without names, which cannot be "
+                f"found (or not each once) among the {expected[0]} of the holdout. Fit it on a "
+                "DataFrame with names that the holdout shares. SequentialFeatureSelector strips "
+                "them: use HoldoutFeatureSelector. The holdout was not queried."
             )
         return found
 
@@ -444,15 +442,13 @@ def column_codes(X, *, single=False):
     ``None`` for data without columns (lists of texts) and for sparse data. With ``single``, numbers
     are rounded to single precision, so that a copy in single precision is recognised.
     """
-    shape = getattr(X, "shape", None)
-    if hasattr(X, "tocsr") or len(np.shape(X) if shape is None else shape) != 2:
+    if hasattr(X, "tocsr") or len(np.shape(X)) != 2:
         return None
     X = X if hasattr(X, "iloc") else np.asarray(X)
     plain = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
     columns = [X]
     if not plain:
-        at = X.iloc if hasattr(X, "iloc") else X
-        columns = [np.asarray(at[:, place]) for place in range(X.shape[1])]
+        columns = [np.asarray(safe_indexing(X, at, axis=1)) for at in range(X.shape[1])]
     codes = [cell_codes(column, single=single) for column in columns]
     return mixed(np.column_stack(codes), _SALT) if X.shape[1] else None
 
@@ -489,8 +485,7 @@ def recognise(reference, reference_y, X, y):
         raise ValueError(
             "X must be the data that this model was scored on before, other rows, or the same rows "
             "with columns shuffled or set to one value, got other values in the columns "
-            f"{unexplained} (counted from 0), which cannot be carried over to the holdout. Columns "
-            "need unique names in permutation_importance. Nothing was spent."
+            f"{unexplained} (counted from 0). Columns need unique names. Nothing was spent."
         )
     if not len(after) < len(before):
         return None

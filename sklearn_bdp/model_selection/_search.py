@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import math
 import numbers
 import sys
@@ -403,7 +402,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
 
     def _check_options(self, X_val):
         """Check what can be checked before any work; return what a new holdout will be."""
-        one_se = isinstance(self.refit, str) and self.refit == "one_se"
+        one_se = self.refit == "one_se"
         if self.training_score == "resubstitution" and (one_se or self.verify != "all"):
             raise ValueError(
                 "training_score='resubstitution' comes with the fit and has no standard error: "
@@ -661,13 +660,12 @@ def search_results(search, folds, found):
     if folds.results is not None:
         results = {**folds.results, "training_score": folds.scores}
     else:  # no cross-validation was run: parameters and times, and placeholders as test scores
-        out = [{**vars(one.outcome), "test_scores": np.nan} for one in found]
+        out = [vars(one.outcome) | {"test_scores": np.nan, "train_scores": np.nan} for one in found]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            blank = copy.copy(search)
-            blank.return_train_score = False
-            results = blank._format_results([one.params for one in folds.candidates], 1, out)
-        results = {name: value for name, value in results.items() if "test_score" not in name}
+            results = search._format_results([one.params for one in folds.candidates], 1, out)
+        blank = ("test_score", "train_score")
+        results = {name: value for name, value in results.items() if not name.endswith(blank)}
         training = metric.from_unit(np.array([one.training for one in found]))
         results |= {"training_score": training, "mean_train_score": training}
     results |= released(metric, [one.answer for one in found])
