@@ -390,7 +390,7 @@ def _within(part, division, k):
         got = f"holds {part.dtype}" if part.size else "is empty"
         raise ValueError(f"cv must hold positions of records: fold {k} (counted from 0) {got}.")
     part = np.flatnonzero(part) if part.dtype == bool else part
-    places = np.full(max(division.train.max(), division.holdout.max(), part.max()) + 1, -1)
+    places = np.full(np.concatenate([division.train, division.holdout, part]).max() + 1, -1)
     places[division.train] = np.arange(division.train.size)
     inside = places[part]
     inside = inside[inside >= 0]

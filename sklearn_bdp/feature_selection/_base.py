@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -9,26 +10,20 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils import assert_all_finite
+from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import (
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sklearn_bdp._checks import caller_level
 from sklearn_bdp._evaluation.division import Division, check_owner, divide_for
 from sklearn_bdp._evaluation.scoring import Savable
-from sklearn_bdp._sklearn_compat import (
-    gives_frames,
-    holds_numbers,
-    is_frame,
-    num_samples,
-    safe_indexing,
-)
+from sklearn_bdp._sklearn_compat import gives_frames, holds_numbers, is_frame, safe_indexing
 from sklearn_bdp.correlation import check_correlation
-from sklearn_bdp.exceptions import NothingSelectedError, UnknownFeaturesError
+from sklearn_bdp.exceptions import (
+    NothingConfirmedWarning,
+    NothingSelectedError,
+    UnknownFeaturesError,
+)
 from sklearn_bdp.guards.tables import ADDED, check_orders
 
 
@@ -134,27 +129,30 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         if self.holdout is None:  # all records choose, and nothing is verified
             if data.X_val is not None or data.times is not None or data.horizon:
                 raise ValueError("holdout=None takes no X_val, times= or horizon=.")
-            model = check_correlation(self.correlation, groups=data.groups)
-            model.check_n(num_samples(data.X))
-            return Division(data.X, data.y, None, None, model, model)
+            model, rows = check_correlation(self.correlation, groups=data.groups), len(data.y)
+            model.check_n(rows)
+            sides = np.arange(rows), np.arange(0)
+            return Division(data.X, data.y, None, None, model, model, *sides)
         division = divide_for(self, check_owner(self, data.X_val), estimator, data)
         return replace(division, X_holdout=_aligned(data.X, division.X_holdout))
 
     @staticmethod
     def _training_n_effective(division):
         """Return the effective number of training records."""
-        n, model = num_samples(division.X), division.train_model
+        n, model = len(division.y), division.train_model
         if model is None:  # as much of each record as in the holdout
-            held = num_samples(division.X_holdout)
+            held = len(division.y_holdout)
             return n * float(division.model.effective_n(held)) / held
         return float(model.effective_n(n))
 
     def _keep_sides(self, holdout, division):
-        """Set the holdout and which records are on which side; all train without one."""
+        """Set the holdout and which records are on which side."""
         self.holdout_, self.certificate_ = holdout, None
         self.train_indices_, self.holdout_indices_ = division.train, division.holdout
-        if holdout is None:
-            self.train_indices_, self.holdout_indices_ = np.arange(num_samples(division.X)), ()
+
+    def _warn_unconfirmed(self):
+        """Warn that nothing is distinguished from chance."""
+        warnings.warn(self._summary[0], NothingConfirmedWarning, stacklevel=caller_level())
 
 
 def check_finite(X, *, allow_nan):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import warnings
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Literal, Self
 
@@ -17,25 +16,14 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 
-from sklearn_bdp._checks import (
-    caller_level,
-    check_option,
-    check_probability,
-    check_real,
-    sealed_errors,
-)
+from sklearn_bdp._checks import check_option, check_probability, check_real, sealed_errors
 from sklearn_bdp._evaluation.division import FitData, open_holdout
 from sklearn_bdp._evaluation.scoring import plain_certificate
 from sklearn_bdp._sklearn_compat import is_frame, num_samples, safe_indexing
 from sklearn_bdp._typing import Correlation, RandomState
-from sklearn_bdp.exceptions import NothingConfirmedWarning
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
 from sklearn_bdp.feature_selection._rankings import column_blocks, text_columns
-from sklearn_bdp.feature_selection._report import (
-    AssociationReport,
-    association_report,
-    screening_report,
-)
+from sklearn_bdp.feature_selection._report import AssociationReport, screening_report
 from sklearn_bdp.guards.scores import warn_of
 from sklearn_bdp.holdout import query_key
 from sklearn_bdp.holdout.final import fix_statements, report_statements
@@ -227,7 +215,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             self.certificate_ = certificate.in_units("association", -1.0, 1.0)
         self._summary = screening_report(self)
         if not self.confirmed_:
-            warnings.warn(self._summary[0], NothingConfirmedWarning, stacklevel=caller_level())
+            self._warn_unconfirmed()
         return self
 
     @sealed_errors  # the evaluations are raw
@@ -290,7 +278,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         holdout = self._closing()
         known = {"beta": holdout.beta, "asked": self.n_features_in_}
         if self._statements is None:
-            return association_report({"rows": []}, unit="", **known)
+            return AssociationReport.of({"rows": []}, unit="", **known)
         model, n = holdout.model, holdout.n
         if model.is_given_rest or not (model.is_independent or model.is_componentwise):
             raise ValueError(
@@ -324,7 +312,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
 
         content = report_statements(holdout, key, compute)
         unit = f"{n:,} holdout records" + f" in {len(sizes):,} groups" * (len(sizes) < n)
-        return association_report(content, unit=unit, **known)
+        return AssociationReport.of(content, unit=unit, **known)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -91,6 +91,40 @@ class AssociationReport(SelectionReport):
     rows: tuple[AssociationRow, ...] = field(repr=False)
     beta: float = 0.05
 
+    @classmethod
+    def of(cls, content, *, beta, asked, unit):
+        """Return the report of what a closing holds.
+
+        ``asked``: attributes that were screened; ``unit``: holdout records or groups, in words.
+        """
+        rows = tuple(AssociationRow(*row) for row in content["rows"])
+        proved, found, found_any = (
+            sum(getattr(row, name) <= beta for row in rows) for name in ("p", "q", "q_any")
+        )
+        title = f"{proved:,} of {len(rows):,} attributes proved to be associated with the target"
+        if not rows:
+            line = f"None of {asked:,} passed in the training set. The holdout was not read."
+            return cls(title, (line,), rows, beta)
+        lines = (
+            f"Proved (p <= {beta:g}, Holm): {proved:,} of the {len(rows):,} attributes that passed "
+            f"in the training set, of {asked:,}. With at least {1 - beta:.0%} probability, none of "
+            "them is independent of the target, however attributes depend on one another.",
+            f"False discovery rate of {beta:.0%} (q <= {beta:g}): {found:,} (Benjamini-Hochberg, "
+            f"if attributes are independent or positively dependent), {found_any:,} "
+            f"(Benjamini-Yekutieli, any dependence). At most {beta:.0%} of these are expected to "
+            "be unrelated to the target.",
+            f"p and q come from {content['permutations']:,} permutations of the targets of {unit}, "
+            "and assume no distribution. No p is below "
+            f"{min(row.p for row in rows):.2g} with so many.",
+            "An interval excludes 0 if the attribute is proved. For other associations its "
+            "coverage is approximate, as for a t interval.",
+            "The attributes were fixed in the training set before the holdout was queried about "
+            f"them. Answers since then cost nothing, those before cost {content['nats']:.2g} nats. "
+            f"These {1 - beta:.0%} are valid for this report, those of interim intervals for them.",
+            f"The holdout was closed on {content['time'][:10]} and accepts no new query.",
+        )
+        return cls(title, lines, rows, beta)
+
     def to_frame(self, dependence: Literal["positive", "any"] = "positive") -> Any:
         """Return the rows as a table (needs pandas).
 
@@ -184,39 +218,6 @@ def screening_report(screen):
         lines[:0] = [summary, *map(stopgap.format, rows["attribute"])]
     title = f"{type(screen).__name__}: {count:,} of {total:,} attributes kept, both sides agree"
     return summary, SelectionReport(title, tuple(lines), rows)
-
-
-def association_report(content, *, beta, asked, unit):
-    """Return the :class:`AssociationReport` of what a closing holds.
-
-    ``asked``: attributes that were screened; ``unit``: holdout records or groups, in words.
-    """
-    rows = tuple(AssociationRow(*row) for row in content["rows"])
-    proved, found, found_any = (
-        sum(getattr(row, name) <= beta for row in rows) for name in ("p", "q", "q_any")
-    )
-    title = f"{proved:,} of {len(rows):,} attributes proved to be associated with the target"
-    lines = (f"None of {asked:,} attributes passed in the training set. The holdout was not read.",)
-    if rows:
-        lines = (
-            f"Proved (p <= {beta:g}, Holm): {proved:,} of the {len(rows):,} attributes that passed "
-            f"in the training set, of {asked:,}. With at least {1 - beta:.0%} probability, none of "
-            "them is independent of the target, however attributes depend on one another.",
-            f"False discovery rate of {beta:.0%} (q <= {beta:g}): {found:,} (Benjamini-Hochberg, "
-            f"if attributes are independent or positively dependent), {found_any:,} "
-            f"(Benjamini-Yekutieli, any dependence). At most {beta:.0%} of these are expected to "
-            "be unrelated to the target.",
-            f"p and q come from {content['permutations']:,} permutations of the targets of {unit}, "
-            "and assume no distribution. No p is below "
-            f"{min(row.p for row in rows):.2g} with so many.",
-            "An interval excludes 0 if the attribute is proved. For other associations its "
-            "coverage is approximate, as for a t interval.",
-            "The attributes were fixed in the training set before the holdout was queried about "
-            f"them. Answers since then cost nothing, those before cost {content['nats']:.2g} nats. "
-            f"These {1 - beta:.0%} are valid for this report, those of interim intervals for them.",
-            f"The holdout was closed on {content['time'][:10]} and accepts no new query.",
-        )
-    return AssociationReport(title, lines, rows, beta)
 
 
 def path_report(selector, proposals, choice, place, metric, ranking, *, proved, shares, size):

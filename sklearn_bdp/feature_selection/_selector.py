@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
@@ -16,14 +15,13 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
-from sklearn_bdp._checks import caller_level, check_integer, check_option, check_real
+from sklearn_bdp._checks import check_integer, check_option, check_real
 from sklearn_bdp._evaluation.candidates import Candidate, Experiment, Verifier, fit_candidate
 from sklearn_bdp._evaluation.division import FitData, check_records, inner_folds, open_holdout
 from sklearn_bdp._evaluation.fits import check_dependence
 from sklearn_bdp._evaluation.scoring import Reporting, bounded_metric, certified, clipping_of
 from sklearn_bdp._sklearn_compat import check_method_params, is_frame, safe_indexing
 from sklearn_bdp._typing import Correlation, RandomState
-from sklearn_bdp.exceptions import NothingConfirmedWarning
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
 from sklearn_bdp.feature_selection._path import ask, choose, judge, path_table, propose, verify
 from sklearn_bdp.feature_selection._rankings import Ranking, make_units
@@ -307,7 +305,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         choice = choose(proposals, setting, tol=self.tol, target=target)
         self._select(proposals, choice, division, setting, verifier, ranking)
         if not (self.confirmed_ or choice.asked or verifier is None):
-            warnings.warn(self._summary[0], NothingConfirmedWarning, stacklevel=caller_level())
+            self._warn_unconfirmed()
         return self
 
     def _select(self, proposals, choice, division, setting, verifier, ranking):
@@ -401,11 +399,6 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         MetadataRouter
             The routing.
         """
-        return (
-            MetadataRouter(owner=self)
-            .add_self_request(self)
-            .add(
-                estimator=self.estimator,
-                method_mapping=MethodMapping().add(caller="fit", callee="fit"),
-            )
-        )
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        return router.add(estimator=self.estimator, method_mapping=mapping)

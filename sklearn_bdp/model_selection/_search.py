@@ -439,9 +439,9 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
 
         Returns the :class:`CrossValidation` of the training set, with the verifier of the holdout.
         """
+        if progress.division is None:
+            progress.division = divide_for(self, config, self.estimator, data)
         division = progress.division
-        if division is None:
-            division = divide_for(self, config, self.estimator, data)
         params, groups = data.params, data.groups
         if division.train is not None:
             params = check_method_params(data.X, params, indices=division.train)
@@ -454,7 +454,6 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             splitter = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
             self.n_splits_ = splitter.get_n_splits(division.X, division.y, **routed.splitter.split)
             self._checked_cv_orig = splitter  # where scikit-learn's halving looks for it
-        progress.division = division
         if progress.holdout is None:
             progress.holdout = open_holdout(
                 self, division, metric=metrics.metric, fit_params=routed.estimator.fit
