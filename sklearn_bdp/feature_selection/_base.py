@@ -96,10 +96,6 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         """Return checked data; frames stay frames, because names tell columns apart."""
         vars(self).pop("support_", None)  # what an earlier fit selected speaks of other data
         check_orders(self, X, y, X_val=X_val, y_val=y_val, **others)
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
         tags = self.__sklearn_tags__().input_tags
         if is_frame(X):
             if getattr(X.columns, "nlevels", 1) > 1:
@@ -110,7 +106,7 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
             names, count = np.unique(list(map(str, X.columns)), return_counts=True)
             if shared := names[count > 1].tolist()[:5]:
                 raise ValueError(f"X has columns that share a name: {shared}. Rename them.")
-            validate_data(self, X, skip_check_array=True)
+            validate_data(self, X, y, skip_check_array=True)
             y = column_or_1d(y, warn=True)
             check_consistent_length(X, y)
             type_of_target(y, input_name="y", raise_unknown=True)

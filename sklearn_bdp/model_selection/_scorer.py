@@ -305,11 +305,9 @@ class HoldoutScorer:
                 "sample_weight must be None: a weighted score has no known sensitivity. Give "
                 "weights to fit only."
             )
-        if y is None:
-            raise ValueError("y must be given: a verified score needs targets.")
-        check_kind("X", X)
         if np.ndim(y) == 0:
-            raise TypeError(f"y must be an array of targets, got {type(y).__name__}.")
+            raise ValueError(f"y must be an array of targets, got {type(y).__name__}.")
+        check_kind("X", X)
         check_targets("y", y)
         have, expected = np.ndim(X), np.ndim(self.holdout.X)
         if have != expected:

@@ -631,14 +631,11 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         check_is_fitted(self, "holdout_", msg=_NEEDS_HOLDOUT)
         count = len(self.cv_results_["params"]) if n_candidates is None else n_candidates
         count = check_integer("n_candidates", count, low=1) * self._n_metrics
-        expected = self.best_score_ if score is None else check_real("score", score)
-        unit = self._metric.to_unit(expected)
-        return self.holdout_.preview(
-            count,
-            score=unit if math.isfinite(unit) else 0.5,
-            training_size=self._training_size,
-            scoring=self._metric,
+        unit = self._metric.to_unit(
+            self.best_score_ if score is None else check_real("score", score)
         )
+        known = {"training_size": self._training_size, "scoring": self._metric}
+        return self.holdout_.preview(count, score=unit if math.isfinite(unit) else 0.5, **known)
 
     def _to_report(self, compare):
         """Return the model with its score, the metric and a record's variance."""
