@@ -390,7 +390,7 @@ def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
         done, now = done + 1, time.monotonic()
         if now - last >= _EVERY and done < total:
             last, left = now, (now - start) / done * (total - done) / 60.0
-            print(f"{done:,} of {total:,} fits, about {left:,.0f} min left", file=sys.stderr)
+            print(f"{done:,} of {total:,} fits, about {math.ceil(left):,} min left", file=sys.stderr)
 
     workers = joblib.effective_n_jobs(n_jobs)
     if workers == 1:

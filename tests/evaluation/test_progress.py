@@ -63,4 +63,4 @@ def test_a_search_of_more_than_a_minute_says_what_is_left(monkeypatch, capsys, s
     X, y = make_classification(400, random_state=0)
     ReusableHoldoutSearchCV(LogisticRegression(), {"C": [0.1, 1.0, 10.0]}, cv=3).fit(X, y)
     said = capsys.readouterr().err.splitlines()
-    assert said == ["9 of 12 fits, about 0 min left"] * lines
+    assert said == ["9 of 12 fits, about 1 min left"] * lines
