@@ -390,7 +390,9 @@ def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
         done, now = done + 1, time.monotonic()
         if now - last >= _EVERY and done < total:
             last, left = now, (now - start) / done * (total - done) / 60.0
-            print(f"{done:,} of {total:,} fits, about {math.ceil(left):,} min left", file=sys.stderr)
+            print(
+                f"{done:,} of {total:,} fits, about {math.ceil(left):,} min left", file=sys.stderr
+            )
 
     workers = joblib.effective_n_jobs(n_jobs)
     if workers == 1:
@@ -519,10 +521,8 @@ class Verifier:
                 if self._data is None:
                     self._data = data_digest(setting.X, setting.y)
                 estimator = clone(setting.estimator).set_params(**clone(params, safe=False))
-                recipe = recipe_key(
-                    estimator, self._metrics[name], training=self._data,
-                    fit_params=setting.fit_params, columns=None,
-                )  # fmt: skip
+                data = {"training": self._data, "fit_params": setting.fit_params, "columns": None}
+                recipe = recipe_key(estimator, self._metrics[name], **data)
             self._recipes[place] = candidate, recipe
         recipe = self._recipes[place][1]
         kind = "candidate" if name is None else "secondary"

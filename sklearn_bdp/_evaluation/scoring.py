@@ -259,10 +259,8 @@ def certified(
     with holdout.account.reading(again=False) as book:  # as of the answers that it is about
         certificate = plain_certificate(holdout, division, book)
         certificate = certificate.in_units(metric.measured, metric.lower, metric.upper)
-        ahead = outlook(
-            certificate, holdout, book, metric, score, interval,
-            training_size=num_samples(division.X),
-        )  # fmt: skip
+        size = num_samples(division.X)
+        ahead = outlook(certificate, holdout, book, metric, score, interval, training_size=size)
     verdict, baseline, parts = "", None, None
     if abs(score - training) < CONFIRMED * span:
         verdict = "the holdout confirms cross-validation"
@@ -436,10 +434,8 @@ class Savable:
             )
         twin: Any = copy.copy(self)
         held = twin.holdout_
-        twin.holdout_ = DetachedHoldout(
-            held.n, held.beta, held.information_spent, held.remaining_budget,
-            held.certificate(), held.history(),
-        )  # fmt: skip
+        facts = held.n, held.beta, held.information_spent, held.remaining_budget
+        twin.holdout_ = DetachedHoldout(*facts, held.certificate(), held.history())
         if isinstance(twin.holdout, ReusableHoldout):
             twin.holdout = twin.holdout_
         vars(twin).pop("_unfinished", None)

@@ -146,10 +146,9 @@ class SquaresPlan:
             # One minus the score deviates as much.
             for one, value in ((center, least[place]), (1.0 - center, 1.0 - most[place])):
                 # The rate that is best where everything is as predicted.
-                limits = squares_lower_limit(
-                    np.full(_RATES.shape, one), self.log_failure, self.units,
-                    center=one, squares=self.levels[place, 0], rate=_RATES,
-                )  # fmt: skip
+                asked = {"center": one, "squares": self.levels[place, 0], "rate": _RATES}
+                values = np.full(_RATES.shape, one)
+                limits = squares_lower_limit(values, self.log_failure, self.units, **asked)
                 best = float(_RATES[np.argmax(limits)])
                 fixed = {"center": one, "squares": squares, "rate": best}
                 ends.append(squares_lower_limit(value, level, self.units, **fixed))
@@ -255,8 +254,10 @@ def star_limits(sums, counts, *, bound, moments, log_inverse_level):
     grids = [_grid(one, deviation) for one in (center, 1.0 - center)]
     # Points are tried upwards, and none above the first that stands is needed: hardly ever one
     # beyond a deviation below the center.
-    parts = [np.split(one, [np.searchsorted(one, one_center - deviation)])
-             for one, one_center in zip(grids, (center, 1.0 - center), strict=True)]  # fmt: skip
+    ends = center - deviation, 1.0 - center - deviation
+    parts = [
+        np.split(one, [np.searchsorted(one, end)]) for one, end in zip(grids, ends, strict=True)
+    ]
     first = _first_standing(totals, units, [low for low, _ in parts], bound, variance, level)
     rest = [
         high if at == len(low) else high[:0] for at, (low, high) in zip(first, parts, strict=True)
@@ -485,10 +486,8 @@ def past_limits(
             end = past_lower_limit(sign * scores, log_failure, stakes=stakes, center=low, **asked)
         else:
             best = math.sqrt(-2.0 * horizon * log_failure / (size * max(variance, 1e-12)))
-            end = past_lower_limit(
-                sign * scores, log_failure, stakes=best * np.array(STAKES), shares=SHARES,
-                center=sign * expected, **asked,
-            )  # fmt: skip
+            asked |= {"stakes": best * np.array(STAKES), "shares": SHARES}
+            end = past_lower_limit(sign * scores, log_failure, center=sign * expected, **asked)
         ends.append(sign * end)
     return ends[0], ends[1]
 

@@ -393,13 +393,10 @@ def zhao_accuracy(n, *, n_queries, budget, beta, model, c=0.5, threshold=None):
     """
     c = check_probability("c", c)
     tiny = 1e-9  # every c gives the same u; this one lets it come near 1
-    margin = (1.0 - tiny) * least_accuracy(
-        lambda tau: zhao_required_n(
-            tau=tau, n_queries=n_queries, budget=budget, beta=beta, c=tiny, model=model,
-            n=model.n_records,
-        ),
-        n,
-    )  # fmt: skip
+    promise = {"n_queries": n_queries, "budget": budget, "beta": beta, "c": tiny}
+    given = {"model": model, "n": model.n_records}
+    margin = least_accuracy(lambda tau: zhao_required_n(tau=tau, **promise, **given), n)
+    margin *= 1.0 - tiny
     margin *= 1.0 + 1e-12  # so that rounding in τ and c cannot undo the premise
     if threshold is not None:
         c = (2.0 * threshold - margin) / (2.0 * threshold + margin)
@@ -557,9 +554,8 @@ def zhao_scales(n, *, model, n_queries, budget, beta, threshold=None):
     is 1/2 and :math:`\tau = 2T/(1+c)`, or 1.
     """
     tau, c = zhao_accuracy(
-        n, n_queries=n_queries, budget=budget, beta=beta, model=model, c=ZHAO_C,
-        threshold=threshold,
-    )  # fmt: skip
+        n, n_queries=n_queries, budget=budget, beta=beta, model=model, c=ZHAO_C, threshold=threshold
+    )
     if not tau <= 1.0:
         c = ZHAO_C
         tau = 1.0 if threshold is None else 2.0 * threshold / (1.0 + c)

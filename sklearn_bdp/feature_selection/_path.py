@@ -266,9 +266,10 @@ def _luck(proposals, places, best, constant, setting):
     if not proposals[best].training > proposals[constant].training:
         return 1.0
     alone = proposals[best].beyond is None
-    gains = np.array([
+    gains = [
         proposals[place].scores - least if alone else proposals[place].beyond for place in places
-    ])  # fmt: skip
+    ]
+    gains = np.array(gains)
     gains = gains[:, np.isfinite(gains).all(axis=0)]
     own = gains[places.index(best)]
     # As if one more record changed sides, so that a few lucky ones are no certainty.

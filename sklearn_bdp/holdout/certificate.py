@@ -351,20 +351,11 @@ def _zhao_line(settings, *, model, answered):
 
 
 def preview_batch(
-    account,
-    book,
-    *,
-    score,
-    training_size,
-    n_queries=1,
-    metric=None,
-    prevalence=None,
-    spending=False,
+    account, book, *, score, training_size, n_queries=1, metric=None, prevalence=None
 ):
     """Return the :class:`Preview` of a batch as things stand in ``book``.
 
-    ``metric``: whose scores are meant; accuracy by default. ``spending``: whether to work out what
-    the batch will spend, too.
+    ``metric``: whose scores are meant; accuracy by default.
     """
     check_open(book)
     last, code, settings, model = book.last, account.code(book), account.settings, account.model
@@ -380,10 +371,11 @@ def preview_batch(
     drift = float(code.predict([score])[1][0])
     if settings.races:
         pace = pace_of(last, settings, length)
+        asked = {"drift": drift, "places": places[0], "alone": n_queries == 1}
+        factor = (typical / deviation) ** 2
         fine = fine_half_width(
-            pace, code, predictions=score, deviation=lambda at: float(tail.standard_deviation(at)),
-            factor=(typical / deviation) ** 2, drift=drift, places=places[0], alone=n_queries == 1,
-        )  # fmt: skip
+            pace, code, predictions=score, deviation=tail.standard_deviation, factor=factor, **asked
+        )
         coarse = max(fine, pace.coarsely(n_queries) * typical)
         cells = fine + max(below, above), coarse + below
     else:  # in one pass
@@ -396,17 +388,14 @@ def preview_batch(
     side = math.log(settings.sampling_failure / 2.0) - length
     own = zip(cells, (places[0], places[(n_queries - 1) // 2]), strict=True)
     widths = [half_of(tail, score, side - place, known_to) for known_to, place in own]
-    expected = math.nan
-    if spending:  # the entropy of what the batch releases under the code itself
-        expected, weights = 0.0, np.exp(code.log_weights)
-        for half, steps, count in ((fine, 200.0, 1), (coarse, 1.0, n_queries - 1)):
-            cells = np.arange(-steps, steps + 1.0)
-            edges = np.concatenate([[-np.inf], (2.0 * cells[1:] - 1.0) * half + score, [np.inf]])
-            ones = np.ones(cells.size)
-            mass = weights @ code.masses(
-                edges[:-1], edges[1:], score * ones, typical * ones, drift * ones
-            )
-            expected -= count * float((mass * np.log(np.maximum(mass, 1e-300))).sum())
+    # Spent is the entropy of what the batch releases under the code itself.
+    expected, weights = 0.0, np.exp(code.log_weights)
+    for half, steps, count in ((fine, 200.0, 1), (coarse, 1.0, n_queries - 1)):
+        cells = np.arange(-steps, steps + 1.0)
+        edges = np.concatenate([[-np.inf], (2.0 * cells[1:] - 1.0) * half + score, [np.inf]])
+        at = (one * np.ones(cells.size) for one in (score, typical, drift))
+        mass = weights @ code.masses(edges[:-1], edges[1:], *at)
+        expected -= count * float((mass * np.log(np.maximum(mass, 1e-300))).sum())
     return Preview(
         n_queries=n_queries,
         score=float(score),

@@ -168,10 +168,9 @@ def _read(holdout, plan, terms, order):
 
 def _closed(terms, **said):
     """Return the account after a report that reads the closed holdout."""
-    return dataclasses.replace(
-        terms.last, number=terms.last.number + 1, time=terms.time, closed=True, dp_epsilon=None,
-        code=terms.code.state(after=len(terms.code.pairs)), **said,
-    )  # fmt: skip
+    code = terms.code.state(after=len(terms.code.pairs))
+    said |= {"number": terms.last.number + 1, "time": terms.time, "code": code}
+    return dataclasses.replace(terms.last, closed=True, dp_epsilon=None, **said)
 
 
 def _through_noise(holdout, plan, terms):
@@ -186,10 +185,9 @@ def _through_noise(holdout, plan, terms):
             mean, sensitivity = float(halved.mean()), found[0].sensitivity
             found = [Evaluation(per_record=halved, value=mean, sensitivity=sensitivity)]
         evaluations += found
-    batch = make_batch(
-        settings.n, model, [one.expected for one in plan.statements], evaluations=evaluations,
-        own_cells=np.ones(len(evaluations)),  # deviations are taken from what was expected
-    )  # fmt: skip
+    expected = [one.expected for one in plan.statements]
+    own = np.ones(len(evaluations))  # deviations are taken from what was expected
+    batch = make_batch(settings.n, model, expected, evaluations=evaluations, own_cells=own)
     units = list(model.units(settings.n))
     rows = [(one.ends, one.row(units[0])) for one in plan.statements]
     labels = [(ends[0], ends, row["model"], None) for ends, row in rows]
@@ -418,11 +416,9 @@ class Rows:
             lower, upper = (float(e[0]) for e in tail.limits(at, at, np.log([level / 2.0])))
         else:
             limits = {BETS: star_limits, FREE: order_free_limits}[one.proven]
-            lower, upper = limits(
-                self.totals(sums), self.totals(counts),
-                bound=(2.0 if one.measure.share == "f1" else 1.0) * self.plan.bound,
-                moments=one.moments, log_inverse_level=math.log(2.0 / level),
-            )  # fmt: skip
+            known = {"moments": one.moments, "log_inverse_level": math.log(2.0 / level)}
+            bound = (2.0 if one.measure.share == "f1" else 1.0) * self.plan.bound
+            lower, upper = limits(self.totals(sums), self.totals(counts), bound=bound, **known)
         return low + span * lower, low + span * upper
 
     def _by_class(self, found, level):
@@ -450,10 +446,8 @@ class Rows:
             statistic, y, said = self.records.response(one.measure, name, self.weights)
             # Of records that do not count (per="record"), neither family speaks.
             sides += [(said, self._mask(part) > 0.0) for part in parts]
-        return approximate_row(
-            statistic, y, sides, units=self.units, level=level,
-            per_record=self.plan.per == "record", times=self.times,
-        )  # fmt: skip
+        how = {"level": level, "per_record": self.plan.per == "record", "times": self.times}
+        return approximate_row(statistic, y, sides, units=self.units, **how)
 
 
 def _finite(ends):

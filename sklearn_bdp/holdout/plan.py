@@ -224,10 +224,11 @@ class Plan:
 
     def informed(self, advance: list[Any]) -> Plan:
         """Return the plan with what was known when it was first recorded."""
-        return dataclasses.replace(self, statements=[
+        statements = [
             dataclasses.replace(one, moments=UnitMoments(*known), most=most, expected=expected)
             for one, (known, most, expected) in zip(self.statements, advance, strict=True)
-        ])  # fmt: skip
+        ]
+        return dataclasses.replace(self, statements=statements)
 
 
 def planned_report(

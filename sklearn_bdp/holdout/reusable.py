@@ -332,10 +332,10 @@ class ReusableHoldout:
         notes = {**(notes or {}), **({Fact.SHARED_ROWS: True} if config.allow_shared_rows else {})}
         about = {notes.get(Fact.TARGETS), targets_digest(self.X, self.y)} - {None}
         own = TrainingRecords(((self.X, self.y),))
+        known = {"notes": notes, "about": about, "rows": lambda: own.rows[0]}
         self.account = Account(
-            self.ledger, header, model=self.model, seed=seed, timeout=config.ledger_timeout,
-            notes=notes, about=about, rows=lambda: own.rows[0],
-        )  # fmt: skip
+            self.ledger, header, model=self.model, seed=seed, timeout=config.ledger_timeout, **known
+        )
         HOLDOUTS[self.account.token] = self
         self.is_small = warn_if_vacuous(self.account.settings, self.model)
 
@@ -626,10 +626,8 @@ class ReusableHoldout:
         if prevalence is not None:
             prevalence = check_probability("prevalence", prevalence)
         with self.account.reading() as book:
-            return preview_batch(
-                self.account, book, n_queries=count, score=expected, training_size=size,
-                metric=metric, prevalence=prevalence, spending=True,
-            )  # fmt: skip
+            batch = {"n_queries": count, "score": expected, "training_size": size}
+            return preview_batch(self.account, book, metric=metric, prevalence=prevalence, **batch)
 
     # -- the end ------------------------------------------------------------------------------
 

@@ -117,10 +117,8 @@ class DerivedSettings:
         threshold = None if parameters["threshold"] == "auto" else parameters["threshold"]
         printed, tau = parameters["calibration"] == "zhao2017", None
         if printed:
-            scales, threshold, tau = zhao_scales(
-                n, model=model, n_queries=parameters["n_queries"], budget=budget, beta=beta,
-                threshold=threshold,
-            )  # fmt: skip
+            promise = {"n_queries": parameters["n_queries"], "budget": budget, "beta": beta}
+            scales, threshold, tau = zhao_scales(n, model=model, threshold=threshold, **promise)
         elif epsilon == "auto":
             scales = auto_scales(n_effective, failure=first, beta=beta)
         else:

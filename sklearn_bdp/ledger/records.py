@@ -294,11 +294,9 @@ class Answers(Sequence[AnswerRecord]):
         }
         said["above"] = bool(said["above"])
         place = range(len(self))[place]
-        return AnswerRecord(
-            batch=self.batch, position=place, time=self.time,
-            shape=self._shapes[self._shape_of[place]],
-            scale=self._scales.get(said["metric"]), **said,
-        )  # fmt: skip
+        said["shape"] = self._shapes[self._shape_of[place]]
+        said["scale"] = self._scales.get(said["metric"])
+        return AnswerRecord(batch=self.batch, position=place, time=self.time, **said)
 
 
 #: Answers up to which a batch is written in decimals.

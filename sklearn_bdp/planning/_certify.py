@@ -481,8 +481,9 @@ def best_design(task, route, cap=math.inf, *, rough=False):
 
     found = minimize_scalar(
         lambda log_level: math.log(solved(log_level, True).tau),
-        bounds=(low, high), method="bounded", options={"xatol": 0.5 if rough else 0.01},
-    )  # fmt: skip
+        bounds=(low, high),
+        options={"xatol": 0.5 if rough else 0.01},
+    )
     levels = [found.x, high] if high - found.x < 0.01 else [found.x]
     return min((solved(level, rough) for level in levels), key=lambda design: design.tau)
 
@@ -512,10 +513,10 @@ def configured_design(task, mechanism, route):
     found = []
     for name, width in widths:
         for c in {task.c, None}:
+            start = [4.0, 4.0, 5.0] if c is None else [0.0, 0.0, 1.0]
             short, design, _ = _best_division(
-                replace(task, c=c), level, width, given=mechanism,
-                start=[4.0, 4.0, 5.0] if c is None else [0.0, 0.0, 1.0],
-            )  # fmt: skip
+                replace(task, c=c), level, width, given=mechanism, start=start
+            )
             if short <= 0.0:
                 found.append(replace(design, route=name))
     # A mechanism that keeps the honesty asked for comes before one that does not.
@@ -610,11 +611,10 @@ def _divided(task, level, width, parameters, *, given=None, bias=None, resolutio
         math.log(task.beta) + share for share in _shares(parameters[-3:])
     )
 
+    noisy = {"threshold_scale": scales[0], "query_scale": scales[1], "noise": noise}
+
     def margin(log_failure, count):
-        return noise_margin(
-            failure=math.exp(log_failure) / count,
-            threshold_scale=scales[0], query_scale=scales[1], noise=noise,
-        )  # fmt: skip
+        return noise_margin(failure=math.exp(log_failure) / count, **noisy)
 
     z_below = margin(below, rounds)
     z_answer = answer_margin(failure=math.exp(answer) / rounds, answer_scale=scales[2], noise=noise)
@@ -683,8 +683,9 @@ def _transcript_design(task, cap):
     # The error falls and then rises with the number of cells; a finer grid than 2^24 is none.
     found = minimize_scalar(
         lambda log_cells: solve(round(math.exp(log_cells)), True).tau,
-        bounds=(0.0, 24.0 * math.log(2.0)), method="bounded", options={"xatol": 0.01},
-    )  # fmt: skip
+        bounds=(0.0, 24.0 * math.log(2.0)),
+        options={"xatol": 0.01},
+    )
     best = round(math.exp(found.x))
     near = (solve(cells, False) for cells in range(max(1, best - 1), best + 2))
     return min(near, key=lambda design: design.tau)
