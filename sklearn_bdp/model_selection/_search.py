@@ -252,10 +252,9 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         if callback_ctx is None:
             evaluate_candidates(candidates)
             return
+        most = len(candidates) * self.n_splits_
         context = callback_ctx.subcontext(
-            task_name="search",
-            max_subtasks=len(candidates) * self.n_splits_,
-            sequential_subtasks=False,
+            task_name="search", max_subtasks=most, sequential_subtasks=False
         ).call_on_fit_task_begin(estimator=self)
         evaluate_candidates(candidates, callback_ctx=context)
         context.call_on_fit_task_end(estimator=self)
@@ -370,9 +369,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             self._sampling_seed = folds.division.seed
             try:
                 if folds.splitter is None:  # scores come with the fits
-                    folds.candidates = [
-                        Candidate(params) for params in self._generate_candidate_params()
-                    ]
+                    folds.candidates = list(map(Candidate, self._generate_candidate_params()))
                     warn_of(folds.division)
                 else:
                     heard = {} if folds.context is None else {"callback_ctx": folds.context}
@@ -454,14 +451,12 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             splitter = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
             self.n_splits_ = splitter.get_n_splits(division.X, division.y, **routed.splitter.split)
             self._checked_cv_orig = splitter  # where scikit-learn's halving looks for it
+        asked = {"metric": metrics.metric, "fit_params": routed.estimator.fit}
         if progress.holdout is None:
-            progress.holdout = open_holdout(
-                self, division, metric=metrics.metric, fit_params=routed.estimator.fit
-            )
+            progress.holdout = open_holdout(self, division, **asked)
         setting = Experiment.of(
-            self, division, metric=metrics.metric, fit_params=routed.estimator.fit,
-            resubstitution=splitter is None, secondary=metrics.secondary,
-        )  # fmt: skip
+            self, division, **asked, resubstitution=splitter is None, secondary=metrics.secondary
+        )
         dispatch = {"n_jobs": self.n_jobs, "pre_dispatch": self.pre_dispatch}
         verifier = Verifier(setting, progress.holdout, **dispatch)
         context = root_context(self, division.X, division.y, params.get("sample_weight"))
@@ -548,9 +543,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
 
     def _standard_error(self, folds):
         """Return the standard error of each training-side score, from its folds."""
-        return np.nan_to_num(folds.results[f"std_test_{folds.name}"]) / math.sqrt(
-            max(1, self.n_splits_)
-        )
+        return np.nan_to_num(folds.results[f"std_test_{folds.name}"]) / math.sqrt(self.n_splits_)
 
     def _keep(self, folds, found):
         """Set the fitted attributes; ``best_*`` follow the verified scores."""
@@ -561,11 +554,10 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         self.misfit_scores_ = folds.per_record
         self.scorer_ = folds.metrics.public()
         self.multimetric_ = bool(folds.out) and isinstance(folds.out[0]["test_scores"], dict)
-        self.cv_results_ = search_results(self, folds, found)
+        self.cv_results_ = results = search_results(self, folds, found)
         self.holdout_, self._metric = verifier.holdout, folds.metric
         self._n_metrics = 1 + len(folds.secondary)
         self._training_size = num_samples(division.X)
-        results = self.cv_results_
         if callable(self.refit):
             best = self._select_best_index(self.refit, folds.name, results)
         else:
