@@ -175,10 +175,9 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
 
     def _ranked(self, results):
         """Return results in which scikit-learn finds the scores that decide who survives."""
-        name = "score"
-        if isinstance(self.scoring, list | tuple | set | dict):
-            name = self.refit if isinstance(self.refit, str) else next(iter(self.scoring))
-        return {**results, "mean_test_score": results[f"mean_test_{name}"]}
+        scores = {name: each for name, each in results.items() if name.startswith("mean_test_")}
+        first = next(iter(scores.values()))
+        return {**results, "mean_test_score": scores.get(f"mean_test_{self.refit}", first)}
 
     def _select_best_index(self, refit, refit_metric, results):
         """Return the best row of the last rung, where there is no holdout to ask."""

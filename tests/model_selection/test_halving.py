@@ -148,6 +148,28 @@ def test_it_is_a_grid_search_of_several_metrics(data):
     assert worst_kept >= np.sort(scores)[-len(kept)]
 
 
+def several(estimator, X, y):
+    found = estimator.score(X, y)
+    return {"a loss": -found, "accuracy": found}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UnverifiedWarning")
+@pytest.mark.parametrize(
+    ("scoring", "refit"),
+    [
+        ({"balanced_accuracy", "accuracy"}, "best_lower"),
+        (["accuracy", "balanced_accuracy"], "one_se"),
+        (several, "accuracy"),
+    ],
+)
+def test_the_metric_that_ranks_decides_who_survives(data, scoring, refit):
+    results = halving(scoring=scoring, refit=refit).fit(*data).cv_results_
+    first, names = results["iter"] == 0, np.array([str(one) for one in results["params"]])
+    scores = results["mean_test_accuracy"][first]
+    kept = np.isin(names[first], names[results["iter"] == 1])
+    assert scores[kept].min() >= np.sort(scores)[-kept.sum()]
+
+
 @pytest.mark.parametrize(
     ("options", "fact"),
     [
