@@ -475,10 +475,17 @@ def divide_for(owner, config, estimator, data):
             seed = known.get(name, seed)
             split = {"data": name, "seed": seed}
         division = divide(
-            estimator, X, y, test_size=config.test_size, correlation=correlation, groups=groups,
-            groups_val=data.groups_val, X_val=data.X_val, y_val=data.y_val,
+            estimator,
+            X,
+            y,
+            test_size=config.test_size,
+            correlation=correlation,
+            groups=groups,
+            groups_val=data.groups_val,
+            X_val=data.X_val,
+            y_val=data.y_val,
             random_state=owner.random_state if split is None else split["seed"],
-        )  # fmt: skip
+        )
     # The training records as a holdout sees them that the caller split off.
     model = division.train_model
     if model is None and groups is not None and num_samples(groups) == num_samples(division.X):

@@ -222,11 +222,13 @@ def _certain(values, name):
     present = [v for v in listed if v is not None and v == v]
     if present and all(isinstance(v, datetime.date | np.datetime64) for v in present):
         found = [
-            np.datetime64("NaT") if v is None or v != v
-            else v.astimezone(datetime.UTC).replace(tzinfo=None) if getattr(v, "tzinfo", None)
+            np.datetime64("NaT")
+            if v is None or v != v
+            else v.astimezone(datetime.UTC).replace(tzinfo=None)
+            if getattr(v, "tzinfo", None)
             else v
             for v in listed
-        ]  # fmt: skip
+        ]
         return np.array(found, dtype="M8[ns]").reshape(values.shape)
     texts = all(isinstance(v, str) for v in listed)
     if texts and any(all(map(form.fullmatch, listed)) for form in _ISO):

@@ -263,11 +263,9 @@ def warn_clipped(metric, clipping, of):
     """Say what clipping changes on the training side, and what to do; return whether it does."""
     if clipping is None or not clipping.bites:
         return False
-    CLIPPED.warn(
-        measured=metric.measured, name=metric.name, of=of, n_clipped=clipping.n_clipped,
-        n=clipping.n, clipped=clipping.clipped / clipping.n, plain=clipping.plain / clipping.n,
-        remedy=metric.remedy,
-    )  # fmt: skip
+    n, known = clipping.n, {"measured": metric.measured, "name": metric.name, "of": of}
+    known |= {"n": n, "n_clipped": clipping.n_clipped, "remedy": metric.remedy}
+    CLIPPED.warn(clipped=clipping.clipped / n, plain=clipping.plain / n, **known)
     return True
 
 

@@ -280,10 +280,20 @@ def _released(batch, answers, on_exhausted):
             metric, scale, model, _ = batch.labels[place]
             value = float(batch.training_values[place])
             given[place] = AnswerRecord(
-                batch=0, position=place, key=batch.keys[place], time="", code_length=nan,
-                training_value=value, value=value if training else nan,
-                lower=0.0 if training else nan, upper=1.0 if training else nan, above=False,
-                metric=metric, model=model, scale=scale, answered=False,
-            )  # fmt: skip
+                batch=0,
+                position=place,
+                key=batch.keys[place],
+                time="",
+                code_length=nan,
+                training_value=value,
+                value=value if training else nan,
+                lower=0.0 if training else nan,
+                upper=1.0 if training else nan,
+                above=False,
+                metric=metric,
+                model=model,
+                scale=scale,
+                answered=False,
+            )
     columns = [np.array([getattr(one, name) for one in given]) for name in (*names, "answered")]
     return HoldoutAnswers(*columns, given)

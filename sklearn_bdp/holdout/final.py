@@ -146,22 +146,24 @@ def _read(holdout, plan, terms, order):
             words, low, high = scales[one.ends[0]] = one.ends
             ends = np.array([row["value"], *row["proven"]])
             value, lower, upper = np.clip((ends - low) / (high - low), 0.0, 1.0).tolist()
-            proven.append({
-                "metric": words, "model": row["model"], "above": 1,
-                "training_value": float(one.expected), "code_length": length + math.log(count),
-                "value": value, "lower": lower, "upper": upper,
-            })  # fmt: skip
+            proven.append((words, row["model"], float(one.expected), value, lower, upper))
     answers: Any = ()
     if proven:  # for the history
-        columns = {name: [one[name] for one in proven] for name in proven[0]}
+        names = ("metric", "model", "training_value", "value", "lower", "upper")
+        columns = dict(zip(names, map(list, zip(*proven, strict=True)), strict=True))
+        columns |= {"above": [1], "code_length": [length + math.log(count)]}
         answers = Answers(columns, batch=last.number + 1, time=terms.time, scales=scales)
     spending = settings.spending
     closed = _closed(
-        terms, size=len(answers), n_answered=last.n_answered + len(answers),
-        n_above=last.n_above + len(answers), code_length=by_shares, cells={},
+        terms,
+        size=len(answers),
+        n_answered=last.n_answered + len(answers),
+        n_above=last.n_above + len(answers),
+        code_length=by_shares,
+        cells={},
         scales={one.metric: list(one.scale) for one in answers},
         spending={"name": spending.name, "weight": spending.of_report(last.number)},
-    )  # fmt: skip
+    )
     levels = {"level": level, "approximate_level": approximate, "information_spent": length}
     return closed, answers, levels | {"rows": said, "units": [rows.count, rows.words]}
 

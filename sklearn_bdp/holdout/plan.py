@@ -285,10 +285,17 @@ def planned_report(
         if proven == PAST and horizon > 1:  # the other of two targets
             statements.append(dataclasses.replace(one, ahead=horizon))
     plan = Plan(
-        models=models, statements=statements, refit=refit, masks=masks, per=per,
-        baseline=baseline, approximate=not private, y=y, dependence=dependence,
+        models=models,
+        statements=statements,
+        refit=refit,
+        masks=masks,
+        per=per,
+        baseline=baseline,
+        approximate=not private,
+        y=y,
+        dependence=dependence,
         bound=1.0 if per == "unit" or private else _most_records(holdout, training, dependence),
-    )  # fmt: skip
+    )
     _check_plan(plan, holdout, training)
     return plan
 

@@ -226,11 +226,20 @@ class ReusableHoldout:
         allow_shared_rows: bool = False,
     ) -> None:
         config = HoldoutConfig(
-            beta=beta, spending=spending, n_searches=n_searches, epsilon=epsilon,
-            calibration=calibration, threshold=threshold, resolution=resolution, budget=budget,
-            n_queries=n_queries, on_exhausted=on_exhausted, ledger=ledger,
-            ledger_timeout=ledger_timeout, allow_shared_rows=allow_shared_rows,
-        )  # fmt: skip
+            beta=beta,
+            spending=spending,
+            n_searches=n_searches,
+            epsilon=epsilon,
+            calibration=calibration,
+            threshold=threshold,
+            resolution=resolution,
+            budget=budget,
+            n_queries=n_queries,
+            on_exhausted=on_exhausted,
+            ledger=ledger,
+            ledger_timeout=ledger_timeout,
+            allow_shared_rows=allow_shared_rows,
+        )
         self._open(config, X, y, correlation, gap, random_state, notes)
 
     @classmethod
@@ -393,10 +402,15 @@ class ReusableHoldout:
             One of its subclasses, if the ledger cannot be used; nothing is released.
         """
         batch = make_batch(
-            self.n, self.model, training_values, scores=per_record_scores,
-            training_size=training_size, keys=keys, relaxed_to=relaxed_to,
+            self.n,
+            self.model,
+            training_values,
+            scores=per_record_scores,
+            training_size=training_size,
+            keys=keys,
+            relaxed_to=relaxed_to,
             training_variance=training_variance,
-        )  # fmt: skip
+        )
         return self.account.ask(batch, on_exhausted=self.on_exhausted)
 
     @sealed_errors
@@ -444,10 +458,18 @@ class ReusableHoldout:
             As for :meth:`answer`.
         """
         batch = make_batch(
-            self.n, self.model, training_values, evaluations=evaluations,
-            training_size=training_size, keys=keys, relaxed_to=relaxed_to, secondary=secondary,
-            training_variance=training_variance, own_cells=own_cells, about=about,
-        )  # fmt: skip
+            self.n,
+            self.model,
+            training_values,
+            evaluations=evaluations,
+            training_size=training_size,
+            keys=keys,
+            relaxed_to=relaxed_to,
+            secondary=secondary,
+            training_variance=training_variance,
+            own_cells=own_cells,
+            about=about,
+        )
         return self.account.ask(batch, on_exhausted=self.on_exhausted)
 
     @sealed_errors
@@ -700,9 +722,15 @@ class ReusableHoldout:
             If something cannot be reported. The holdout stays open.
         """
         return report_and_close(
-            self, estimators, training_values, scoring=scoring, compare=compare, by=by, per=per,
+            self,
+            estimators,
+            training_values,
+            scoring=scoring,
+            compare=compare,
+            by=by,
+            per=per,
             training=training,
-        )  # fmt: skip
+        )
 
     @property
     def report_(self) -> FinalReport:

@@ -66,9 +66,8 @@ class LedgerURL(str):
         user, at, hosts = parts.netloc.rpartition("@")
         public = [(name, value) for name, value in asked if "password" not in name]
         netloc = user.partition(":")[0] + at + hosts
-        self = super().__new__(cls, urlunsplit(parts._replace(
-            netloc=netloc, query=urlencode(public), fragment="",
-        )))  # fmt: skip
+        shown = parts._replace(netloc=netloc, query=urlencode(public), fragment="")
+        self = super().__new__(cls, urlunsplit(shown))
         names = [value for name, value in asked if name == "holdout"]
         if len(names) != 1 or not names[0]:
             raise ValueError(

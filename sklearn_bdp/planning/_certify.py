@@ -635,10 +635,15 @@ def _divided(task, level, width, parameters, *, given=None, bias=None, resolutio
         tau = max(tau, max(threshold, 0.0) + z_below + alpha)
         short = 0.0 if c is None else max(0.0, c * tau + lead - threshold)
     return short, Design(
-        tau=tau, sampling=alpha if bias is None else max(reach_below, reach_above),
-        noise=max(z_below, z_answer), threshold=threshold, scales=scales, resolution=resolution,
-        dp_epsilon=level, c=c,
-    )  # fmt: skip
+        tau=tau,
+        sampling=alpha if bias is None else max(reach_below, reach_above),
+        noise=max(z_below, z_answer),
+        threshold=threshold,
+        scales=scales,
+        resolution=resolution,
+        dp_epsilon=level,
+        c=c,
+    )
 
 
 _START = (-0.5, 0.7, -2.0, -2.0, -2.0)
