@@ -402,10 +402,8 @@ class _Statistics(dict):
 #: ``top_k_accuracy_3``.
 STATISTICS: dict[str, Statistic] = _Statistics(_table())
 #: 1 - the ratio of two mean losses, the second to the first; what is said are both, as rows.
-SKILL = Statistic(
-    "values", of_sums(lambda y, said: said, lambda n, first, second: 1.0 - second / first), "raw",
-    skewed=(True, False),
-)  # fmt: skip
+_RATIO = of_sums(lambda y, said: said, lambda n, first, second: 1.0 - second / first)
+SKILL = Statistic("values", _RATIO, "raw", skewed=(True, False))
 #: Any function of the positions of records, by leaving out units in at most 200 blocks.
 GENERIC = Statistic("function", _anew, "raw", skewed=(True, True))
 
@@ -529,29 +527,34 @@ def approximate_row(statistic, y, sides, *, units, level, per_record=False, time
             min(_count(units, mask & (y == c)) for c in np.unique(y[mask])) for mask in inside
         ]
     apart = not same and not np.intersect1d(units[inside[0]], units[inside[1]]).size
-    if apart and statistic.scale == "unit" and statistic.response in ("scores", "all_chances"):
-        (low, high), (least, most) = (
-            jackknife_interval(whole, rest, level, scale="unit", events=few)
-            for (whole, rest), few in zip(found, events, strict=True)
-        )
-        lower = value - math.hypot(found[0][0] - low, most - found[1][0])  # MOVER
-        upper, notes = value + math.hypot(high - found[0][0], found[1][0] - least), []
-    else:
-        left_out = found[0][1] - found[1][1] if paired else found[0][1]
-        scale, skewed = "raw" if paired else statistic.scale, statistic.skewed[paired]
-        lower, upper = jackknife_interval(
-            value, left_out, level, scale=scale, events=min(events), skewed=skewed
-        )
-        off = left_out - left_out.mean()
-        third = abs(float(np.sum(off**3))) / max(float(np.sum(off**2)) ** 1.5, 1e-300)
-        few = scale == "raw" and third * norm.isf(0.5 * level) ** 3 / 3.0 > 1.0
-        notes = ["A few units dominate this row."] if few else []
+    lower, upper, notes = _ends(statistic, value, found, level, events=events, apart=apart)
     if not lower <= upper:
         return row(value, notes=["The units show no spread. There is no approximate interval."])
     notes += _warned(statistic, shown, rarest, level, paired, times)
     if len(series) and long_memory(series):
         notes.append(_REMEMBERED)
     return row(value, (lower, upper), notes)
+
+
+def _ends(statistic, value, found, level, *, events, apart):
+    """Return the ends of the interval, and what to know of it; ``apart``: no unit on both sides."""
+    paired = len(found) == 2
+    if apart and statistic.scale == "unit" and statistic.response in ("scores", "all_chances"):
+        (low, high), (least, most) = (
+            jackknife_interval(whole, rest, level, scale="unit", events=few)
+            for (whole, rest), few in zip(found, events, strict=True)
+        )
+        lower = value - math.hypot(found[0][0] - low, most - found[1][0])  # MOVER
+        return lower, value + math.hypot(high - found[0][0], found[1][0] - least), []
+    left_out = found[0][1] - found[1][1] if paired else found[0][1]
+    scale, skewed = "raw" if paired else statistic.scale, statistic.skewed[paired]
+    lower, upper = jackknife_interval(
+        value, left_out, level, scale=scale, events=min(events), skewed=skewed
+    )
+    off = left_out - left_out.mean()
+    third = abs(float(np.sum(off**3))) / max(float(np.sum(off**2)) ** 1.5, 1e-300)
+    few = scale == "raw" and third * norm.isf(0.5 * level) ** 3 / 3.0 > 1.0
+    return lower, upper, ["A few units dominate this row."] if few else []
 
 
 def _count(units, chosen):

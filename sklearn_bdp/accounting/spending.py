@@ -50,15 +50,19 @@ class Policy:
 #: "final" pay ln 10 nats, a fifth of their width.
 POLICIES = {
     "final": Policy(
-        level=1.0, reserve=0.9, coarse=True,
+        level=1.0,
+        reserve=0.9,
+        coarse=True,
         words="final: 90% of the failure probability is reserved for the final report, as with "
         "O'Brien-Fleming boundaries in sequential trials",
     ),
     "even": Policy(
-        level=3.0, reserve=0.0, coarse=False,
+        level=3.0,
+        reserve=0.0,
+        coarse=False,
         words="even: all batches alike, as with Pocock boundaries in sequential trials",
     ),
-}  # fmt: skip
+}
 
 
 @dataclasses.dataclass(frozen=True)
