@@ -285,8 +285,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
                 "final_report() of a filter permutes targets, which needs independent records or "
                 f"groups, got {model.describe()}. The holdout was not queried."
             )
-        groups = np.arange(n) if model.is_independent else model.components(n)
-        _, groups, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+        _, groups, sizes = np.unique(model.components(n), return_inverse=True, return_counts=True)
         key, names, candidates, found = self._statements
 
         def compute(length):
@@ -505,7 +504,5 @@ def proved_associations(bounded, scores, column, *, beta, length, rng):
     only_sign = (adjusted <= beta) & (lower <= 0.0) & (upper >= 0.0)
     lower = np.where(only_sign & (value > 0.0), np.nextafter(0.0, 1.0), lower)
     upper = np.where(only_sign & (value < 0.0), np.nextafter(0.0, -1.0), upper)
-    rates = [
-        np.minimum(price * false_discovery_control(p, method=one), 1.0) for one in ("bh", "by")
-    ]
-    return np.column_stack([value, lower, upper, adjusted, *rates]), count
+    rates = [price * false_discovery_control(p, method=one) for one in ("bh", "by")]
+    return np.column_stack([value, lower, upper, adjusted, *np.minimum(rates, 1.0)]), count

@@ -383,11 +383,8 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         tags = super().__sklearn_tags__()
         # It, or a part of it (an imputer in a pipeline).
         nested = self.estimator.get_params(deep=True).values()
-        tags.input_tags.allow_nan = any(
-            get_tags(part).input_tags.allow_nan
-            for part in (self.estimator, *nested)
-            if isinstance(part, BaseEstimator) and hasattr(part, "fit")
-        )
+        parts = [part for part in (self.estimator, *nested) if isinstance(part, BaseEstimator)]
+        tags.input_tags.allow_nan = any(get_tags(part).input_tags.allow_nan for part in parts)
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
         return tags
 

@@ -264,7 +264,8 @@ class HoldoutScorer:
         if alteration is None and in_validation and seen.is_about(estimator):
             return float(metric.from_unit(value))  # rows that the model was trained on
         if alteration:
-            records, key = altered_records(records, X, alteration), alteration.key(key)
+            records = altered_records(records, X, alteration)
+            key = key and query_key("altered", key, alteration.shuffled, alteration.constant)
         if not memory.warned:
             clipping = metric.clipping(estimator, X, y, per_record)
             memory.warned = warn_clipped(metric, clipping, f"the {type(estimator).__name__}")
@@ -349,8 +350,7 @@ class HoldoutScorer:
         names = getattr(model, "feature_names_in_", None)
         if names is not None and hasattr(self.holdout.X, "columns"):
             have = self.holdout.X.columns
-            missing = [name for name in names if name not in set(have)]
-            if missing:
+            if missing := [name for name in names if name not in set(have)]:
                 raise UnknownFeaturesError(
                     f"The estimator was fitted on columns that the holdout lacks: {missing}. "
                     "Nothing was spent."
@@ -429,10 +429,6 @@ class Alteration:
     def __bool__(self):
         return bool(self.shuffled or self.constant)
 
-    def key(self, model):
-        """Return the key of the query about a model with these columns altered."""
-        return model and query_key("altered", model, self.shuffled, self.constant)
-
 
 def column_codes(X, *, single=False):
     """Return a 64-bit code of each cell, shape (n, n_features); equal values have equal codes.
@@ -485,11 +481,9 @@ def recognise(reference, reference_y, X, y):
             "with columns shuffled or set to one value, got other values in the columns "
             f"{unexplained} (counted from 0). Columns need unique names. Nothing was spent."
         )
-    if not len(after) < len(before):
-        return None
-    places = np.arange(1, before.shape[1] + 1, dtype=np.uint64) * _SALT
-    known, rows = (mixed(codes, places).sum(axis=1) for codes in (before, after))
-    return Alteration() if np.isin(rows, known).all() else None
+    if len(after) < len(before) and np.isin(ordered(after.T), ordered(before.T)).all():
+        return Alteration()
+    return None
 
 
 def _unequal(reference, X):
@@ -521,20 +515,17 @@ def altered_records(records, X, alteration):
 
     Shuffled columns are replaced by draws from the training columns, which are public: one row of
     ``X`` is drawn for each record and gives all of them, seeded by the shuffled data, so that the
-    same query always has the same answer.
+    same query always has the same answer. Any row has the one value of the others.
     """
     digest = hashlib.sha256(repr(alteration.shuffled).encode()).digest()
     rng = np.random.default_rng(int.from_bytes(digest[:8], "big"))
     rows = rng.integers(num_samples(X), size=num_samples(records))
-    first = np.zeros(num_samples(records), dtype=int)
-    changes = [(place, rows) for place, _ in alteration.shuffled]
-    changes += [(place, first) for place, _ in alteration.constant]
     X = X if hasattr(X, "iloc") else np.asarray(X)
     replaced = records.copy() if hasattr(records, "iloc") else np.array(records)
     if not hasattr(replaced, "iloc") and not hasattr(X, "iloc"):
         replaced = replaced.astype(np.result_type(replaced, X), copy=False)
-    for place, drawn in changes:
-        column = X.iloc[drawn, place].array if hasattr(X, "iloc") else X[drawn, place]
+    for place, _ in (*alteration.shuffled, *alteration.constant):
+        column = X.iloc[rows, place].array if hasattr(X, "iloc") else X[rows, place]
         if hasattr(replaced, "iloc"):
             replaced.isetitem(place, column)
         else:
