@@ -296,11 +296,10 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
                 np.stack([np.bincount(groups, column) / sizes for column in each.T], axis=1)
                 for each in (bounded, found.target.scores(holdout.y))
             ]  # of groups: one unit each
-            seed = check_random_state(self.random_state).randint(2**31)
+            rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
             rows, count = proved_associations(
-                *means, found.column[candidates], beta=holdout.beta, length=length,
-                rng=np.random.default_rng(seed),
-            )  # fmt: skip
+                *means, found.column[candidates], beta=holdout.beta, length=length, rng=rng
+            )
             order = np.lexsort((-np.abs(rows[:, 0]), rows[:, 3]))
             return {
                 "rows": [[names[place], *rows[place].tolist()] for place in order],

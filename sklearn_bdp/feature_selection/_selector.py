@@ -353,16 +353,16 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         self.holdout_.training_side = TrainingFolds(
             division.X, division.y, division.train_groups(), setting.folds
         )
-        low, high = self.interval_
         note = (
             f"Selected {self.support_.sum():,} of {self.n_features_in_:,} features; verified "
-            f"{metric.name} {self.score_:.3g} [{low:.3g}, {high:.3g}]."
+            f"{metric.name} {self.score_:.3g} [{interval[0]:.3g}, {interval[1]:.3g}]."
         )
+        training = float(path["training_score"][place])
+        clipping = clipping_of(setting, proposal.columns)
+        facts = {"training": training, "clipping": clipping, "notes": (note,)}
         self.certificate_ = certified(
-            self.holdout_, division, metric, found[place], of="the selected features",
-            training=float(path["training_score"][place]), notes=(note,),
-            clipping=clipping_of(setting, np.flatnonzero(self.support_)),
-        )  # fmt: skip
+            self.holdout_, division, metric, found[place], of="the selected features", **facts
+        )
 
     def _to_report(self, compare):
         """Return the models with their scores, the metric and a record's variance."""

@@ -128,12 +128,11 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         training_score: Literal["cv"] = "cv",
         verify: int | Literal["all", "auto"] = "all",
     ) -> None:
-        super().__init__(
-            estimator, param_grid, scoring=scoring, n_iter=n_iter, n_jobs=n_jobs, refit=refit,
-            cv=cv, verbose=verbose, pre_dispatch=pre_dispatch, random_state=random_state,
-            error_score=error_score, return_train_score=return_train_score, holdout=holdout,
-            correlation=correlation, training_score=training_score, verify=verify,
-        )  # fmt: skip
+        super().__init__(estimator, param_grid, scoring=scoring, n_iter=n_iter, refit=refit, cv=cv)
+        self.n_jobs, self.pre_dispatch, self.verbose = n_jobs, pre_dispatch, verbose
+        self.error_score, self.return_train_score = error_score, return_train_score
+        self.random_state, self.holdout, self.correlation = random_state, holdout, correlation
+        self.training_score, self.verify = training_score, verify
         self.factor, self.resource = factor, resource
         self.max_resources, self.min_resources = max_resources, min_resources
         self.aggressive_elimination = aggressive_elimination

@@ -237,11 +237,9 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         training_score: Literal["cv", "resubstitution"] = "cv",
         verify: int | Literal["all", "auto"] = "all",
     ) -> None:
-        super().__init__(
-            estimator, param_grid, scoring=scoring, n_jobs=n_jobs, refit=refit, cv=cv,
-            verbose=verbose, pre_dispatch=pre_dispatch, error_score=error_score,
-            return_train_score=return_train_score,
-        )  # fmt: skip
+        super().__init__(estimator, param_grid, scoring=scoring, n_jobs=n_jobs, refit=refit, cv=cv)
+        self.verbose, self.pre_dispatch = verbose, pre_dispatch
+        self.error_score, self.return_train_score = error_score, return_train_score
         self.n_iter, self.random_state = n_iter, random_state
         self.holdout, self.correlation = holdout, correlation
         self.training_score, self.verify = training_score, verify
@@ -460,10 +458,8 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         dispatch = {"n_jobs": self.n_jobs, "pre_dispatch": self.pre_dispatch}
         verifier = Verifier(setting, progress.holdout, **dispatch)
         context = root_context(self, division.X, division.y, params.get("sample_weight"))
-        return CrossValidation(
-            self, metrics, verifier, progress, context=context,
-            splitter=splitter, split_params=routed.splitter.split,
-        )  # fmt: skip
+        folds = {"splitter": splitter, "split_params": routed.splitter.split}
+        return CrossValidation(self, metrics, verifier, progress, **folds, context=context)
 
     def _routed(self, params, groups):
         """Return what goes to the estimator's ``fit`` and to the splitter."""
@@ -676,9 +672,8 @@ def certificate_of(search, folds, found):
     """Return the certificate of a search, and warn of what is not verified."""
     metric, best, results = folds.metric, search.best_index_, search.cv_results_
     training = results["training_score"]
-    start, notes = "answered_from_", []
-    if not np.isfinite(training).any():
-        notes.append(_NOTHING)
+    start = "answered_from_"
+    notes = [] if np.isfinite(training).any() else [_NOTHING]
     columns = {key: source for key, source in results.items() if key.startswith(start)}
     names = [key.removeprefix(start) for key, of in columns.items() if (of == "unverified").all()]
     if names:
@@ -690,13 +685,12 @@ def certificate_of(search, folds, found):
     for note in notes:
         warnings.warn(note, UnverifiedWarning, stacklevel=caller_level())
     one = found[best]
-    return certified(
-        search.holdout_, folds.division, metric, one, of="the chosen candidate", notes=notes,
-        # A score by resubstitution is too good by construction.
-        training=training[best] if search.training_score == "cv" else np.nan,
-        clipping=folds.progress.clipping(best) or getattr(one.outcome, "clipping", None),
-        assumptions=folds.verifier.row_wise.assumptions,
-    )  # fmt: skip
+    # A score by resubstitution is too good by construction.
+    expected = training[best] if search.training_score == "cv" else np.nan
+    clipping = folds.progress.clipping(best) or getattr(one.outcome, "clipping", None)
+    said = {"notes": notes, "assumptions": folds.verifier.row_wise.assumptions}
+    facts = {"of": "the chosen candidate", "training": expected, "clipping": clipping, **said}
+    return certified(search.holdout_, folds.division, metric, one, **facts)
 
 
 def chosen_row(rule, results, error):
