@@ -153,19 +153,17 @@ def check_order(name, values, X, *, of="X"):
     ours, theirs = getattr(X, "index", None), getattr(values, "index", None)
     if not (hasattr(ours, "equals") and hasattr(theirs, "equals")):
         return
-    if len(ours) != len(theirs) or theirs.equals(ours):
-        return
-    if not (theirs.isin(ours).all() and ours.isin(theirs).all()):
+    alike = len(ours) == len(theirs) and theirs.isin(ours).all() and ours.isin(theirs).all()
+    if not alike or theirs.equals(ours):
         return
     said = (
         f"{name} must be in the order of {of}, got the same index in another order. Rows are "
         f"matched by their places: pass {name}.loc[{of}.index], or {name}.to_numpy() if the "
         "places are right and the index means nothing."
     )
-    if list(range(len(ours))) in (list(ours), list(theirs)):  # perhaps numbered anew
-        warnings.warn(said, RowOrderWarning, stacklevel=caller_level())
-    else:
+    if list(range(len(ours))) not in (list(ours), list(theirs)):
         raise ValueError(f"{said} Nothing was asked.")
+    warnings.warn(said, RowOrderWarning, stacklevel=caller_level())  # perhaps numbered anew
 
 
 def check_targets(name, y):

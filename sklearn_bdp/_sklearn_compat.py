@@ -5,7 +5,9 @@ that moves one fails one test with a clear name instead of breaking imports ever
 """
 
 import inspect
+import itertools
 import sys
+import traceback
 
 import numpy as np
 from sklearn.base import _fit_context as fit_context
@@ -57,32 +59,26 @@ def _is_number(dtype):
     return is_numeric is not None and (is_numeric() or str(dtype) == "Boolean")
 
 
-def called_by_validation(depth=1):
-    """Return whether the scorer ``depth`` frames up was called by cross-validation.
+def called_by_validation():
+    """Return whether the scorer that asks was called by cross-validation.
 
     Cross-validation turns whatever a scorer raises into NaN (``error_score``), and scores a model
     on the rows it was trained on after those it was tested on; no argument tells a scorer so.
     """
-    frame = sys._getframe(depth + 1)
-    if frame is not None and frame.f_globals.get("__name__") == _SCORERS:  # several metrics
+    frame = sys._getframe(2)
+    if frame.f_globals.get("__name__") == _SCORERS and frame.f_back:  # several metrics
         frame = frame.f_back
-    return (
-        frame is not None
-        and frame.f_globals.get("__name__") == _VALIDATION
-        and frame.f_code.co_name == "_score"
-    )
+    return _place(frame) == (_VALIDATION, "_score")
 
 
-def inside_validation(most=60):
+def inside_validation():
     """Return whether a fold of cross-validation, or a candidate of a search, is being fitted."""
-    frame = sys._getframe(1)
-    for _ in range(most):
-        if frame is None:
-            return False
-        if (frame.f_globals.get("__name__"), frame.f_code.co_name) in _FITS:
-            return True
-        frame = frame.f_back
-    return False
+    nearest = itertools.islice(traceback.walk_stack(sys._getframe(1)), 60)
+    return any(_place(frame) in _FITS for frame, _ in nearest)
+
+
+def _place(frame):
+    return frame.f_globals.get("__name__"), frame.f_code.co_name
 
 
 def is_being_fitted(estimator):

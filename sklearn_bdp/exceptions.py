@@ -4,40 +4,6 @@ Bad arguments raise plain :class:`ValueError` or :class:`TypeError`; the classes
 what a caller may want to catch by name.
 """
 
-from __future__ import annotations
-
-__all__ = [
-    "AnotherAccountWarning",
-    "BatchPredictionWarning",
-    "BudgetExhaustedError",
-    "ClippedScoreWarning",
-    "DefaultMetricWarning",
-    "FallenScoreWarning",
-    "HoldoutClosedError",
-    "InnerFoldsWarning",
-    "LedgerBusyError",
-    "LedgerCorruptedError",
-    "LedgerError",
-    "LedgerMismatchError",
-    "LedgerUnavailableError",
-    "LedgerVersionError",
-    "MissingClassesWarning",
-    "ModelMisfitWarning",
-    "NothingConfirmedWarning",
-    "NothingSelectedError",
-    "ProcessBoundaryError",
-    "RowOrderWarning",
-    "ScoreContractError",
-    "SharedGroupsWarning",
-    "SharedRecordsError",
-    "SklearnBdpWarning",
-    "UnboundedMetricError",
-    "UnknownFeaturesError",
-    "UnverifiedWarning",
-    "UnweightedScoreWarning",
-    "VacuousGuaranteeWarning",
-]
-
 
 class BudgetExhaustedError(RuntimeError):
     """The holdout has given as many corrected answers as its budget allows.
@@ -231,3 +197,6 @@ class UnweightedScoreWarning(SklearnBdpWarning):
 
     Nothing is wrong. Weighted scores have no proven sensitivity.
     """
+
+
+__all__ = sorted(name for name, member in globals().items() if isinstance(member, type))

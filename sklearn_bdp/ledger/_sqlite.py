@@ -26,13 +26,13 @@ from sklearn_bdp.ledger.records import parse_json
 
 APPLICATION_ID = 0x42445031  # "BDP1", kept in the header of the file
 
-_TABLES = (
-    """CREATE TABLE header (
+_SCHEMA = """
+CREATE TABLE header (
     id INTEGER PRIMARY KEY CHECK (id = 0),
     content TEXT NOT NULL,      -- canonical JSON: fingerprints, parameters, kind of chain
     digest TEXT NOT NULL        -- start of the chain
-)""",
-    """CREATE TABLE log (
+);
+CREATE TABLE log (
     number INTEGER PRIMARY KEY, -- 1, 2, ... without holes
     kind TEXT NOT NULL,
     content TEXT NOT NULL,
@@ -40,16 +40,15 @@ _TABLES = (
     sealed TEXT NOT NULL,       -- shown to nobody
     commitment TEXT NOT NULL,
     digest TEXT NOT NULL
-)""",
-    """CREATE TABLE head (
+);
+CREATE TABLE head (
     id INTEGER PRIMARY KEY CHECK (id = 0),
     number INTEGER NOT NULL,    -- of the last entry
     digest TEXT NOT NULL
-)""",
-)
-_TRIGGERS = tuple(
+);
+""" + "".join(
     f"CREATE TRIGGER {table}_{verb.lower()} BEFORE {verb} ON {table} "
-    "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
+    "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;"
     for table in ("header", "log")
     for verb in ("UPDATE", "DELETE")
 )
@@ -90,7 +89,7 @@ class SQLiteBackend(DatabaseBackend):
 
     def __init__(self, path, *, timeout=60.0):
         self.path, self._timeout = path, timeout
-        self._connection = self._file = None
+        self._file = None  # its identity
 
     def __str__(self):
         return str(self.path)
@@ -103,9 +102,7 @@ class SQLiteBackend(DatabaseBackend):
         """
         if os.path.lexists(self.path):
             return False
-        with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-            for statement in (*_TABLES, *_TRIGGERS):
-                connection.execute(statement)
+        with _empty() as connection:
             connection.execute("INSERT INTO header VALUES (0, ?, ?)", (header, start))
             connection.executemany(_INSERT, rows)
             connection.execute("INSERT INTO head VALUES (0, ?, ?)", last_link(start, rows))
@@ -179,14 +176,8 @@ class SQLiteBackend(DatabaseBackend):
             connection.execute(_INSERT, row)
             connection.execute("COMMIT")
 
-    def close(self):
-        """Close the connection of this process."""
-        connection, self._connection = self._connection, None
-        if connection is not None and connection.owner == os.getpid():
-            connection.close()
-
     def _begin(self, timeout=None):
-        if self._connection is None or self._connection.owner != os.getpid():
+        if self._own() is None:
             self._connect()
         if timeout is not None:
             self._connection.execute(f"PRAGMA busy_timeout = {int(1000 * timeout)}")
@@ -211,13 +202,11 @@ class SQLiteBackend(DatabaseBackend):
         except BaseException:
             connection.close()
             raise
-        self._connection, self._file = connection, _identity(self.path)
+        self._connection, self._owner = connection, os.getpid()
+        self._file = _identity(self.path)
 
     def _writing(self):
-        connection = self._connection
-        return (
-            connection is not None and connection.owner == os.getpid() and connection.in_transaction
-        )
+        return self._own() is not None and self._connection.in_transaction
 
     def _roll_back(self):
         connection = self._connection
@@ -268,16 +257,20 @@ def _check_schema(connection, path):
 
 @functools.lru_cache(maxsize=1)
 def _expected_objects():
-    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
-        for statement in (*_TABLES, *_TRIGGERS):
-            connection.execute(statement)
+    with _empty() as connection:
         return frozenset(connection.execute(_DECLARED))
+
+
+def _empty():
+    """Return an empty ledger in memory, which a block closes."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.executescript(_SCHEMA)
+    return contextlib.closing(connection)
 
 
 def _identity(path):
     """Return what tells a file from another one under the same name, or ``None``."""
-    try:
+    with contextlib.suppress(OSError):
         status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+        return status.st_dev, status.st_ino
+    return None

@@ -12,7 +12,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sklearn_bdp.exceptions import (
     LedgerBusyError,
@@ -171,8 +171,21 @@ class DatabaseBackend(Backend):
     A subclass has ``_begin(timeout=None)``, which begins to read, or to write after a longest wait;
     ``_writing()``, whether a transaction of this process is open; ``_roll_back()``, whatever became
     of it; ``_stored(after)``, what a transaction reads; and ``_failure(error)``, the ledger's error
-    for one of the database and any other as it is.
+    for one of the database and any other as it is. It sets ``_connection`` and ``_owner`` together.
     """
+
+    _connection: Any = None
+    _owner: int | None = None  # the process that opened it
+
+    def _own(self):
+        """Return the connection of this process; what a fork inherits is its parent's."""
+        return self._connection if self._owner == os.getpid() else None
+
+    def close(self):
+        """Close the connection of this process."""
+        connection, self._connection = self._own(), None
+        if connection is not None:
+            connection.close()
 
     def read(self, after):
         """Return what is stored."""
@@ -234,10 +247,9 @@ class MemoryBackend(Backend):
         """Return what is stored."""
         if self._header is None:
             return None
-        links = [self._header[1], *(row.digest for row in self._rows[max(after - 1, 0) :])]
-        known = links[0] if after == 0 else self._rows[after - 1].digest
-        head = len(self._rows), links[-1]
-        return Stored(*self._header, head, known, self._rows[after:])
+        start, rows = self._header[1], self._rows
+        known = last_link(start, rows[after - 1 : after])[1]  # of none for 0
+        return Stored(*self._header, last_link(start, rows), known, rows[after:])
 
     @contextlib.contextmanager
     def lock(self, timeout):
@@ -259,10 +271,9 @@ class MemoryBackend(Backend):
         """Raise in any process but its own: a copy would answer from a duplicate budget."""
         if os.getpid() != self.owner:
             raise ProcessBoundaryError(
-                "this holdout keeps its records in the memory of the process that made it, and "
-                "another process asks: a copy would answer from a duplicate budget. Give it a "
-                "file, ReusableHoldout(..., ledger='holdout.sqlite'), and every process shares "
-                "one budget."
+                "this holdout keeps its records in the memory of another process; here it would "
+                "answer from a duplicate budget. Give it a file that all processes share: "
+                "ReusableHoldout(..., ledger='holdout.sqlite')."
             )
 
 

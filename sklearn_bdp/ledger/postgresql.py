@@ -79,11 +79,10 @@ class LedgerURL(str):
         self.connection = urlunsplit(parts._replace(query=rest, fragment=""))
         return self
 
-    def __copy__(self):
+    def __deepcopy__(self, memo=None):
         return self
 
-    def __deepcopy__(self, memo):
-        return self
+    __copy__ = __deepcopy__
 
     def __reduce__(self):
         return LedgerURL, (str(self),)
@@ -94,7 +93,6 @@ class PostgreSQLBackend(DatabaseBackend):
 
     def __init__(self, url, *, timeout=60.0):
         self.url, self._timeout = LedgerURL(url), timeout
-        self._connection = self._owner = None
 
     def __str__(self):
         return str(self.url)
@@ -150,24 +148,16 @@ class PostgreSQLBackend(DatabaseBackend):
                 return
             except psycopg.OperationalError:
                 self.close()
-        try:
-            with self.lock(self._timeout):  # which waits for the end of the lost transaction
-                known = self.read(row.number).known == row.digest
-        except LedgerUnavailableError:
-            raise LedgerUnavailableError(
-                f"ledger {self} went away while it was written. Whether the batch was recorded is "
-                "not known. Nothing was released. Ask again with the same keys."
-            ) from None
-        if not known:
-            raise LedgerUnavailableError(
-                f"ledger {self} went away before the batch was recorded. Nothing was released."
-            )
-
-    def close(self):
-        """Close the connection of this process."""
-        connection, self._connection = self._connection, None
-        if connection is not None and self._owner == os.getpid():
-            connection.close()
+        recorded = "perhaps recorded"
+        # The lock waits for the end of the lost transaction.
+        with contextlib.suppress(LedgerUnavailableError), self.lock(self._timeout):
+            if self.read(row.number).known == row.digest:
+                return
+            recorded = "not recorded"
+        raise LedgerUnavailableError(
+            f"ledger {self} went away while it was written: the batch was {recorded}. Nothing was "
+            "released. Ask again with the same keys."
+        )
 
     def _begin(self, timeout=None):
         """Begin to read, or lock the row of this holdout; those of others are free."""
@@ -186,9 +176,7 @@ class PostgreSQLBackend(DatabaseBackend):
         """Execute a first statement, once more on a new connection where the server restarted."""
         import psycopg
 
-        if self._owner != os.getpid():  # a fork: the connection is its parent's
-            self._connection = None
-        if self._connection is not None and not self._connection.closed:
+        if self._own() is not None and not self._connection.closed:
             self._roll_back()
             try:
                 return self._connection.execute(statement)
@@ -212,9 +200,8 @@ class PostgreSQLBackend(DatabaseBackend):
         return psycopg.connect(autocommit=True, prepare_threshold=None, **given)
 
     def _writing(self):
-        if self._connection is None or self._owner != os.getpid():
-            return False
-        return self._connection.info.transaction_status.name in ("INTRANS", "INERROR")
+        own = self._own()
+        return own is not None and own.info.transaction_status.name in ("INTRANS", "INERROR")
 
     def _roll_back(self):
         import psycopg
