@@ -131,6 +131,7 @@ class Division:
     config: HoldoutConfig | None = None  # what a new holdout will be; ``None``: one was passed in
     seed: int | None = None  # of the split and of sampled candidates, where none was given
     split: dict | None = None  # what a ledger records of it
+    groups: object = field(default=None, repr=False)  # of the training records, as given to ``fit``
 
     def train_groups(self):
         """Return the groups of the training records, or None where they are independent."""
@@ -501,6 +502,7 @@ def divide_for(owner, config, estimator, data):
         config=config,
         seed=seed,
         split=split,
+        groups=np.asarray(groups)[division.train] if split_here and groups is not None else groups,
         places=places[division.train] if split_here and places is not None else places,
     )
 

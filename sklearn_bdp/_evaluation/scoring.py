@@ -320,11 +320,10 @@ def clipping_of(setting, columns):
 
     Nothing is fitted for a metric that does not clip.
     """
-    if not setting.metric.caveat or not len(columns):
-        return None
-    with warnings.catch_warnings(), contextlib.suppress(Exception):  # told when it was scored
-        warnings.simplefilter("ignore")
-        return cross_validated(setting, Candidate(columns=tuple(map(int, columns))))[1]
+    if setting.metric.caveat and columns:
+        with warnings.catch_warnings(), contextlib.suppress(Exception):  # told when it was scored
+            warnings.simplefilter("ignore")
+            return cross_validated(setting, Candidate(columns=columns))[1]
     return None
 
 

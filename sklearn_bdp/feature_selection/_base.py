@@ -127,8 +127,8 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
                 raise ValueError("holdout=None takes no X_val, times= or horizon=.")
             model, rows = check_correlation(self.correlation, groups=data.groups), len(data.y)
             model.check_n(rows)
-            sides = np.arange(rows), np.arange(0)
-            return Division(data.X, data.y, None, None, model, model, *sides)
+            sides = {"train": np.arange(rows), "holdout": np.arange(0), "groups": data.groups}
+            return Division(data.X, data.y, None, None, model, model, **sides)
         division = divide_for(self, check_owner(self, data.X_val), estimator, data)
         return replace(division, X_holdout=_aligned(data.X, division.X_holdout))
 

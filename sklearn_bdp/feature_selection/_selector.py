@@ -281,11 +281,9 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         data = FitData(X, y, X_val, y_val, groups, times=times, horizon=horizon)
         division = self._divide(self.estimator, data)
         metric, verifier = bounded_metric(self, self.scoring, division), None
-        if division.train is not None:
-            params = check_method_params(X, params, indices=division.train)
-            groups = None if groups is None else np.asarray(groups)[division.train]
+        params = check_method_params(X, params, indices=division.train)
         splitter = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
-        folds = list(splitter.split(division.X, division.y, groups))
+        folds = list(splitter.split(division.X, division.y, division.groups))
         n_effective = self._training_n_effective(division)
         setting = Experiment.of(
             self, division, metric=metric, folds=folds, fit_params=params, n_effective=n_effective
@@ -300,7 +298,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         if self.n_features_in_ > n:  # how records depend is seen as well in the best few columns
             best = np.argsort(-ranking.univariate([np.arange(n)])[0], kind="stable")
             shown = replace(setting, X=safe_indexing(setting.X, np.sort(best[:n]), axis=1))
-        check_dependence(division, shown, {}, groups=groups)
+        check_dependence(division, shown, {}, groups=division.groups)
         proposals = propose(setting, ranking, target=target, n_jobs=self.n_jobs)
         choice = choose(proposals, setting, tol=self.tol, target=target)
         self._select(proposals, choice, division, setting, verifier, ranking)

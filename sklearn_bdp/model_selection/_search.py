@@ -437,13 +437,10 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         if progress.division is None:
             progress.division = divide_for(self, config, self.estimator, data)
         division = progress.division
-        params, groups = data.params, data.groups
-        if division.train is not None:
-            params = check_method_params(data.X, params, indices=division.train)
-            groups = None if groups is None else np.asarray(groups)[division.train]
+        params = check_method_params(data.X, data.params, indices=division.train)
         metrics = Metrics(self, division)
         check_agreement(self.estimator, division)
-        routed = self._routed(params, groups)
+        routed = self._routed(params, division.groups)
         splitter, self.n_splits_ = None, 1
         if self.training_score == "cv":
             splitter = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
