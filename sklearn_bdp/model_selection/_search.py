@@ -408,7 +408,8 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         for space in made.param_grid if self.n_iter is None else made.param_distributions:
             # A candidate of each, for its names.
             (candidate,) = ParameterSampler(space, 1, random_state=0)
-            clone(self.estimator).set_params(**clone(candidate, safe=False))
+            if candidate:  # the empty one sets nothing
+                clone(self.estimator).set_params(**clone(candidate, safe=False))
         return check_owner(self, X_val)
 
     def _signature(self, data):
