@@ -18,8 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE, TESTS = ROOT / "sklearn_bdp", ROOT / "tests"
 
-#: It must not grow; the aim is 17,000.
-LIMITS = {"code lines": 17_450}
+#: What it may have: each addition looks first for what it can replace.
+LIMITS = {"code lines": 17_000}
 
 _SILENT = {
     tokenize.COMMENT,
