@@ -114,9 +114,8 @@ def _content(content):
     if isinstance(content, dict):
         rows = [rows, *zip(*content.values(), strict=True)]
     elif isinstance(rows[0], str):
-        return (
-            f"<ul style='margin:.3em 0'>{''.join(f'<li>{html.escape(r)}</li>' for r in rows)}</ul>"
-        )
+        items = "".join(f"<li>{html.escape(row)}</li>" for row in rows)
+        return f"<ul style='margin:.3em 0'>{items}</ul>"
     cell = "<td style='text-align:left;vertical-align:top;padding:.15em .9em .15em 0'>"
     lines = (cell + f"</td>{cell}".join(html.escape(str(one)) for one in row) for row in rows)
     return "<table><tr>" + "</td></tr><tr>".join(lines) + "</td></tr></table>"

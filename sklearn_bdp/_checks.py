@@ -31,10 +31,8 @@ def check_real(name, value, *, low=-math.inf, high=math.inf, closed="both"):
     if not (above and below and math.isfinite(result)):
         left = "[" if closed in ("both", "left") and math.isfinite(low) else "("
         right = "]" if closed in ("both", "right") and math.isfinite(high) else ")"
-        raise ValueError(
-            f"{name} must be a finite number in {left}{low:g}, {high:g}{right}, "
-            f"got {name}={value!r}."
-        )
+        within = f"{left}{low:g}, {high:g}{right}"
+        raise ValueError(f"{name} must be a finite number in {within}, got {name}={value!r}.")
     return result
 
 
@@ -67,7 +65,7 @@ def check_probability(name, value):
 
 def check_beta(value):
     """Return the probability of a miss: strictly above 0 and at most 1/2."""
-    beta = check_real("beta", value, low=0.0, high=1.0, closed="neither")
+    beta = check_probability("beta", value)
     if not beta <= 0.5:
         raise ValueError(
             "beta must be at most 0.5: it is the probability that an interval is wrong, so for "
@@ -193,18 +191,14 @@ def check_array(name, value, *, shape=None, low=-math.inf, high=math.inf) -> Arr
         array.ndim == len(shape)
         and all(want is None or want == got for want, got in zip(shape, array.shape, strict=True))
     ):
-        raise ValueError(
-            f"{name} must have shape {shape}, got {array.shape}.".replace("None", "any")
-        )
+        wanted = str(shape).replace("None", "any")
+        raise ValueError(f"{name} must have shape {wanted}, got {array.shape}.")
     ends = array.ravel().tolist() if array.size <= _FEW else (array.min(), array.max())
     least, most = max(low, -_FINITE), min(high, _FINITE)
     if [end for end in ends if not least <= end <= most]:
-        ok = (array >= low) & (array <= high) & np.isfinite(array)
-        bad = float(array[~ok].flat[0])
-        raise ValueError(
-            f"{name} must hold finite numbers in [{low:g}, {high:g}], got {bad!r} "
-            f"({int((~ok).sum())} outside)."
-        )
+        bad = array[~((array >= low) & (array <= high) & np.isfinite(array))]
+        rule = f"must hold finite numbers in [{low:g}, {high:g}]"
+        raise ValueError(f"{name} {rule}, got {float(bad[0])!r} ({bad.size} outside).")
     return array
 
 

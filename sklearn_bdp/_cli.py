@@ -18,6 +18,9 @@ from sklearn_bdp.holdout.settings import DerivedSettings, check_path
 from sklearn_bdp.ledger.ledger import Fact, Ledger, backend_at
 from sklearn_bdp.ledger.records import canonical
 
+#: Of the table of answers.
+_ROW = "{:>6} {:>9} {:>9} {:>9}  {:<9}{:<17} {:<18.18} {:.40}"
+
 
 def main(arguments=None):
     """Run the command line."""
@@ -26,7 +29,7 @@ def main(arguments=None):
         options.path = check_path(options.path)
         options.ledger = Ledger(options.path)
         with options.ledger.seen() as book:
-            options.run(book, options, sys.stdout)
+            options.run(book, options)
     except LedgerError as error:
         print(f"{type(error).__name__}: {_clean(error)}", file=sys.stderr)
         return 1
@@ -61,7 +64,7 @@ def _parser():
     return parser
 
 
-def _show(book, options, out):
+def _show(book, options):
     """Print the public state, and the latest answers."""
     header, last = book.header, book.last
     settings, parameters = header["settings"], header["parameters"]
@@ -89,29 +92,26 @@ def _show(book, options, out):
     if last.seeded:
         facts["WARNING"] = "noise from a fixed random_state: for tests only"
     for label, text in facts.items():
-        print(f"{label + ':':<24}{_clean(text)}", file=out)
-    latest = list(book.answers())[-options.last :] if options.last > 0 else []
+        print(f"{label + ':':<24}{_clean(text)}")
+    latest = book.history()[-options.last :] if options.last > 0 else ()
     if latest:
-        columns = f"{'batch':>6} {'value':>9} {'lower':>9} {'upper':>9}  {'from':<9}"
-        print(f"\nLatest answers:\n{columns}{'time':<17} {'metric':<18} model or key", file=out)
+        names = "batch", "value", "lower", "upper", "from", "time", "metric", "model or key"
+        print(f"\nLatest answers:\n{_ROW.format(*names)}")
     for answer in latest:
-        shown = answer.in_units()
-        numbers = f"{shown.batch:>6} {shown.value:>9.4g} {shown.lower:>9.4g} {shown.upper:>9.4g}"
-        words = (
-            f"{_clean(shown.metric or '-'):<18.18} {_clean(answer.model or answer.key or '-'):.40}"
-        )
-        print(f"{numbers}  {answer.source:<9}{answer.time[:16]:<17} {words}", file=out)
+        ends = [f"{end:.4g}" for end in (answer.value, answer.lower, answer.upper)]
+        words = _clean(answer.metric or "-"), _clean(answer.model or answer.key or "-")
+        print(_ROW.format(answer.batch, *ends, answer.source, answer.time[:16], *words))
 
 
-def _verify(book, options, out):
+def _verify(book, options):
     """Report that the chain is whole; the walk happened when the ledger was opened."""
     batches = f"batches: {book.last.number:,}, chain ends in {book.head[1]}"
-    print(f"{_clean(options.path)}: intact, {batches}", file=out)
+    print(f"{_clean(options.path)}: intact, {batches}")
 
 
-def _export(book, options, out):
+def _export(book, options):
     """Write everything released, as recorded."""
-    print(canonical({"header": book.header}), file=out)
+    print(canonical({"header": book.header}))
     for entry in book.entries:
         line = {"commitment": entry.commitment, "digest": entry.digest}
         if entry.note is not None:
@@ -121,10 +121,10 @@ def _export(book, options, out):
         else:
             line["batch"] = json.loads(entry.record.to_json())
             line["answers"] = json.loads(entry.answers.to_json()) if entry.answers else []
-        print(canonical(line), file=out)
+        print(canonical(line))
 
 
-def _copy(book, options, out):
+def _copy(book, options):
     """Copy header and entries as they are, what is sealed with them, and walk the copy."""
     target = backend_at(check_path(options.target))
     backend = options.ledger.backend
@@ -134,8 +134,8 @@ def _copy(book, options, out):
             raise LedgerError(f"there is a ledger at {target} already. Nothing was copied.")
     if Ledger(target).head != book.head:
         raise LedgerError(f"the copy at {target} differs, because the ledger was in use.")
-    print(f"copied, chain ends in {book.head[1]}. Use one of the two from now on: each", file=out)
-    print("knows nothing of what the other answers.", file=out)
+    print(f"copied, chain ends in {book.head[1]}.")
+    print("Use one of the two from now on: each knows nothing of what the other answers.")
 
 
 def _clean(text):

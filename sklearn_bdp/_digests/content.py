@@ -125,12 +125,11 @@ def as_one_array(table):
 
     Thousands of columns take as long as one array then.
     """
-    if hasattr(table, "iloc") and hasattr(table, "columns"):
-        kinds = set(table.dtypes)
-        if len(kinds) == 1 and getattr(next(iter(kinds)), "kind", "") in "biuf":
-            found = table.to_numpy()
-            return found if found.dtype in kinds else table
-    return table
+    kinds = set(table.dtypes) if hasattr(table, "iloc") and hasattr(table, "columns") else set()
+    if len(kinds) != 1 or getattr(next(iter(kinds)), "kind", "") not in "biuf":
+        return table
+    found = table.to_numpy()
+    return found if found.dtype in kinds else table
 
 
 def table_content(value):

@@ -141,6 +141,12 @@ class Walk:
         except Exception as error:  # whatever a part of it raises
             raise Opaque(type(error).__name__) from None
 
+    def known(self, *values):
+        """Return their digest, None where something cannot be read."""
+        with contextlib.suppress(Opaque):
+            return self.digest(*values)
+        return None
+
     def _other(self, value):
         """Return the digest of what is no plain value, each object's once."""
         kind = type(value)
@@ -420,10 +426,7 @@ def canonical(kind, name, value):
 
 def object_digest(value):
     """Return a digest that survives copies and processes, None where something cannot be read."""
-    try:
-        return Walk().digest(value)
-    except Opaque:
-        return None
+    return Walk().known(value)
 
 
 # -- keys of models -------------------------------------------------------------------------------
@@ -455,9 +458,8 @@ class KnownModel:
     """
 
     def __init__(self, estimator, *, predictor=None):
-        self._walk, self.content = Walk(fitted=True), None
-        with contextlib.suppress(Opaque):
-            self.content = self._walk.digest(estimator)
+        self._walk = Walk(fitted=True)
+        self.content = self._walk.known(estimator)
         self._own_code = self._walk.own_code
         self._model = estimator if predictor is None else predictor
         self._said = {}  # id of records: the records, what the model says about them
@@ -477,11 +479,8 @@ class KnownModel:
         None (never recognised again) where something in the model cannot be read.
         """
         self._walk.own_code = self._own_code
-        try:
-            about = self.content, self._walk.digest(metric)
-        except Opaque:
-            return None
-        if self.content is None:
+        about = self.content, self._walk.known(metric)
+        if None in about:
             return None
         behaviour = ""
         if self._own_code:  # of the model: what a metric does shows in no prediction

@@ -46,10 +46,8 @@ class Display:
             try:
                 import matplotlib.pyplot as plt
             except ImportError as error:
-                raise ImportError(
-                    f"{type(self).__name__}.plot needs matplotlib, which is not installed. It "
-                    "comes with the `plot` extra: pip install 'sklearn-bdp[plot]'."
-                ) from error
+                needs = "needs matplotlib: pip install 'sklearn-bdp[plot]'"
+                raise ImportError(f"{type(self).__name__}.plot {needs}.") from error
             _, ax = plt.subplots(layout="constrained")
         self.figure_, self.ax_ = ax.figure, ax
         self._draw(ax, kwargs)
@@ -201,13 +199,12 @@ class HoldoutSearchDisplay(Display):
         if f"holdout_score_{refit}" not in results:
             refit = getattr(search, "scoring", None)
         by_default = refit.replace("_", " ") if isinstance(refit, str) else "score"
+        names = "holdout_score", "holdout_lower", "holdout_upper", "answered_from"
+        told: dict[str, Any] = {name: np.asarray(results[name])[shown] for name in names}
         return cls(
             position=position,
             training_score=training[shown],
-            holdout_score=verified[shown],
-            holdout_lower=np.asarray(results["holdout_lower"], dtype=float)[shown],
-            holdout_upper=np.asarray(results["holdout_upper"], dtype=float)[shown],
-            answered_from=np.asarray(results["answered_from"], dtype=str)[shown],
+            **told,
             best=next((place for place, row in enumerate(shown) if row == best), None),
             tick_labels=labels,
             x_label=x_label,

@@ -39,7 +39,6 @@ KEY_VARIABLE = "SKLEARN_BDP_LEDGER_KEY"
 _SHORTEST_KEY = 16
 #: Two training-side values closer than this are one: they differ by rounding.
 SAME_VALUE = 1e-6
-NOTHING = digest("")  # what commits to no state
 
 
 class Fact(enum.Enum):
@@ -112,7 +111,6 @@ class Book:
         self.entries = []
         self.head = (0, start)
         self.last = BatchRecord()
-        self._checks = []
         self._keys = {}
         self._history, self._seen = History(), 0  # of so many entries
         self._notes = {name: [content] for name, content in header["notes"].items()}
@@ -127,25 +125,16 @@ class Book:
             self._notes.setdefault(name, []).append(content)
             return
         self.last = entry.record
-        if not entry.answers:
-            self._checks.append(entry.record.checks)
-            return
-        for place, key in enumerate(entry.answers.columns["key"]):
+        for place, key in enumerate(entry.answers.columns["key"] if entry.answers else ()):
             if key is not None:
                 self._keys.setdefault(key, []).append((entry.answers, place))
 
     # -- what can be read ---------------------------------------------------------------------
 
-    def answers(self):
-        """Yield every answer, oldest first."""
-        for entry in self.entries:
-            yield from entry.answers
-
     def history(self):
         """Return every answer in the units of its metric."""
-        later = (
-            answer.in_units() for entry in self.entries[self._seen :] for answer in entry.answers
-        )
+        unseen = self.entries[self._seen :]
+        later = (answer.in_units() for entry in unseen for answer in entry.answers)
         self._history, self._seen = History((*self._history, *later)), len(self.entries)
         return self._history
 
@@ -157,7 +146,7 @@ class Book:
 
     def checks(self):
         """Return what each check of the holdout said, oldest first."""
-        return list(self._checks)
+        return [one.record.checks for one in self.entries if one.record and not one.answers]
 
     def match(self, queries):
         """Return ``{query: AnswerRecord}`` of queries ``(key, training_value, metric)``.
@@ -167,16 +156,14 @@ class Book:
         says what was asked.
         """
         found = {}
-        for query in queries:
-            key, training_value, metric = query
-            for answers, place in reversed(self._keys.get(key, ())):
+        for key, training_value, metric in queries:
+            for answers, place in self._keys.get(key, ()):  # the latest is kept
                 answer = answers[place]
                 if training_value is None or (
                     answer.metric == metric
                     and abs(answer.training_value - training_value) <= SAME_VALUE
                 ):
-                    found[query] = answer
-                    break
+                    found[key, training_value, metric] = answer
         return found
 
     def last_value(self, by, metric):
@@ -212,14 +199,15 @@ class Book:
         self._write(kind, canonical({"name": word, "content": content}), (), sealed)
 
 
-def parse_entry(number, kind, content, answers, commitment, link, *, last):
+def parse_entry(row, *, last):
     """Return the :class:`Entry` that a row says; an error of any kind if it cannot be one.
 
-    ``content``, ``answers``: their text, or a :class:`BatchRecord` and :class:`Answers` that were
-    just made and need no second check.
+    Its ``content`` and ``answers`` are texts, or a :class:`BatchRecord` and :class:`Answers` that
+    were just made and need no second check.
     ``last``: the account before it. With answers it goes on where the last one stood. Without them
     it adds a check and its cost, or it closes, after asking for shares of classes.
     """
+    number, kind, content, answers, _, commitment, link = row
     said = parse_json(content) if isinstance(content, str) else None
     if kind in ("note", "fact"):
         name = Fact(said["name"]) if kind == "fact" else said["name"]
@@ -350,37 +338,31 @@ class Ledger:
             )
         book = self._open(stored) if self._book is None else self._book
         if stored.known != book.head[1]:
-            raise corrupted(self.backend, "entries seen earlier are missing: it was rolled back")
+            raise corrupted(self.backend, "entries seen earlier are missing")
         for row in stored.rows:
-            number, kind, content, answers, sealed, commitment, link = row
-            expected, previous = book.head[0] + 1, book.head[1]
+            expected = book.head[0] + 1
             whole = (
-                number == expected
+                row.number == expected
                 and all(isinstance(text, str) for text in row[1:])
-                and digest(sealed) == commitment
-                and self._chain.link(previous, kind, content, answers, commitment) == link
+                and digest(row.sealed) == row.commitment
+                and self._chain.link(book.head[1], *row[1:4], row.commitment) == row.digest
             )
             if not whole:
                 raise corrupted(self.backend, f"the chain breaks at entry {expected}")
             entry = None
             with contextlib.suppress(Exception):  # what it says could be anything
-                entry = parse_entry(
-                    number, kind, content, answers, commitment, link, last=book.last
-                )
+                entry = parse_entry(row, last=book.last)
             if entry is None:
                 raise corrupted(self.backend, f"entry {expected} cannot be read")
             book.add(entry)
-            if commitment != NOTHING:
-                self.sealed = sealed
+            self.sealed = row.sealed or self.sealed
         if book.head != stored.head:
             raise corrupted(self.backend, "its log and its head do not agree")
         self._book = book
         if self._expected is not None and self._expected[0] > 0:
             number, link = self._expected
             if number > len(book.entries) or book.entries[number - 1].digest != link:
-                raise corrupted(
-                    self.backend, "entries seen earlier are missing: it was rolled back"
-                )
+                raise corrupted(self.backend, "entries seen earlier are missing")
         self._expected = None
 
     def _write(self, kind, content, answers, sealed):
@@ -390,11 +372,9 @@ class Ledger:
         said = content if isinstance(content, str) else content.to_json()
         commitment = digest(sealed)
         link = self._chain.link(previous, kind, said, text, commitment)
-        # What could not be read back is never written.
-        entry = parse_entry(
-            number + 1, kind, content, answers or text, commitment, link, last=self._book.last
-        )
         row = Row(number + 1, kind, said, text, sealed, commitment, link)
+        made = row._replace(content=content, answers=answers or text)
+        entry = parse_entry(made, last=self._book.last)  # else it is not written
         self.backend.append(self._book.head, row)
         self._book.add(entry)
         self.sealed = sealed or self.sealed
@@ -410,16 +390,13 @@ class Ledger:
             raise other_format(self.backend, header.get("format"), header.get("made_by"))
         if header.get("chain") != self._chain.kind:
             keyed = header.get("chain") == "hmac-sha256"
-            said = "is sealed with a key" if keyed else "is not sealed with a key, and one is set"
-            fix = "Set it to the key" if keyed else "Unset it to trust the ledger all the same"
+            fix = "set to its key" if keyed else "unset, to trust a ledger that has no key"
             raise LedgerError(
-                f"ledger {self.backend} {said} (environment variable {KEY_VARIABLE}). {fix}. The "
-                "holdout was not queried."
+                f"ledger {self.backend}: the environment variable {KEY_VARIABLE} must be {fix}. "
+                "The holdout was not queried."
             )
         if self._chain.link("header", stored.header) != stored.start:
-            raise corrupted(
-                self.backend, f"its header was edited or sealed with another {KEY_VARIABLE}"
-            )
+            raise corrupted(self.backend, f"its header or the key in {KEY_VARIABLE} is another")
         problems = []  # what differs, never by how much
         if wanted is not None and wanted["data"] != header.get("data"):
             problems = ["other data (values, types, names, or their order, in X or y)"]
@@ -436,10 +413,9 @@ class Ledger:
         if problems:
             raise LedgerMismatchError(
                 f"ledger {self.backend} belongs to another holdout: {'; '.join(problems)}. Pass "
-                "the data and parameters that it was made with. Put new features into a "
-                "transformer of the pipeline. Use a new path for other records only: a second "
-                "ledger of the same records does not know the answers in the first. The holdout "
-                "was not queried."
+                "what it was made with; new features belong into a transformer of the pipeline. A "
+                "new path is for other records only: a second ledger of the same ones does not "
+                "know the answers in the first. The holdout was not queried."
             )
         with contextlib.suppress(KeyError, AttributeError, ValueError):  # of a header that we wrote
             return Book(header, stored.start)

@@ -125,10 +125,9 @@ class PostgreSQLBackend(DatabaseBackend):
         from psycopg.errors import UndefinedTable
 
         asked = {"holdout": self.url.holdout, "after": after}
-        try:
+        found = None
+        with contextlib.suppress(UndefinedTable):
             found = self._connection.execute(_HEAD, asked).fetchone()
-        except UndefinedTable:
-            return None
         if found is None:
             return None
         header, start, number, digest, known = found

@@ -255,16 +255,12 @@ class Answers(Sequence[AnswerRecord]):
     @classmethod
     def parsed(cls, columns, record):
         """Return what the columns of a batch in a ledger say."""
-        found = {
-            name: np.frombuffer(base64.b64decode(column, validate=True), "<f8")
-            if isinstance(column, str)
-            else column
-            for name, column in columns.items()
-        }
-        asked = {
-            name: record.cells[name] for name in ("shapes", "shape_of") if name in record.cells
-        }
-        return cls(found, batch=record.number, time=record.time, scales=record.scales, **asked)
+        for name, column in columns.items():
+            if isinstance(column, str):
+                packed = base64.b64decode(column, validate=True)
+                columns = {**columns, name: np.frombuffer(packed, "<f8")}
+        asked = {name: record.cells[name] for name in {"shapes", "shape_of"} & record.cells.keys()}
+        return cls(columns, batch=record.number, time=record.time, scales=record.scales, **asked)
 
     def to_json(self):
         """Return the canonical text of the columns; one whose values are all equal is one value.
