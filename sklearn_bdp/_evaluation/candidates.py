@@ -389,10 +389,8 @@ def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
         take(job, task, result)
         done, now = done + 1, time.monotonic()
         if now - last >= _EVERY and done < total:
-            last, left = now, (now - start) / done * (total - done) / 60.0
-            print(
-                f"{done:,} of {total:,} fits, about {math.ceil(left):,} min left", file=sys.stderr
-            )
+            last, left = now, math.ceil((now - start) / done * (total - done) / 60.0)
+            print(f"{done:,} of {total:,} fits, about {left:,} min left", file=sys.stderr)
 
     workers = joblib.effective_n_jobs(n_jobs)
     if workers == 1:
@@ -580,11 +578,8 @@ class Verifier:
 
     def ask_finished(self, tasks, training):
         """Put the candidates that are finished on both sides to the holdout, before an exit."""
-        done = [
-            task
-            for task in tasks
-            if task.row in self.unasked and math.isfinite(training.get(task.row, math.nan))
-        ]
+        rows = {row for row in self.unasked if math.isfinite(training.get(row, math.nan))}
+        done = [task for task in tasks if task.row in rows]
         with warnings.catch_warnings(), contextlib.suppress(Exception):
             warnings.simplefilter("ignore")
             values = [training[task.row] for task in done]

@@ -162,24 +162,17 @@ def check_records(estimator, X, y):
     tags = get_tags(estimator).input_tags
     if nested or tags.allow_nan or not (isinstance(X, np.ndarray) or hasattr(X, "iloc")):
         return  # what a pipeline takes only its fit can tell
-    check_values(
-        X,
-        dtype=None if tags.string or tags.categorical or hasattr(X, "iloc") else "numeric",
-        ensure_2d=False,
-        allow_nd=True,
-        estimator=estimator,
-        input_name="X",
-    )
+    words = tags.string or tags.categorical or hasattr(X, "iloc")
+    form = {"dtype": None if words else "numeric", "ensure_2d": False, "allow_nd": True}
+    check_values(X, **form, estimator=estimator, input_name="X")
 
 
-def divide(
-    estimator, X, y, *, test_size, correlation, groups, X_val, y_val, random_state, groups_val=None
-):
-    """Return the :class:`Division` that the arguments of the search describe."""
-    X, y = indexable(X, y)
-    if X_val is not None:
-        return _explicit(X, y, X_val, y_val, correlation, groups, groups_val)
-    if y_val is not None:
+def divide(estimator, data, *, test_size, correlation, random_state):
+    """Return the :class:`Division` that the owner's parameters describe."""
+    if data.X_val is not None:
+        return _explicit(data, correlation)
+    (X, y), groups = indexable(data.X, data.y), data.groups
+    if data.y_val is not None:
         raise ValueError("y_val was given without X_val; give both or neither.")
     n = num_samples(X)
     if n < 2:
@@ -252,19 +245,19 @@ def labels_of_both(n, held, groups, groups_val):
     return groups, groups_val
 
 
-def _explicit(X, y, X_val, y_val, correlation, groups, groups_val):
+def _explicit(data, correlation):
     """Return the division for a validation set that the caller brings.
 
     Groups, and models of so many records, may describe the records of ``X`` followed by those of
     ``X_val``: then it is checked that nothing ties one side to the other.
     """
+    (X, y), (X_val, y_val) = indexable(data.X, data.y), indexable(data.X_val, data.y_val)
     if y_val is None and y is not None:
         raise ValueError("X_val was given without y_val; give both or neither.")
-    X_val, y_val = indexable(X_val, y_val)
     n, held = num_samples(X), num_samples(X_val)
     if held == 0:
         raise ValueError("X_val must hold at least one record, got 0.")
-    groups, groups_val = labels_of_both(n, held, groups, groups_val)
+    groups, groups_val = labels_of_both(n, held, data.groups, data.groups_val)
     parts = correlation if isinstance(correlation, list | tuple) else [correlation]
     if any(isinstance(part, str) for part in parts):
         if groups is None or groups_val is None:
@@ -293,16 +286,8 @@ def _explicit(X, y, X_val, y_val, correlation, groups, groups_val):
         # A chain of any length that the validation records follow: the training records, too.
         train_model = model if model.is_sequential and model.n_records is None else None
         assumption = "" if model.is_given_past else APART
-    return Division(
-        X=X,
-        y=y,
-        X_holdout=X_val,
-        y_holdout=targets(X_val, y_val),
-        model=model,
-        train_model=train_model,
-        assumption=assumption,
-        earlier=earlier,
-    )
+    y_val = targets(X_val, y_val)
+    return Division(X, y, X_val, y_val, model, train_model, assumption=assumption, earlier=earlier)
 
 
 def _refuse_cut(model, train, test, *, n, cutter):
@@ -455,12 +440,8 @@ def divide_for(owner, config, estimator, data):
         given = owner.holdout.model  # describes the training records, too; groups say which
         tied = groups is not None and given.n_records is not None
         declared = None if given.is_independent else "groups" if tied else given
-    hints = declaration_hints(
-        X,
-        correlation=declared,
-        groups=groups,
-        splitters=[getattr(owner, "cv", None), getattr(config, "test_size", None)],
-    )
+    splitters = getattr(owner, "cv", None), getattr(config, "test_size", None)
+    hints = declaration_hints(X, correlation=declared, groups=groups, splitters=splitters)
     in_time = given == "time" if isinstance(given, str) else getattr(given, "is_sequential", False)
     said = ""
     if in_time or data.times is not None or data.horizon:
@@ -475,18 +456,9 @@ def divide_for(owner, config, estimator, data):
             known = {note["data"]: note["seed"] for note in read_notes(config.ledger, Fact.SPLIT)}
             seed = known.get(name, seed)
             split = {"data": name, "seed": seed}
-        division = divide(
-            estimator,
-            X,
-            y,
-            test_size=config.test_size,
-            correlation=correlation,
-            groups=groups,
-            groups_val=data.groups_val,
-            X_val=data.X_val,
-            y_val=data.y_val,
-            random_state=owner.random_state if split is None else split["seed"],
-        )
+        how = {"test_size": config.test_size, "correlation": correlation}
+        drawn = owner.random_state if split is None else split["seed"]
+        division = divide(estimator, data, **how, random_state=drawn)
     # The training records as a holdout sees them that the caller split off.
     model = division.train_model
     if model is None and groups is not None and num_samples(groups) == num_samples(division.X):

@@ -222,10 +222,8 @@ class CrossValidation:
         made, first = [Candidate(params) for params in candidate_params], len(self.candidates)
         splits = self._splits(cv or self.splitter)
         if search.verbose > 0:
-            print(
-                f"Fitting {len(splits)} folds for each of {len(made)} candidates, totalling "
-                f"{len(made) * len(splits)} fits"
-            )
+            what = f"{len(splits)} folds for each of {len(made)} candidates"
+            print(f"Fitting {what}, totalling {len(made) * len(splits)} fits")
         tasks = [
             Task(first + place, candidate, progress=(place, len(made)))
             for place, candidate in enumerate(made)

@@ -185,16 +185,11 @@ class Metrics:
             known = scoring is None or isinstance(scoring, str) or hasattr(scoring, "_score_func")
             if known and not ours:
                 return check_scoring(self.search.estimator, scoring)
-            return MetricScorer(metric)
+            return scoring if metric is None else MetricScorer(metric)
 
         own = {self.name: self.metric, **self.secondary}
         if self.asked:
-            return {
-                key: plain(scoring, own.get(key, self.metric))
-                if key in own or isinstance(scoring, str)
-                else scoring
-                for key, scoring in self.asked.items()
-            }
+            return {key: plain(scoring, own.get(key)) for key, scoring in self.asked.items()}
         scoring = self.search.scoring
         return scoring if self.name != "score" else plain(scoring, self.metric)
 
@@ -515,8 +510,6 @@ class Reporting(Savable):
         wanted = [metric if one in (None, metric.name) else one for one in wanted]
         own = bool(wanted) and wanted[0] is metric
         asked = {"compare": compare, "by": by, "per": per, "refit_every": refit_every}
+        asked |= {"scoring": wanted, "variance": variance if own else None}
         known = values if own and np.isfinite(values).all() else None
-        variance = variance if own else None
-        return report_and_close(
-            self.holdout_, models, known, variance=variance, scoring=wanted, **asked
-        )
+        return report_and_close(self.holdout_, models, known, **asked)

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import PredefinedSplit, ShuffleSplit, StratifiedShuffleSplit
 
-from sklearn_bdp._evaluation.division import divide
+from sklearn_bdp._evaluation.division import FitData, divide
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, MarkovChain, MarkovNetwork
 from tests.facts import refused
 
@@ -19,21 +19,9 @@ CHAIN = [[0.9, 0.1], [0.2, 0.8]]
 def parts(correlation=None, holdout=0.25, n=200, estimator=None, **params):
     X = np.arange(n)[:, None].astype(float)
     y = params.pop("y", np.repeat([0, 1], [n - n // 10, n // 10]))
-    params = {
-        "groups": None,
-        "X_val": None,
-        "y_val": None,
-        "random_state": params.pop("seed", 0),
-        **params,
-    }
-    return divide(
-        estimator or LogisticRegression(),
-        X,
-        y,
-        test_size=holdout,
-        correlation=correlation,
-        **params,
-    )
+    how = {"correlation": correlation, "random_state": params.pop("seed", 0)}
+    data = FitData(X, y, **params)
+    return divide(estimator or LogisticRegression(), data, test_size=holdout, **how)
 
 
 @pytest.mark.parametrize("correlation", [None, CHAIN, Groups(np.arange(200) // 7)])
