@@ -10,7 +10,6 @@ from __future__ import annotations
 import abc
 import bisect
 import dataclasses
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any, Literal, Self
@@ -140,14 +139,10 @@ class ModelTail(Tail):
         return np.minimum(lower, least), np.maximum(1.0 - turned, most)
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
-        worth = self._worth
+        worth = self.model.effective_n(self.n)
         prediction = check_array("prediction", prediction, low=0.0, high=1.0)
         drawn = (prediction * worth + 1.0) / (worth + 2.0)  # slightly towards 1/2
         return np.sqrt(drawn * (1.0 - drawn) / worth)
-
-    @functools.cached_property
-    def _worth(self):
-        return self.model.effective_n(self.n)
 
 
 def half_width(log_failure: FloatOrArray, model: CorrelationModel, n: int) -> Array:
@@ -376,8 +371,7 @@ class KnownTail(Tail):
     ) -> tuple[Array, Array]:
         return np.full(len(least), self.known), np.full(len(least), self.known)
 
-    def upper_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        return self.lower_limit(values, log_failure)
+    upper_limit = lower_limit
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         return np.full(np.shape(prediction), 1e-3)  # of what is the same on every dataset

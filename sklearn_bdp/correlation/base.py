@@ -85,6 +85,7 @@ class CorrelationModel(ABC):
     target: str = "new records"
 
     _content: tuple[Any, ...]  # what makes two models equal
+    _codes: Array | None = None  # of components, where the model is tied to records
     _record_weights: Array | None = None
     _size_hint = ""  # what to do where the number of records is another one
 
@@ -239,7 +240,8 @@ class CorrelationModel(ABC):
         ndarray of int, shape (n,)
             Codes ``0, 1, …``; a single one where every record may depend on every other.
         """
-        return np.zeros(self.check_n(n), dtype=np.int64)
+        n = self.check_n(n)
+        return np.zeros(n, dtype=np.int64) if self._codes is None else self._codes
 
     def largest_component(self, n: int) -> int:
         """Return the size of the largest component of ``n`` records.

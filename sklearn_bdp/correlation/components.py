@@ -30,6 +30,9 @@ class ComponentModel(CorrelationModel):
 
     is_componentwise = True
 
+    #: Who the groups are (:class:`Labels`), where it is known; no part of what makes models equal.
+    _labels: Labels | None = None
+
     def _sizes(self, n):
         return self._remember(
             ("sizes", n), lambda: np.unique(np.bincount(self.components(n)), return_counts=True)
@@ -87,7 +90,8 @@ class ComponentModel(CorrelationModel):
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         # A dropped record may still carry dependence between its neighbours.
         places = check_indices(indices, self.n_records)
-        return unnamed_groups(self.components(self.n_records or int(places.max()) + 1)[places])
+        codes = self.components(self.n_records or int(places.max()) + 1)[places]
+        return unnamed_groups(codes, None if self._labels is None else self._labels.take(codes))
 
 
 class Independent(ComponentModel):
@@ -155,15 +159,11 @@ class GivenRest(ComponentModel):
     is_given_rest = True
 
     def __init__(self, codes, words, *, target, caveats=(), nodes=None):
-        self.codes_ = np.unique(codes, return_inverse=True)[1]
+        self.codes_ = self._codes = np.unique(codes, return_inverse=True)[1]
         self.n_records = len(self.codes_)
         self.is_independent = int(self.codes_.max()) + 1 == self.n_records
         self.target, self.caveats, self._words, self._nodes = target, caveats, words, nodes
         self._freeze(self.codes_, words, target, *caveats)
-
-    def components(self, n: int) -> Array:
-        self.check_n(n)
-        return self.codes_
 
     def describe(self) -> str:
         return self._words
@@ -234,11 +234,8 @@ class Groups(ComponentModel):
     2.666...
     """
 
-    #: Who the groups are (:class:`Labels`), where it is known; no part of what makes models equal.
-    _labels: Labels | None = None
-
     def __init__(self, groups: ArrayLike) -> None:
-        self.codes_ = codes = label_codes(groups)
+        self.codes_ = self._codes = codes = label_codes(groups)
         self.sizes_, self.n_records = np.bincount(codes), len(codes)
         self._labels = Labels.of(groups, codes)
         self.is_independent = bool(self.sizes_.max() == 1)
@@ -248,19 +245,11 @@ class Groups(ComponentModel):
     def __repr__(self) -> str:
         return f"Groups(<{len(self.codes_)} records in {len(self.sizes_)} groups>)"
 
-    def components(self, n: int) -> Array:
-        self.check_n(n)
-        return self.codes_
-
     def describe(self) -> str:
         return (
             f"{len(self.codes_)} records in {len(self.sizes_)} independent groups, the largest "
             f"of {self.sizes_.max()}"
         )
-
-    def subset(self, indices: ArrayLike) -> CorrelationModel:
-        codes = self.codes_[check_indices(indices, len(self.codes_))]
-        return unnamed_groups(codes, None if self._labels is None else self._labels.take(codes))
 
 
 def unnamed_groups(codes, labels=None):

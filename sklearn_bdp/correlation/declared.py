@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn_bdp._typing import Array, Correlation, Seed
 from sklearn_bdp.correlation.base import CorrelationModel, Folds, Split
 from sklearn_bdp.correlation.chain import SPLIT_FAILURE, MarkovChain
-from sklearn_bdp.correlation.components import Groups, Independent, unnamed_groups
+from sklearn_bdp.correlation.components import ComponentModel, Groups, Independent, unnamed_groups
 from sklearn_bdp.correlation.graph import DependencyGraph, is_networkx
 from sklearn_bdp.correlation.past import GivenPast
 
@@ -81,8 +81,7 @@ class WorstOf(CorrelationModel):
         graph = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(offset, offset))
         return connected_components(graph, directed=False)[1][:n]
 
-    def largest_component(self, n: int) -> int:
-        return int(np.bincount(self.components(n)).max())
+    _sizes = ComponentModel._sizes
 
     def _spread(self, n, statistical):
         return max(m._spread(n, statistical) for m in self.models)

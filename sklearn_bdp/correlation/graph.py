@@ -120,6 +120,7 @@ class GraphModel(ComponentModel):
         self._indptr, self._indices, self._data = matrix.indptr, matrix.indices, matrix.data
         codes = connected_components(matrix, directed=False)[1]
         self.components_ = np.unique(codes[:n], return_inverse=True)[1].astype(np.int64)
+        self._codes = self.components_
         self.n_components_, self.n_records = int(self.components_.max()) + 1, len(self.components_)
         self.is_independent = self.n_components_ == self.n_records
         self.caveats, self._nodes = caveats, None if nodes is None else tuple(nodes)
@@ -141,10 +142,6 @@ class GraphModel(ComponentModel):
         """Symmetric sparse matrix of the graph."""
         n = len(self._indptr) - 1
         return sparse.csr_array((self._data, self._indices, self._indptr), shape=(n, n))
-
-    def components(self, n: int) -> Array:
-        self.check_n(n)
-        return self.components_
 
     def names(self, indices):
         """Return the names of some records, None where the graph gave none."""
@@ -319,7 +316,7 @@ class DependencyGraph(GraphModel, Groups):
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         indices = check_indices(indices, self.n_records)
         if self.reach == "components" and not self._is_whole(indices):
-            return ComponentModel.subset(self, indices)
+            return super().subset(indices)
         part = object.__new__(DependencyGraph)
         matrix = sparse.csr_array(self.adjacency_[indices][:, indices])
         matrix.sort_indices()

@@ -57,7 +57,7 @@ class NetworkModel(GraphModel):
     def _set_network(
         self, matrix, *, nodes=None, factors=(), given_rest=False, words="", caveats=()
     ):
-        """Set the diameters; ``given_rest``: whether all other records are given (theory G13).
+        """Set all and freeze; ``given_rest``: whether all other records are given (theory G13).
 
         ``words``, ``caveats``: where the strength comes from, when it was not declared.
         """
@@ -74,12 +74,10 @@ class NetworkModel(GraphModel):
         self._is_finite = self._to_estimate or bool(np.isfinite(self._data).all())
         large = given_rest or sizes.max() > self.n_records / 4
         self.holds_given_rest = bool(large and self._is_finite)
-
-    def _freeze(self):
         tables = [part for scope, table in self._factors for part in (scope, table)]
-        given = ("given the rest",) if self.is_given_rest else ()
-        given += (self._words, *self._assumed) if self._words else ()
-        super()._freeze(*tables, *given)
+        given = ("given the rest",) if given_rest else ()
+        given += (words, *caveats) if words else ()
+        self._freeze(*tables, *given)
 
     # -- derived structure, computed once ---------------------------------------------------
 
@@ -207,7 +205,6 @@ class NetworkModel(GraphModel):
             words=self._words,
             caveats=(*self._assumed, *caveats),
         )
-        model._freeze()
         return model
 
 
@@ -323,7 +320,6 @@ class MarkovNetwork(NetworkModel):
                 "like distances. Use MarkovNetwork(graph), which needs no strength."
             )
         self._set_network(matrix, nodes=nodes)
-        self._freeze()
 
     def estimated(self, labels: ArrayLike, known: ArrayLike) -> MarkovNetwork:
         """Return the network with the strength read off the labels of known nodes: an assumption.
@@ -393,7 +389,6 @@ class MarkovNetwork(NetworkModel):
                 "and scores depend on each other no more than labels do.",
             ),
         )
-        model._freeze()
         return model
 
 
@@ -530,7 +525,6 @@ class BayesianNetwork(NetworkModel):
                         f"{values[v]} and {k}."
                     )
         self._set_network(diameter_graph(factors, n), factors=factors)
-        self._freeze()
 
     def _roots(self):
         # Records without parents: then the tables of a tree are its kernels from root to leaf.

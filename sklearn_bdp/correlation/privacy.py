@@ -203,24 +203,23 @@ def birkhoff_messages(parent, diameters, dp_epsilon):
     gain, small = (-np.expm1(-diameters / 2)).tolist(), np.exp(-diameters / 2).tolist()
     log1p, expm1 = math.log1p, math.expm1
     below, upward, above = [0.0] * n, [0.0] * n, [0.0] * n
+
+    def passed(v, weight):  # along the edge of v
+        x = expm1(-weight / 2)
+        rest = small[v] + 1.0 + x
+        message = 2.0 * log1p(-gain[v] * x / rest) if rest > 1e-15 else weight
+        return message if message < weight else weight
+
     # 4 artanh(tanh(D/4) tanh(w/4)) = 2 ln(1 + (1-a)(1-b)/(a+b)), a = e^{-D/2}, b = e^{-w/2}
     for v in range(len(parent) - 1, -1, -1):
         p = parent[v]
         if p >= 0:
-            weight = dp_epsilon + below[v]
-            x = expm1(-weight / 2)
-            rest = small[v] + 1.0 + x
-            message = 2.0 * log1p(-gain[v] * x / rest) if rest > 1e-15 else weight
-            upward[v] = message if message < weight else weight
+            upward[v] = passed(v, dp_epsilon + below[v])
             below[p] += upward[v]
     for v in range(n):
         p = parent[v]
         if p >= 0:
-            weight = dp_epsilon + below[p] + above[p] - upward[v]
-            x = expm1(-weight / 2)
-            rest = small[v] + 1.0 + x
-            message = 2.0 * log1p(-gain[v] * x / rest) if rest > 1e-15 else weight
-            above[v] = message if message < weight else weight
+            above[v] = passed(v, dp_epsilon + below[p] + above[p] - upward[v])
     below = np.array(below)
     # The subtraction above may round the wrong way; a part in 10^12 covers a million children.
     return upward, below, (below + np.array(above)) * (1.0 + 1e-12)
