@@ -84,7 +84,8 @@ def test_predictions_cells_and_intervals_follow_from_the_ledger_alone(correlatio
     holdout = ReusableHoldout(X, y, correlation=correlation, spending=spending, random_state=0)
     year(holdout, rng)
     with holdout.account.reading() as transaction:
-        accounts, rows = list(transaction.accounts()), list(transaction.answers())
+        accounts = list(transaction.accounts())
+        rows = [row for entry in transaction.entries for row in entry.answers]
     code, released, last = PredictiveCode(), 0.0, BatchRecord()
     for account in accounts:
         mine = [row for row in rows if row.batch == account.number]
