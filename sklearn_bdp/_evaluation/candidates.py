@@ -29,6 +29,7 @@ import scipy.sparse
 from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.pipeline import Pipeline
+from sklearn.utils import gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 
 from sklearn_bdp._checks import sealed_errors
@@ -400,11 +401,7 @@ def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
                 finish(job, task, job.run(task, memory))
         return
     size = max(1, math.ceil(total / (workers * _CALLS)))
-    chunks = [
-        (job, tasks[start : start + size])
-        for job, tasks in jobs
-        for start in range(0, len(tasks), size)
-    ]
+    chunks = [(job, tasks[part]) for job, tasks in jobs for part in gen_batches(len(tasks), size)]
     calls = (delayed(_run_chunk)(place, job, tasks) for place, (job, tasks) in enumerate(chunks))
     options = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
     try:
@@ -665,10 +662,8 @@ class Verifier:
                 key = self.key(candidate, name)
                 if key is None and own.key is not None:
                     key = own.key if name is None else content_key("secondary", own.key)
-                about = self._metrics[name], candidate.words
-                queries[name] = Assessment(
-                    candidate.columns, value, key=key, outcome=own, about=about
-                )
+                known = {"outcome": own, "about": (self._metrics[name], candidate.words)}
+                queries[name] = Assessment(candidate.columns, value, key=key, **known)
             one = queries.pop(None)
             one.secondary = queries
             if variances is not None:

@@ -238,9 +238,8 @@ def labels_of_both(n, held, groups, groups_val):
     for name, labels, count in (("groups", groups, n), ("groups_val", groups_val, held)):
         if labels is not None and num_samples(labels) != count:
             raise ValueError(
-                f"{name} has {num_samples(labels)} labels for {count} records. Pass groups= for "
-                f"the {n} of X and groups_val= for the {held} of X_val, or groups= for all "
-                f"{n + held}."
+                f"{name} has {num_samples(labels)} labels for {count} records. Pass groups= for X "
+                f"({n}) and groups_val= for X_val ({held}), or groups= for both ({n + held})."
             )
     return groups, groups_val
 
@@ -465,17 +464,15 @@ def divide_for(owner, config, estimator, data):
         model = check_correlation("groups", groups=groups)
     classifier = is_classifier(estimator) and division.y is not None
     split_here = division.train is not None
+    known = {"config": config, "hints": hints, "seed": seed, "split": split}
     return replace(
         division,
-        hints=hints,
         assumption=". ".join(filter(None, (division.assumption, said))),
         about=targets_digest(X, y) if split_here and y is not None else None,
         side=TrainingRecords(((division.X, division.y),), train_model=model, classifier=classifier),
-        config=config,
-        seed=seed,
-        split=split,
         groups=np.asarray(groups)[division.train] if split_here and groups is not None else groups,
         places=places[division.train] if split_here and places is not None else places,
+        **known,
     )
 
 
@@ -609,11 +606,7 @@ def open_holdout(owner, division, *, metric=None, fit_params=None):
     if division.config is not None:
         # Sizes of groups before the split; of training data that came alone.
         models = [division.train_model, None if division.train is None else division.model]
-        sizes = [
-            int(np.unique(model.components(num_samples(X)), return_counts=True)[1].max())
-            for model, X in zip(models, (division.X, division.X_holdout), strict=True)
-            if isinstance(model, Groups)
-        ]
+        sizes = [int(model.sizes_.max()) for model in models if isinstance(model, Groups)]
         notes = {
             Fact.SPLIT: division.split,
             Fact.ASSUMPTION: division.assumption,
