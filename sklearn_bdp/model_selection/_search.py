@@ -405,8 +405,8 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
                 f"refit={self.refit!r} and verify={self.verify!r}."
             )
         made = self._generate_candidate_params()
-        for space in made.param_grid if self.n_iter is None else made.param_distributions:
-            # A candidate of each, for its names.
+        spaces = made.param_grid if self.n_iter is None else made.param_distributions
+        for space in filter(None, spaces):  # a candidate of each, for its names
             (candidate,) = ParameterSampler(space, 1, random_state=0)
             if candidate:  # the empty one sets nothing
                 clone(self.estimator).set_params(**clone(candidate, safe=False))
