@@ -401,6 +401,7 @@ def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
                 finish(job, task, job.run(task, memory))
         return
     size = max(1, math.ceil(total / (workers * _CALLS)))
+    jobs = [(job, tasks) for job, tasks in jobs if tasks]  # some fits of a fold are all known
     chunks = [(job, tasks[part]) for job, tasks in jobs for part in gen_batches(len(tasks), size)]
     calls = (delayed(_run_chunk)(place, job, tasks) for place, (job, tasks) in enumerate(chunks))
     options = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
