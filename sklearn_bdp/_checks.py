@@ -151,8 +151,9 @@ def check_order(name, values, X, *, of="X"):
     ours, theirs = getattr(X, "index", None), getattr(values, "index", None)
     if not (hasattr(ours, "equals") and hasattr(theirs, "equals")):
         return
-    alike = len(ours) == len(theirs) and theirs.isin(ours).all() and ours.isin(theirs).all()
-    if not alike or theirs.equals(ours):
+    if len(ours) != len(theirs) or theirs.equals(ours):  # at once, where all is well
+        return
+    if not (theirs.isin(ours).all() and ours.isin(theirs).all()):
         return
     said = (
         f"{name} must be in the order of {of}, got the same index in another order. Rows are "
