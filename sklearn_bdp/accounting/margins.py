@@ -156,9 +156,7 @@ def noise_share(failure: float, n_above: FloatOrArray) -> Any:
     [0.006, 0.002, 0.001]
     """
     level = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
-    spent = np.asarray(n_above, dtype=float)
-    if not (np.isfinite(spent).all() and (spent >= 0).all()):
-        raise ValueError(f"n_above must be at least 0, got n_above={n_above!r}.")
+    spent = check_array("n_above", n_above, low=0.0)
     share = level / ((spent + 1.0) * (spent + 2.0))
     return float(share) if share.ndim == 0 else share
 
@@ -516,8 +514,7 @@ def epsilon_scales(epsilon, *, budget, model, n, failure):
     if not level > 0:
         raise ValueError(
             f"no positive DP level makes the answers {epsilon:g}-BDP under this correlation "
-            f"({model.describe()}): ask for a larger epsilon, declare less dependence if the data "
-            "allow it, or use epsilon='auto'."
+            f"({model.describe()}): ask for a larger epsilon, or use epsilon='auto'."
         )
     # The mechanism's grid adds 2^-44 (or a little more, with its scales) to the sensitivity.
     level /= 1.0 + n * 2.0**-40
@@ -539,7 +536,7 @@ def epsilon_scales(epsilon, *, budget, model, n, failure):
     best = min(map(scales_at, np.linspace(0.05, 0.95, 181)), key=widest)
     if not max(best) < LARGEST_SCALE:
         raise ValueError(
-            f"epsilon={epsilon:g} asks for noise of scale {max(best):.3g} on scores in [0, 1]: "
+            f"epsilon={epsilon:g} needs noise of scale {max(best):.3g} on scores in [0, 1]: "
             "ask for a larger epsilon, or use epsilon='auto'."
         )
     return best
@@ -562,8 +559,7 @@ def zhao_scales(n, *, model, n_queries, budget, beta, threshold=None):
     if not tau <= 1.0:
         raise ValueError(
             f"threshold must be at most {(1.0 + ZHAO_C) / 2.0:g} with calibration='zhao2017', "
-            "where it fixes tau = 2 * threshold / (1 + c), an error in [0, 1]; got "
-            f"threshold={threshold:g}."
+            f"where tau = 2 * threshold / (1 + c) is at most 1, got threshold={threshold:g}."
         )
     # Zhao 2017, Theorem 2: σ = (1−c)τ / (12 ln(4m/β)), T = (1+c)τ/2; noises σ, 2σ, 4σ.
     sigma = (1.0 - c) * tau / (12.0 * math.log(4.0 * n_queries / beta))

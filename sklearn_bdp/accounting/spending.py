@@ -239,12 +239,8 @@ class PredictiveCode:
         Without the pairs up to number ``after``, where an earlier state holds them.
         """
         state = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        pairs = [list(pair) for pair in self.pairs[after:]]
-        return state | {
-            "log_weights": self.log_weights.tolist(),
-            "pairs": pairs,
-            "steps": list(self.steps),
-        }
+        state["pairs"] = [list(pair) for pair in self.pairs[after:]]
+        return state | {"log_weights": self.log_weights.tolist(), "steps": list(self.steps)}
 
     def follow(self, state: dict[str, Any]) -> None:
         """Take over the ``state(after=...)`` after a later batch, whose own pairs it holds."""

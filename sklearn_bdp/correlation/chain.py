@@ -198,7 +198,7 @@ class MarkovChain(CorrelationModel):
         for sequence in sequences:
             if sequence.ndim != 1 or sequence.dtype.kind not in "iu" or (sequence < 0).any():
                 raise ValueError(
-                    "states must be one-dimensional arrays of integers of at least 0, got shape "
+                    "states must be one-dimensional, integers of at least 0, got shape "
                     f"{sequence.shape} of {sequence.dtype}."
                 )
         if not any(len(sequence) >= 2 for sequence in sequences):
@@ -292,8 +292,7 @@ class MarkovChain(CorrelationModel):
         kept = [row for row in kept if len(row) >= FEWEST]
         if not kept:
             raise ValueError(
-                f"scores must be a series or an array of shape (n_candidates, n) and hold at least "
-                f"{FEWEST} records of some candidate, got shape {rows.shape}."
+                f"scores must hold {FEWEST} or more records of a candidate, got shape {rows.shape}."
             )
         seen, shown = max(slow_autocorrelation_time(row) for row in kept), min(map(len, kept))
         time = max(1.0, SAFETY * seen)
@@ -436,19 +435,15 @@ def block_folds(n, n_splits, gap, *, forward=False):
 
     ``forward``: each trains on what came before only, and the first block on nothing.
     """
-    if forward:
-        n_splits = check_splits(n_splits, n - 1, "records less one")
-        edges = np.arange(1, n_splits + 2) * n // (n_splits + 1)
-    else:
-        n_splits = check_splits(n_splits, n, "records")
-        edges = np.arange(n_splits + 1) * n // n_splits
+    first = int(forward)  # blocks that are no test set
+    n_splits = check_splits(n_splits, n - first, "records less one" if forward else "records")
+    edges = np.arange(first, n_splits + first + 1) * n // (n_splits + first)
     place, pairs = np.arange(n), []
     for low, high in itertools.pairwise(edges):
         train = place[(place < low - gap) | ((place >= high + gap) & (not forward))]
         if not len(train):
             raise ValueError(
-                f"n_splits must leave training records, got n_splits={n_splits} with n={n} "
-                f"and a gap of {gap} next to every block."
+                f"n_splits must leave training records, got n_splits={n_splits}, {n=} and {gap=}."
             )
         pairs.append((train, place[low:high]))
     return pairs

@@ -46,13 +46,10 @@ class WorstOf(CorrelationModel):
     def __init__(self, models: Sequence[CorrelationModel]) -> None:
         models = tuple(models)
         if not models or not all(isinstance(model, CorrelationModel) for model in models):
-            raise ValueError(
-                f"models must hold at least one model and nothing else, got {models!r:.60}."
-            )
+            raise ValueError(f"models must hold models, at least one, got {models!r:.60}.")
         if any(m.is_given_past for m in models):
             raise ValueError(
-                "models must not hold dates given their past: use correlation='time' alone, or a "
-                "list of chains."
+                "models must not hold correlation='time': use it alone, or a list of chains."
             )
         sizes = sorted({m.n_records for m in models if m.n_records is not None})
         if len(sizes) > 1:
@@ -73,13 +70,11 @@ class WorstOf(CorrelationModel):
 
     def components(self, n: int) -> Array:
         # Records are joined by the groups of any of the models.
-        labels, offset, links = [model.components(n) for model in self.models], n, []
-        for codes in labels:
-            links.append([np.arange(n), offset + codes])
-            offset += int(codes.max()) + 1
-        rows, columns = np.concatenate(links, axis=1)
-        graph = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(offset, offset))
-        return connected_components(graph, directed=False)[1][:n]
+        codes = [model.components(n) for model in self.models]
+        first = np.concatenate([np.unique(one, return_index=True)[1][one] for one in codes])
+        links = np.tile(np.arange(n), len(codes)), first
+        graph = sparse.coo_array((np.ones(len(first)), links), shape=(n, n))
+        return connected_components(graph, directed=False)[1]
 
     _sizes = ComponentModel._sizes
 
@@ -110,8 +105,7 @@ class WorstOf(CorrelationModel):
         if all(m.is_sequential for m in rest):  # chains: the one that forgets most slowly
             return max(rest, key=lambda m: m.gap_for(SPLIT_FAILURE))
         raise ValueError(
-            "a list of chains and graphs does not say where to cut: bring the holdout as data of "
-            "its own (X_val, y_val)."
+            "a list of chains and graphs does not say where to cut: bring X_val, y_val."
         )
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
@@ -204,8 +198,8 @@ def check_declared(correlation: object) -> None:
         isinstance(item, str) and item == "time" for item in correlation
     ):
         raise ValueError(
-            "correlation='time' cannot be part of a list: use MarkovChain."
-            f"from_autocorrelation_time(records) there, got correlation={correlation!r}."
+            f"correlation='time' cannot be part of a list, got correlation={correlation!r}: use "
+            "MarkovChain.from_autocorrelation_time(records) there."
         )
     if isinstance(correlation, str) and correlation not in ("groups", "time"):
         near = difflib.get_close_matches(correlation.lower(), ("groups", "time"), n=1)

@@ -521,8 +521,7 @@ class BayesianNetwork(NetworkModel):
             for v, k in zip(scope, table.shape, strict=True):
                 if values[v] != k:
                     raise ValueError(
-                        f"tables must agree on the number of values of record {v}, got "
-                        f"{values[v]} and {k}."
+                        f"tables must agree on values of record {v}, got {values[v]} and {k}."
                     )
         self._set_network(diameter_graph(factors, n), factors=factors)
 

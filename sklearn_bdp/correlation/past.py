@@ -184,8 +184,7 @@ class GivenPast(CorrelationModel):
         dates = np.flatnonzero(kept)
         if (kept[dates] < self.counts_[dates]).any() or (np.diff(dates) > 1).any():
             raise ValueError(
-                "rows of one date must stay together, and dates without a hole: cut by date, as "
-                "holdout=0.25 does."
+                "dates must stay whole, and without a hole: cut by date, as holdout=0.25 does."
             )
         return GivenPast(self.dates_[codes], horizon=self.horizon, step=self.step)
 
@@ -259,16 +258,15 @@ def index_dates(X: Any, name: str = "X") -> Any:
     rows would be taken as one series.
     """
     index: Any = getattr(X, "index", None)
+    anew = f"{name}.reset_index(drop=True) if its rows are one series in time order"
     if hasattr(index, "levels"):
         levels = [k for k, level in enumerate(index.levels) if is_dates(level)]
         if len(levels) == 1:
             return index.get_level_values(levels[0])
         count = "no level" if not levels else f"{len(levels)} levels"
         raise ValueError(
-            f"{name} has a MultiIndex of which {count} certainly holds dates, so that its rows "
-            "cannot be put in time order. Pass times=, one date per record, as "
-            f"pd.to_datetime({name}.index.get_level_values(…)), or "
-            f"{name}.reset_index(drop=True) if its rows are one series in time order."
+            f"{name} has a MultiIndex of which {count} certainly holds dates: pass times=, one "
+            f"date per record, as pd.to_datetime({name}.index.get_level_values(…)), or {anew}."
         )
     if is_dates(index):
         return index
@@ -277,8 +275,7 @@ def index_dates(X: Any, name: str = "X") -> Any:
         if len(texts) == len(index) and all(_is_iso(v) or v.isdigit() for v in texts):
             raise ValueError(
                 f"{name} has an index of text, such as {texts[0]!r}, which may be dates. Set "
-                f"{name}.index = pd.to_datetime({name}.index), or use "
-                f"{name}.reset_index(drop=True) if its rows are one series in time order."
+                f"{name}.index = pd.to_datetime({name}.index), or use {anew}."
             )
     return None
 

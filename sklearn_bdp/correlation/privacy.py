@@ -608,8 +608,7 @@ class ChainCalibration(Calibration):
         chain = self.model
         if method == "blanket" and n > 1 and math.isinf(chain.diameter_):
             raise ValueError(
-                "method='blanket' needs positive transition probabilities; method='quilt' uses "
-                "neighbors further away."
+                "method='blanket' needs positive transition probabilities: use method='quilt'."
             )
         if method != "spectral":
             return
@@ -646,12 +645,10 @@ class ChainCalibration(Calibration):
         return spectral_dp_epsilon(float(bdp_epsilon), chain.spectral_gap_, smallest, n)
 
     def inverse(self, bdp_epsilon, n, method):
-        if method == "spectral":
-            level = self._spectral(bdp_epsilon, n)
-            if not self.model.observed:
-                level = min(level, self.model.dp_epsilon(bdp_epsilon, n))
-            return level
-        return super().inverse(bdp_epsilon, n, method)
+        if method != "spectral":
+            return super().inverse(bdp_epsilon, n, method)
+        level = self._spectral(bdp_epsilon, n)
+        return level if self.model.observed else min(level, self.model.dp_epsilon(bdp_epsilon, n))
 
     # -- the two sides of a record ----------------------------------------------------------
 
