@@ -203,8 +203,6 @@ def posterior_excess(z: float, threshold_scale: float, query_scale: float) -> fl
     The expected excess over a margin ``z`` of at least 0, in score units; one scale is positive.
     """
     big, small = max(threshold_scale, query_scale), min(threshold_scale, query_scale)
-    if big == 0.0:
-        return 0.0
     ratio = small / big
     u = z / big
     if 1.0 - ratio < 1e-5:

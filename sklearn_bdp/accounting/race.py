@@ -261,7 +261,7 @@ class Race:
     deviation: Callable[[Array, Array], Array]  # of scores, for positions and predictions
     # Queries that decide nothing, as other metrics of the same candidates: they come after the
     # others, coarsely, and are never refined.
-    secondary: Any = None  # array of bool
+    secondary: Any = False  # or an array of bool
     # By how much intervals of leaders are narrower than these deviations say (theory G15).
     sharpness: Array | None = None
 
@@ -273,8 +273,7 @@ class Race:
         self.taught: dict[int, int] = {}
         # A first surprise is where the offset starts, not its walk.
         self.knew = bool(self.code.pairs)
-        if self.secondary is None:
-            self.secondary = np.zeros(m, dtype=bool)
+        self.secondary = np.broadcast_to(self.secondary, m)
         self.code.begin()
         self.code.expect(self.training_values)
         self.order = np.zeros(m, dtype=int)

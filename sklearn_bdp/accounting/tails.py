@@ -20,7 +20,7 @@ from sklearn_bdp._bisection import last_accepted
 from sklearn_bdp._checks import check_array, check_integer, check_option, check_real
 from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.accounting.bounds import past_mean_limit
-from sklearn_bdp.correlation.base import CorrelationModel
+from sklearn_bdp.correlation.base import CorrelationModel, check_levels
 from sklearn_bdp.correlation.tails import bounded_lower_limit, weighted_lower_limit
 
 
@@ -105,12 +105,6 @@ class Tail(abc.ABC):
             Standard deviations of the value around its expectation, always positive: a public
             guess that prices releases (theory G7), no bound.
         """
-
-
-def _checked(values: FloatOrArray, log_failure: FloatOrArray) -> tuple[Array, ...]:
-    """Return checked arrays of one shape."""
-    checked = check_array("values", values, low=0.0, high=1.0)
-    return np.broadcast_arrays(checked, check_array("log_failure", log_failure, high=0.0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -303,7 +297,7 @@ class PairsTail(Tail):
     class_floors: tuple
 
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        value, levels = _checked(values, log_failure)
+        value, levels = check_levels(values, log_failure)
         smallest = min(self.class_floors)
         if smallest < 1:
             return np.zeros(value.shape)
@@ -333,7 +327,7 @@ class ClassMeansTail(Tail):
     class_floors: tuple  # of the classes that are counted
 
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        value, levels = _checked(values, log_failure)
+        value, levels = check_levels(values, log_failure)
         floors = np.array(self.class_floors, float)
         sure = floors >= 1.0
         part = float(np.mean(sure))
@@ -364,7 +358,7 @@ class KnownTail(Tail):
     known: float
 
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        return np.full(_checked(values, log_failure)[0].shape, self.known)
+        return np.full(check_levels(values, log_failure)[0].shape, self.known)
 
     def limits(
         self, least: Array, most: Array, log_failure: Array, expected: Array | None = None

@@ -550,9 +550,7 @@ class CorrelationModel(ABC):
         Theory G5 (inversion), G8 (independent records), G12 (components of unequal size).
         """
         n = self.check_n(n)
-        value = check_array("values", values, low=0.0, high=1.0)
-        level = check_array("log_failure", log_failure, high=0.0)
-        value, level = np.broadcast_arrays(value, level)
+        value, level = check_levels(values, log_failure)
         shape = value.shape
         limit = self._lower_limit(np.atleast_1d(value), np.atleast_1d(level), n, bool(binary))
         return np.minimum(limit.reshape(shape), value)
@@ -646,6 +644,12 @@ class CorrelationModel(ABC):
         ValueError
             If the records are not distinct, or, for a chain, not contiguous and ascending.
         """
+
+
+def check_levels(values: ArrayLike, log_failure: ArrayLike) -> tuple[Array, ...]:
+    """Return values in [0, 1] and logs of failure probabilities as arrays of one shape."""
+    value = check_array("values", values, low=0.0, high=1.0)
+    return np.broadcast_arrays(value, check_array("log_failure", log_failure, high=0.0))
 
 
 def generator(random_state):

@@ -123,9 +123,6 @@ class Independent(ComponentModel):
     def describe(self) -> str:
         return "independent records"
 
-    def _spread(self, n, statistical):
-        return float(n)
-
     def _sizes(self, n):
         return np.array([1]), np.array([n])
 
@@ -301,9 +298,7 @@ def count_shared_labels(one, other):
 
 def check_row_order(name, model, X):
     """Raise where groups or nodes have names that the index of X holds in another order."""
-    labels = getattr(model, "_labels", None)
-    if labels is not None:
-        check_order(name, labels, X)
+    check_order(name, getattr(model, "_labels", None), X)
     nodes, index = getattr(model, "_nodes", None), getattr(X, "index", None)
     if nodes is None or not hasattr(index, "equals") or len(index) != len(nodes):
         return

@@ -123,9 +123,8 @@ def check_independence(
     placed = _permuted(len(series), strata)
     found = {_ORDER: _p([series], _autocorrelation, placed)}
     if codes is not None and 1 < codes.max() + 1 < len(codes):
-        member = sparse.csr_array(
-            (np.ones(len(series)), (codes[: len(series)], range(len(series))))
-        )
+        codes = codes[: len(series)]
+        member = sparse.csr_array((np.ones(len(codes)), (codes, range(len(codes)))))
         found[_GROUPS] = _p([series], partial(_between, member), placed)
     return _report(level, found)
 

@@ -220,15 +220,13 @@ def _certain(values, name):
     listed = [v.decode() if isinstance(v, bytes) else v for v in values.ravel().tolist()]
     present = [v for v in listed if v is not None and v == v]
     if present and all(isinstance(v, datetime.date | np.datetime64) for v in present):
-        found = [
-            np.datetime64("NaT")
-            if v is None or v != v
-            else v.astimezone(datetime.UTC).replace(tzinfo=None)
-            if getattr(v, "tzinfo", None)
-            else v
-            for v in listed
-        ]
-        return np.array(found, dtype="M8[ns]").reshape(values.shape)
+
+        def in_utc(v):
+            if v is None or v != v:
+                return np.datetime64("NaT")
+            return v.astimezone(datetime.UTC).replace(tzinfo=None) if getattr(v, "tzinfo", 0) else v
+
+        return np.array([in_utc(v) for v in listed], dtype="M8[ns]").reshape(values.shape)
     texts = all(isinstance(v, str) for v in listed)
     if texts and any(all(map(form.fullmatch, listed)) for form in _ISO):
         return np.array(listed, dtype="M8[ns]").reshape(values.shape)
@@ -270,13 +268,12 @@ def index_dates(X: Any, name: str = "X") -> Any:
         )
     if is_dates(index):
         return index
-    if getattr(index, "dtype", None) is not None and len(index):
-        texts = [v for v in list(index) if isinstance(v, str)]
-        if len(texts) == len(index) and all(_is_iso(v) or v.isdigit() for v in texts):
-            raise ValueError(
-                f"{name} has an index of text, such as {texts[0]!r}, which may be dates. Set "
-                f"{name}.index = pd.to_datetime({name}.index), or use {anew}."
-            )
+    texts = list(index) if getattr(index, "dtype", None) is not None else []
+    if texts and all(isinstance(v, str) and (_is_iso(v) or v.isdigit()) for v in texts):
+        raise ValueError(
+            f"{name} has an index of text, such as {texts[0]!r}, which may be dates. Set "
+            f"{name}.index = pd.to_datetime({name}.index), or use {anew}."
+        )
     return None
 
 

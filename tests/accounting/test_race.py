@@ -33,7 +33,7 @@ def batch(training, *, relaxed_to=0.0, n=8, size=8.0, beside=None, margins=margi
         deviation=lambda positions, predictions: np.sqrt(
             np.clip(predictions * (1 - predictions), 0.02, None) / n
         ),
-        secondary=None if beside is None else np.array(beside),
+        secondary=beside is not None and np.array(beside),
     )
 
 
