@@ -415,11 +415,11 @@ def score_rows(score, estimator, X, y):
     pending = [(0, len(y))]
     while pending:
         start, stop = pending.pop()
-        part = X.iloc[start:stop] if hasattr(X, "iloc") else X[start:stop]
         if hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray):
             part = X.__array_namespace__().asarray(X[start:stop, ...], copy=True)
-        elif hasattr(part, "copy"):
-            part = part.copy()
+        else:
+            part = X.iloc[start:stop] if hasattr(X, "iloc") else X[start:stop]
+            part = part.copy() if hasattr(part, "copy") else part
         try:
             scores = np.asarray(score(estimator, part, y[start:stop].copy()), dtype=float)
             if scores.shape != (stop - start,):

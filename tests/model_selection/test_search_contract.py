@@ -536,7 +536,6 @@ for model, prefix in cases[: 1 + recent]:
 
 
 @pytest.mark.client("array-api-strict", "array API inputs with `SCIPY_ARRAY_API=1`")
-@pytest.mark.slow
 def test_array_api_inputs_are_searched():
     pytest.importorskip("array_api_strict")
     if sklearn.__version__ < "1.7":  # it brings its own since then
