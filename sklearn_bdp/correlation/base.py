@@ -665,7 +665,7 @@ def holdout_size(n, holdout):
     size = math.ceil(n * fraction - 1e-9)
     if not 1 <= size <= n - 1:
         raise ValueError(
-            f"holdout must leave records on both sides, got holdout={holdout!r} of n={n} records."
+            f"holdout must leave records on both sides, got {holdout=} of {n=} records."
         )
     return size
 
@@ -674,9 +674,7 @@ def check_splits(n_splits, available, what):
     """Return ``n_splits`` as an int between 2 and what is available."""
     n_splits = check_integer("n_splits", n_splits, low=2)
     if not n_splits <= available:
-        raise ValueError(
-            f"n_splits must be at most {available}, the number of {what}, got n_splits={n_splits}."
-        )
+        raise ValueError(f"n_splits must be at most the {available} {what}, got {n_splits=}.")
     return n_splits
 
 

@@ -126,9 +126,7 @@ class MarkovChain(CorrelationModel):
     ) -> None:
         matrix = check_array("transition", transition, low=0.0)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 1:
-            raise ValueError(
-                f"transition must be a square matrix (states by states), got shape {matrix.shape}."
-            )
+            raise ValueError(f"transition must be a square matrix, got shape {matrix.shape}.")
         sums = matrix.sum(axis=1)
         worst = int(np.argmax(np.abs(sums - 1.0)))
         if not abs(sums[worst] - 1.0) <= ROW_SUM_TOLERANCE:
@@ -395,9 +393,7 @@ class MarkovChain(CorrelationModel):
     def gap_for(self, failure: float) -> int:
         failure = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
         if not self.cut_failure(2**40) <= failure:
-            raise ValueError(
-                f"failure={failure:g} cannot be reached by any gap: the chain is periodic."
-            )
+            raise ValueError(f"{failure=} cannot be reached by any gap: the chain is periodic.")
         if self.cut_failure(0) <= failure:
             return 0
         enough = lambda gap: self.cut_failure(gap) <= failure  # noqa: E731
@@ -424,9 +420,7 @@ def tail_split(n, holdout, gap):
     """Cut a contiguous tail for the holdout and drop ``gap`` records before it."""
     size = holdout_size(n, holdout)
     if not n - size - gap >= 1:
-        raise ValueError(
-            f"holdout must leave training records, got holdout={holdout!r} of n={n}, gap={gap}."
-        )
+        raise ValueError(f"holdout must leave training records, got {holdout=} of {n=}, {gap=}.")
     return Split(np.arange(n - size - gap), np.arange(n - size, n), gap)
 
 
@@ -443,7 +437,7 @@ def block_folds(n, n_splits, gap, *, forward=False):
         train = place[(place < low - gap) | ((place >= high + gap) & (not forward))]
         if not len(train):
             raise ValueError(
-                f"n_splits must leave training records, got n_splits={n_splits}, {n=} and {gap=}."
+                f"n_splits must leave training records, got {n_splits=}, {n=} and {gap=}."
             )
         pairs.append((train, place[low:high]))
     return pairs

@@ -57,9 +57,7 @@ class ComponentModel(CorrelationModel):
         labels, size = self.components(n), holdout_size(n, holdout)
         sizes = np.bincount(labels)
         if len(sizes) < 2:
-            raise ValueError(
-                f"holdout needs at least two independent components, got one component of {n}."
-            )
+            raise ValueError(f"holdout needs two or more components, got one component of {n}.")
         total, chosen = 0, np.zeros(len(sizes), dtype=bool)
         for component in generator(random_state).permutation(len(sizes)):
             if abs(total + sizes[component] - size) < abs(total - size):

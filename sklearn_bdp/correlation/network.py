@@ -173,8 +173,7 @@ class NetworkModel(GraphModel):
         indices = check_indices(indices, self.n_records)
         if self._to_estimate:
             raise ValueError(
-                "influence='estimate' is read off training labels by searches and selectors, once "
-                "they have split the nodes. Elsewhere call estimated(labels, known) of the network."
+                "influence='estimate' needs training labels: call estimated(labels, known) first."
             )
         if self._is_whole(indices) or not self._is_finite:
             return self.subset(indices)
@@ -291,10 +290,7 @@ class MarkovNetwork(NetworkModel):
         labelled: ArrayLike | None = None,
     ) -> None:
         if labelled is not None:
-            raise ValueError(
-                f"labelled= needs influence=None, got influence={influence!r}. A strength bounds "
-                "nothing where neighbors have no label."
-            )
+            raise ValueError(f"labelled= needs influence=None, any strength, got {influence=}.")
         self._to_estimate = isinstance(influence, str) and influence == "estimate"
         by_name = isinstance(influence, str) and not self._to_estimate
         weight = influence if by_name and is_networkx(graph) else None
@@ -512,8 +508,7 @@ class BayesianNetwork(NetworkModel):
             array = held[id(table)][1]
             if array.ndim != len(parents[i]) + 1:
                 raise ValueError(
-                    f"tables[{i}] must have {len(parents[i]) + 1} axes (its parents "
-                    f"{list(parents[i])}, then record {i}), got shape {array.shape}."
+                    f"tables[{i}] must have an axis for each of {[*parents[i], i]}, got {array.shape}."
                 )
             factors.append(((*parents[i], i), array))
         values = [table.shape[-1] for _, table in factors]
@@ -569,9 +564,7 @@ def _check_parents(parents, n):
             raise ValueError(f"parents must name records 0 … {n - 1}, got {unknown[0]!r}.")
         parents = [parents.get(i, ()) for i in range(n)]
     if len(parents) != n:
-        raise ValueError(
-            f"parents must have one entry per table, got {len(parents)} entries and {n} tables."
-        )
+        raise ValueError(f"parents must hold {n} entries, one per table, got {len(parents)}.")
     checked = []
     for i, own in enumerate(parents):
         own = () if own is None else own
@@ -585,9 +578,7 @@ def _check_parents(parents, n):
     count, label = connected_components(graph, directed=True, connection="strong")
     if count < n:
         record = int(np.flatnonzero(np.bincount(label)[label] > 1)[0])
-        raise ValueError(
-            f"parents must not contain a directed cycle, got one through record {record}."
-        )
+        raise ValueError(f"parents must have no directed cycle, got one through record {record}.")
     return checked
 
 

@@ -49,8 +49,7 @@ class Calibration:
         """Raise ValueError when ``method`` does not apply."""
         if method == "spectral":
             raise ValueError(
-                "method='spectral' needs a transition matrix (MarkovChain); "
-                f"{type(self.model).__name__} has none. Use method='tight'."
+                f"method='spectral' needs a MarkovChain, got {self.model!r}: use method='tight'."
             )
         if method == "blanket" and self.model.largest_component(n) > 1:
             raise ValueError(
