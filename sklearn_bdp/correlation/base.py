@@ -664,9 +664,7 @@ def holdout_size(n, holdout):
     fraction = check_real("holdout", holdout, low=0.0, high=1.0, closed="neither")
     size = math.ceil(n * fraction - 1e-9)
     if not 1 <= size <= n - 1:
-        raise ValueError(
-            f"holdout must leave records on both sides, got {holdout=} of {n=} records."
-        )
+        raise ValueError(f"holdout must leave records on both sides, got {holdout=} of {n=}.")
     return size
 
 

@@ -437,7 +437,7 @@ def block_folds(n, n_splits, gap, *, forward=False):
         train = place[(place < low - gap) | ((place >= high + gap) & (not forward))]
         if not len(train):
             raise ValueError(
-                f"n_splits must leave training records, got {n_splits=}, {n=} and {gap=}."
+                f"n_splits must leave training records, got {n_splits=}, {n=}, {gap=}."
             )
         pairs.append((train, place[low:high]))
     return pairs

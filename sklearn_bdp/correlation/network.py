@@ -508,7 +508,7 @@ class BayesianNetwork(NetworkModel):
             array = held[id(table)][1]
             if array.ndim != len(parents[i]) + 1:
                 raise ValueError(
-                    f"tables[{i}] must have an axis for each of {[*parents[i], i]}, got {array.shape}."
+                    f"tables[{i}] needs an axis for each of {[*parents[i], i]}, got {array.shape}."
                 )
             factors.append(((*parents[i], i), array))
         values = [table.shape[-1] for _, table in factors]
