@@ -61,6 +61,7 @@ class NetworkModel(GraphModel):
 
         ``words``, ``caveats``: where the strength comes from, when it was not declared.
         """
+        matrix.sort_indices()  # edges are looked up in order, of nodes in any order, too
         self._set_graph(matrix, nodes=nodes, caveats=caveats)
         self._factors, self._words, self._assumed = tuple(factors), words, caveats
         sizes = np.bincount(self.components_)

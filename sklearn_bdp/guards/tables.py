@@ -71,7 +71,7 @@ def cell_kinds(X):
     """Return what each column of a frame holds, or a whole array, as far as it begins."""
     found = []
     for part in X.items() if hasattr(X, "items") else [("", X)]:
-        unnamed = "f" if hasattr(X, "__array_namespace__") else "O"  # the standard knows numbers only
+        unnamed = "f" if hasattr(X, "__array_namespace__") else "O"  # strict ones hold numbers
         kind = getattr(getattr(part[1], "dtype", None), "kind", unnamed)
         if kind == "O":  # the types of objects are looked at
             first = np.asarray(part[1][:50], dtype=object).ravel()[:50].tolist()

@@ -181,6 +181,22 @@ def test_subset_keeps_dependence_through_dropped_records():
     assert MarkovNetwork(nx.path_graph(3), influence=1.0).split(3, 0.4).holdout.size == 2
 
 
+@pytest.mark.parametrize("shape", ["path", "star", "loop"])
+@pytest.mark.parametrize("seed", range(4))
+def test_nodes_in_any_order_keep_the_strength_of_their_edges(shape, seed):
+    # A splitter's test indices are in no order.
+    made = {"path": nx.path_graph, "star": lambda n: nx.star_graph(n - 1), "loop": nx.cycle_graph}
+    rng, graph = np.random.default_rng(seed), made[shape](12)
+    nx.set_edge_attributes(graph, {edge: rng.uniform(0.1, 1.5) for edge in graph.edges}, "weight")
+    matrix = nx.to_scipy_sparse_array(graph, nodelist=range(12), format="csr")
+    order = rng.permutation(12)
+    subset = MarkovNetwork(matrix, influence="data").subset(order)
+    plain = MarkovNetwork(matrix.toarray()[np.ix_(order, order)], influence="data")
+    assert subset == plain
+    assert subset.effective_n(12) == plain.effective_n(12)
+    assert subset.bdp_epsilon(0.1, 12) == plain.bdp_epsilon(0.1, 12)
+
+
 def test_weak_loops_cost_little():
     # A wide grid: layers around a record grow, walks that reach it do not.
     grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(40, 40))
