@@ -10,6 +10,7 @@ from __future__ import annotations
 import abc
 import bisect
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, Literal, Self
@@ -133,10 +134,14 @@ class ModelTail(Tail):
         return np.minimum(lower, least), np.maximum(1.0 - turned, most)
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
-        worth = self.model.effective_n(self.n)
+        worth = self._worth
         prediction = check_array("prediction", prediction, low=0.0, high=1.0)
         drawn = (prediction * worth + 1.0) / (worth + 2.0)  # slightly towards 1/2
         return np.sqrt(drawn * (1.0 - drawn) / worth)
+
+    @functools.cached_property
+    def _worth(self):
+        return self.model.effective_n(self.n)  # it takes long in large networks
 
 
 def half_width(log_failure: FloatOrArray, model: CorrelationModel, n: int) -> Array:
