@@ -266,7 +266,7 @@ class DependencyGraph(GraphModel, Groups):
             kept[test] = kept[graph[test].indices] = False
             if not kept.any():
                 raise ValueError(
-                    f"n_splits must leave training records, got n_splits={n_splits}: use more."
+                    f"n_splits must leave training records, got {n_splits=}: use more folds."
                 )
             pairs.append((np.flatnonzero(kept), np.sort(test)))
         return pairs
