@@ -44,7 +44,7 @@ class WorstOf(CorrelationModel):
     """
 
     def __init__(self, models: Sequence[CorrelationModel]) -> None:
-        models = tuple(models)
+        models = tuple(models) if np.iterable(models) else (models,)
         if not models or not all(isinstance(model, CorrelationModel) for model in models):
             raise ValueError(f"models must hold models, at least one, got {models!r:.60}.")
         if any(m.is_given_past for m in models):
