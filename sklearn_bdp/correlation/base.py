@@ -187,7 +187,7 @@ class CorrelationModel(ABC):
         n = check_integer("n", n, low=1)
         if self.n_records is not None and n != self.n_records:
             raise ValueError(
-                f"n must be {self.n_records} records, as in the correlation, got n={n}.{self._size_hint}"
+                f"n must be {self.n_records} records, as declared, got n={n}.{self._size_hint}"
             )
         return n
 
