@@ -153,6 +153,10 @@ MISTAKES = {
         lambda: search(correlation="groups", cv=KFold(5), fit={"groups": np.arange(200) // 4}),
         "Leave cv=5, or pass GroupKFold() with groups=.",
     ),
+    "folds that are no pairs": (
+        lambda: search(cv=(1, 2)),
+        "cv must be a number of folds, a splitter, or pairs of positions",
+    ),
     "a graph in one piece": (
         lambda: search(correlation=DependencyGraph(nx.path_graph(200))),
         "A component counts as one record, so nothing representative can be held out.",

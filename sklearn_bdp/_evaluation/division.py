@@ -364,7 +364,15 @@ def inner_folds(cv, division, *, classifier):
         if isinstance(cv, PredefinedSplit):
             cv = PredefinedSplit(cv.test_fold[division.train])
         elif not hasattr(cv, "split"):
-            cv = [tuple(_within(part, division, k) for part in fold) for k, fold in enumerate(cv)]
+            pairs = list(cv) if np.iterable(cv) else [cv]
+            if not (pairs and all(map(np.iterable, pairs))):
+                raise ValueError(
+                    "cv must be a number of folds, a splitter, or pairs of positions of training "
+                    f"and test records, got cv={cv!r:.80}."
+                )
+            cv = [
+                tuple(_within(part, division, k) for part in fold) for k, fold in enumerate(pairs)
+            ]
     return check_cv(cv, division.y, classifier=classifier)
 
 

@@ -290,7 +290,8 @@ class MarkovChain(CorrelationModel):
         kept = [row for row in kept if len(row) >= FEWEST]
         if not kept:
             raise ValueError(
-                f"scores must hold {FEWEST} or more records of a candidate, got shape {rows.shape}."
+                "scores must have shape (n,) or (n_candidates, n), with one candidate of at least "
+                f"{FEWEST} numbers, got shape {rows.shape}."
             )
         seen, shown = max(slow_autocorrelation_time(row) for row in kept), min(map(len, kept))
         time = max(1.0, SAFETY * seen)

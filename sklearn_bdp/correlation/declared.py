@@ -46,7 +46,7 @@ class WorstOf(CorrelationModel):
     def __init__(self, models: Sequence[CorrelationModel]) -> None:
         models = tuple(models) if np.iterable(models) else (models,)
         if not models or not all(isinstance(model, CorrelationModel) for model in models):
-            raise ValueError(f"models must hold models, at least one, got {models!r:.60}.")
+            raise ValueError(f"models must be correlation models, one or more, got {models!r:.60}.")
         if any(m.is_given_past for m in models):
             raise ValueError(
                 "models must not hold correlation='time': use it alone, or a list of chains."
@@ -105,7 +105,7 @@ class WorstOf(CorrelationModel):
         if all(m.is_sequential for m in rest):  # chains: the one that forgets most slowly
             return max(rest, key=lambda m: m.gap_for(SPLIT_FAILURE))
         raise ValueError(
-            "a list of chains and graphs does not say where to cut: bring X_val, y_val."
+            "a list of chains and graphs does not say where to cut: pass X_val and y_val."
         )
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:

@@ -517,7 +517,8 @@ class BayesianNetwork(NetworkModel):
             for v, k in zip(scope, table.shape, strict=True):
                 if values[v] != k:
                     raise ValueError(
-                        f"tables must agree on values of record {v}, got {values[v]} and {k}."
+                        f"tables must agree on how many values record {v} has, got {values[v]} "
+                        f"and {k}."
                     )
         self._set_network(diameter_graph(factors, n), factors=factors)
 

@@ -184,7 +184,8 @@ class GivenPast(CorrelationModel):
         dates = np.flatnonzero(kept)
         if (kept[dates] < self.counts_[dates]).any() or (np.diff(dates) > 1).any():
             raise ValueError(
-                "dates must stay whole, and without a hole: cut by date, as holdout=0.25 does."
+                "rows of one date must stay together, and no date may be left out: cut by date, as "
+                "holdout=0.25 does."
             )
         return GivenPast(self.dates_[codes], horizon=self.horizon, step=self.step)
 

@@ -15,7 +15,7 @@ import math
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier, is_clusterer, is_regressor
 from sklearn.metrics import get_scorer
 from sklearn.utils.validation import check_is_fitted
 
@@ -42,6 +42,8 @@ _UNBOUNDED = (
 )
 #: Losses of records that skill scores compare.
 LOSSES = "neg_mean_absolute_error", "neg_mean_squared_error", "neg_brier_score", "neg_log_loss"
+#: Of numbers above 0 only, as scikit-learn's scorers of these names.
+POSITIVE = "neg_mean_poisson_deviance", "neg_mean_gamma_deviance"
 _NAME_CLASSES = "Name all classes: of_targets(y, training_targets=[...]), or training=(X, y)."
 _READ_HERE = {"pos_label", "zero_division"}  # arguments of scorers
 
@@ -382,7 +384,23 @@ _METHODS = {
 
 
 def needs(measure: Measure, model: Any) -> None:
-    """Raise TypeError where a model lacks the method that a measure asks for."""
+    """Raise TypeError where a model lacks what a measure asks for: a method, or predictions."""
+    given, name = isinstance(model, Predicted) and hasattr(model, "values"), type(model).__name__
+    known: Any = np.ravel(model.values if given else np.asarray(classes_of(model, None)))
+    plain = isinstance(model, BaseEstimator) and not is_classifier(model)
+    lacking = ""
+    if plain and is_clusterer(model) and (measure.share or measure.name in POSITIVE):
+        lacking = f"a model of the targets, got the clusters of {name}"
+    elif measure.share and known.dtype.kind == "f" and (known % 1.0 != 0.0).any():
+        lacking = "labels, got predictions that are other numbers"
+    elif measure.share and plain and is_regressor(model):
+        lacking = f"labels, got the numbers of {name}"
+    elif measure.share and given and isinstance(known[0], str) != isinstance(measure.positive, str):
+        lacking = f"pos_label= of the type of the labels, got pos_label={measure.positive!r}"
+    elif measure.name in POSITIVE and known.dtype.kind in "biuf" and (known <= 0).any():
+        lacking = f"predictions above 0, got {known.min():g} of {'them' if given else name}"
+    if lacking:
+        raise TypeError(f"scoring={measure.name!r} needs {lacking}. The holdout was not queried.")
     kind = STATISTICS[measure.statistic].response if measure.statistic else ""
     methods = _METHODS.get("called" if measure.share else kind, ())
     try:

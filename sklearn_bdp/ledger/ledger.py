@@ -396,7 +396,8 @@ class Ledger:
                 "The holdout was not queried."
             )
         if self._chain.link("header", stored.header) != stored.start:
-            raise corrupted(self.backend, f"its header or the key in {KEY_VARIABLE} is another")
+            said = f"its header was edited, or sealed with another {KEY_VARIABLE}"
+            raise corrupted(self.backend, said)
         problems = []  # what differs, never by how much
         if wanted is not None and wanted["data"] != header.get("data"):
             problems = ["other data (values, types, names, or their order, in X or y)"]
@@ -413,8 +414,8 @@ class Ledger:
         if problems:
             raise LedgerMismatchError(
                 f"ledger {self.backend} belongs to another holdout: {'; '.join(problems)}. Pass "
-                "what it was made with; new features belong into a transformer of the pipeline. A "
-                "new path is for other records only: a second ledger of the same ones does not "
+                "what it was made with; new features belong in a transformer of the pipeline. A "
+                "new path is for other records only: a second ledger of the same records does not "
                 "know the answers in the first. The holdout was not queried."
             )
         with contextlib.suppress(KeyError, AttributeError, ValueError):  # of a header that we wrote

@@ -28,6 +28,9 @@ def test_every_form_becomes_its_model():
     model = MarkovChain(P1)
     assert check_correlation(model) is model
     assert check_correlation([model, None]) == WorstOf([model, Independent()])
+    for wrong in (3, None, [], [3]):
+        with refused(ValueError, "models"):
+            WorstOf(wrong)
     assert check_correlation([np.array(P1), np.array(P1)]) == WorstOf([model, model])
 
 

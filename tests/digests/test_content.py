@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from sklearn_bdp._digests.content import data_digest
+from sklearn_bdp._digests import data_digest
 from sklearn_bdp.holdout import ReusableHoldout, query_key
 from tests.facts import refused
 

@@ -24,8 +24,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import HoldoutScorer, ReusableHoldout
-from sklearn_bdp._digests.content import data_digest
-from sklearn_bdp._digests.objects import KnownModel, recipe_key
+from sklearn_bdp._digests import KnownModel, data_digest, recipe_key
 from sklearn_bdp.holdout import query_key
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 

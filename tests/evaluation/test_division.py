@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import PredefinedSplit, ShuffleSplit, StratifiedShuffleSplit
 
-from sklearn_bdp._evaluation.division import FitData, divide
+from sklearn_bdp._evaluation import FitData, divide
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, MarkovChain, MarkovNetwork
 from tests.facts import refused
 

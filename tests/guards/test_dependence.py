@@ -9,7 +9,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeri
 
 from examples.simulated import make_regimes
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp._evaluation.fits import FoldScores, Progress
+from sklearn_bdp._evaluation import FoldScores, Progress
 from sklearn_bdp.correlation import Groups, MarkovChain, MarkovNetwork
 from sklearn_bdp.exceptions import (
     AnotherAccountWarning,

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.cluster import KMeans
 from sklearn.dummy import DummyClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score, matthews_corrcoef
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import f1_score, make_scorer, matthews_corrcoef
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -34,6 +35,41 @@ def hits(share):
 @pytest.fixture
 def holdout(path):
     return ReusableHoldout(X, Y, ledger=path, random_state=0)
+
+
+NUMBERS = np.linspace(0.1, 0.9, N)
+WORDS = np.where(Y, "yes", "no")
+
+
+@pytest.mark.parametrize(
+    ("targets", "model", "scoring", "facts"),
+    [
+        (Y, LinearRegression(), "precision", ("LinearRegression",)),
+        (Y, KMeans(2, n_init=1), "recall", ("KMeans",)),
+        (Y, KMeans(2, n_init=1), "neg_mean_poisson_deviance", ("KMeans",)),
+        (Y, ONES, "neg_mean_gamma_deviance", ("DummyClassifier", 0)),
+        (Y, Y, "neg_mean_poisson_deviance", (0,)),
+        (NUMBERS, NUMBERS, "f1", ()),
+        (WORDS, WORDS, "f1", ("pos_label=1",)),
+    ],
+)
+def test_what_cannot_be_scored_by_its_kind_leaves_the_holdout_open(targets, model, scoring, facts):
+    # Predictions, classes and kinds of models are public; without a number the closing is wasted.
+    holdout = ReusableHoldout(X, targets, random_state=0)
+    if hasattr(model, "fit") and model is not ONES:
+        model = model.fit(np.arange(20.0).reshape(10, 2), np.arange(10) % 2)
+    with refused(TypeError, scoring, *facts):
+        holdout.final_report(model, scoring=scoring)
+    assert len(holdout.answer([0.5], np.ones((1, N)))) == 1
+
+
+def test_kinds_that_can_be_scored_are():
+    counts = ReusableHoldout(X, Y + 1, random_state=0)
+    assert counts.final_report(Y + 1.0, scoring="neg_mean_poisson_deviance").value == 0.0
+    words = ReusableHoldout(X, WORDS, random_state=0)
+    assert words.final_report(WORDS, scoring=make_scorer(f1_score, pos_label="yes")).value == 1.0
+    floats = ReusableHoldout(X, Y, random_state=0)
+    assert floats.final_report(Y.astype(float), scoring="recall").value == 1.0
 
 
 def test_the_last_word_is_finer_than_any_other_answer(holdout):
