@@ -391,7 +391,7 @@ def needs(measure: Measure, model: Any) -> None:
     lacking = ""
     if plain and is_clusterer(model) and (measure.share or measure.name in POSITIVE):
         lacking = f"a model of the targets, got the clusters of {name}"
-    elif measure.share and known.dtype.kind == "f" and (known % 1.0 != 0.0).any():
+    elif measure.share and known.dtype.kind == "f" and (known % 1.0 > 0.0).any():
         lacking = "labels, got predictions that are other numbers"
     elif measure.share and plain and is_regressor(model):
         lacking = f"labels, got the numbers of {name}"
