@@ -60,9 +60,10 @@ def test_warnings_point_at_the_code_that_called_the_package():
     from sklearn.svm import SVC
 
     X, y = np.random.default_rng(0).normal(size=(80, 2)), np.arange(80) % 2
+    search = ReusableHoldoutSearchCV(SVC(), {"C": [1.0]}, holdout=0.15, random_state=0)
     calls = (
         lambda: ReusableHoldout(X[:12], y[:12]),
-        lambda: ReusableHoldoutSearchCV(SVC(), {"C": [1.0]}, holdout=0.15).fit(X, y),
+        lambda: search.fit(X, y),
         lambda: certify(10, n_queries=100, budget=10),
     )
     for call in calls:

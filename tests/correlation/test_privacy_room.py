@@ -31,7 +31,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn_bdp import ReusableHoldoutSearchCV
 
 X = np.random.default_rng(0).normal(size=(200, 3))
-search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}).fit(X, X[:, 0] > 0)
+search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, random_state=0)
+search.fit(X, X[:, 0] > 0)
 """
 LOADED = "print([m for m in sys.modules if m.startswith('sklearn_bdp.correlation.privacy')])"
 

@@ -122,6 +122,7 @@ def test_a_score_of_the_caller_is_given_the_pipeline_itself(data):
         make_pipeline(Counting(), LogisticRegression()),
         {"logisticregression__C": [0.1, 1.0]},
         scoring=PerRecordScore(mine),
+        random_state=0,
     )
     search.fit(*data)
     assert set(kinds) == {Pipeline}

@@ -61,6 +61,7 @@ def test_a_search_of_more_than_a_minute_says_what_is_left(monkeypatch, capsys, s
     clock = itertools.count(0.0, seconds)
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     X, y = make_classification(400, random_state=0)
-    ReusableHoldoutSearchCV(LogisticRegression(), {"C": [0.1, 1.0, 10.0]}, cv=3).fit(X, y)
+    grid = {"C": [0.1, 1.0, 10.0]}
+    ReusableHoldoutSearchCV(LogisticRegression(), grid, cv=3, random_state=0).fit(X, y)
     said = capsys.readouterr().err.splitlines()
     assert said == ["9 of 12 fits, about 1 min left"] * lines

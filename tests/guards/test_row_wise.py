@@ -156,7 +156,7 @@ def test_answers_of_a_ledger_are_told_again_for_the_chosen_model(tmp_path):
 
 def test_the_scorer_warns_once():
     X, y = series(1200)
-    first = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1]}).fit(X, y)
+    first = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1]}, random_state=0).fit(X, y)
     X, y = X[first.train_indices_], y[first.train_indices_]
     scorer = HoldoutScorer(first.holdout_)
     with warned(BatchPredictionWarning, "FunctionTransformer"):
@@ -211,4 +211,5 @@ def test_a_score_of_each_record_is_not():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((600, 3)), rng.integers(0, 2, 600)
     score = PerRecordScore(own_error, greater_is_better=False)
-    ReusableHoldoutSearchCV(LogisticRegression(), {"C": [0.1]}, scoring=score).fit(X, y)
+    model, grid = LogisticRegression(), {"C": [0.1]}
+    ReusableHoldoutSearchCV(model, grid, scoring=score, random_state=0).fit(X, y)

@@ -60,7 +60,7 @@ def test_a_second_fit_with_all_records_is_refused(holdout):
 
 
 def test_a_second_fit_with_the_training_records_goes_on():
-    first = ReusableHoldoutSearchCV(NEAREST, {"p": [1]}).fit(FULL, Y)
+    first = ReusableHoldoutSearchCV(NEAREST, {"p": [1]}, random_state=0).fit(FULL, Y)
     again = ReusableHoldoutSearchCV(NEAREST, {"p": [1, 2]}, holdout=first.holdout_)
     rows = first.train_indices_
     assert again.fit(FULL[rows], Y[rows]).holdout_ is first.holdout_

@@ -120,6 +120,7 @@ def test_a_search_asks_it_and_edits_are_noticed(folder):
         DecisionTreeClassifier(random_state=0),
         {"max_depth": [1, 2]},
         holdout=HoldoutConfig(ledger=folder),
+        random_state=0,
     )
     assert len(search.fit(X, y).holdout_.history()) == 2
     assert len(search.fit(X, y).holdout_.history()) == 2  # the same script resumes
