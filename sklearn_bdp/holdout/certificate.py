@@ -91,10 +91,15 @@ class Preview(Shown):
     note: str = ""
 
     def _card(self):
-        return Card(
+        asked = (
             f"{self.n_queries:,} queries at scores near {self.score:.3g}: about "
             f"±{self.half_width:.3g} for the selected one, about ±{self.half_width_others:.3g} for "
-            "the others.",
+            "the others."
+        )
+        if self.n_queries == 1:
+            asked = f"1 query at a score near {self.score:.3g}: about ±{self.half_width:.3g}."
+        return Card(
+            asked,
             [
                 f"Expected spending: {self.expected_spending:.2g} nats. A final report now: about "
                 f"±{self.half_width_final:.3g}.{self.note}"

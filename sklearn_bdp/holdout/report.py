@@ -214,8 +214,9 @@ class FinalReport(Shown):
                 f"Approximate intervals are correct together with about {chance}, for typical "
                 f"data. They miss losses that are rare and large.{together}"
             )
+        queries = "query" if self.n_answered == 1 else "queries"
         yield (
-            f"Before it: {self.n_answered:,} queries on {self.n:,} records, {self.n_above:,} "
+            f"Before it: {self.n_answered:,} {queries} on {self.n:,} records, {self.n_above:,} "
             f"corrected by the holdout. The holdout was closed on {self.time[:10]} and accepts no "
             "new query."
         )

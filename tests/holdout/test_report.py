@@ -81,6 +81,8 @@ def test_the_last_word_is_finer_than_any_other_answer(holdout):
     assert report.upper - report.lower < 2 * otherwise.half_width
     assert (report.upper - report.lower) / 2 == pytest.approx(otherwise.half_width_final, rel=0.2)
     assert (report.n_answered, report.n_above, report.n) == (1, int(asked.above[0]), N)
+    assert "1 query on" in str(report)
+    assert "1 query at" in str(otherwise)
 
 
 @pytest.mark.parametrize(
