@@ -444,7 +444,7 @@ def recipe_key(estimator, metric, *, training, fit_params, columns):
     walk, recipe = Walk(recipe=True), None
     with contextlib.suppress(Opaque, TypeError, RuntimeError):
         recipe = walk.digest(clone(estimator))
-    about = object_digest((metric, fit_params))
+    about = Walk().known((metric, fit_params))
     if recipe is None or walk.varies or about is None:
         return None
     return content_key("recipe", _surroundings(), recipe, about, training, columns)

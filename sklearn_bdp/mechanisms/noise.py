@@ -105,9 +105,10 @@ class Exponentials:
         # Error: prefix cut and rounded, 2**-52 relative; log within 4 units in the last place.
         # One prefix in a thousand has too few significant bits for that and gets more.
         for index in np.flatnonzero(self._prefix < _ENOUGH).tolist():
-            prefix, length = self._more(index)
+            prefix, length = int(self._prefix[index]), _LEADING
             while prefix < _ENOUGH:
-                prefix, length = self._more(index)
+                prefix, length = (prefix << 64) | int(bits(1)[0]), length + 64
+            self._extended[index] = prefix, length
             self.values[index] = -math.log(prefix / (1 << length))
 
     def _more(self, index):
