@@ -22,6 +22,7 @@ from sklearn_bdp._digests.content import copied
 from sklearn_bdp._sklearn_compat import num_samples, safe_indexing
 from sklearn_bdp.accounting import score_tail
 from sklearn_bdp.correlation import Groups, Independent
+from sklearn_bdp.correlation.dependence import LONGEST_SERIES
 from sklearn_bdp.guards.guard import Guard
 from sklearn_bdp.guards.rows import in_runs
 from sklearn_bdp.metrics import get_metric
@@ -148,12 +149,14 @@ def compare_dependence(division, estimator, metric, score, *, groups=None, known
             name = "neg_brier_score" if hasattr(estimator, "predict_proba") else "accuracy"
             metric, known = get_metric(name, estimator=estimator, y=division.y), None
 
-        def scored():  # in folds drawn without regard to the order of rows: the tests stay exact
-            mixed = KFold(min(3, n), shuffle=True, random_state=0)
-            return score(metric, list(mixed.split(np.empty((n, 1)))))
-
         # In which the training rows came.
         order = np.arange(n) if train is None else np.argsort(train, kind="stable")
+
+        def scored():  # in folds drawn without regard to the order of rows: the tests stay exact
+            rows = np.sort(order if in_groups else order[:LONGEST_SERIES])  # no more are looked at
+            mixed = KFold(min(3, len(rows)), shuffle=True, random_state=0)
+            return score(metric, [(rows[rest], rows[test]) for rest, test in mixed.split(rows)])
+
         if in_groups:
             scores = scored() if known is None else known[0]
             found = _of_groups(declared, scores, labels, order, division.places)

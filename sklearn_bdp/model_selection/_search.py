@@ -170,7 +170,8 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
     misfit_report_ : DependenceReport or None
         Whether cross-validated scores contradict declared independence, of records or of groups.
     misfit_scores_ : ndarray of shape (n_training_records,) or None
-        The per-record cross-validated scores behind the report, in row order.
+        The per-record cross-validated scores behind the report, in row order; where folds had to be
+        fitted for it, those of the first 20,000 records.
     scorer_, n_splits_, refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
         As in :class:`~sklearn.model_selection.GridSearchCV`.
 

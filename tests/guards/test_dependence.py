@@ -82,6 +82,26 @@ def test_no_fit_is_made_for_the_check(correlation, apart):
         assert search.misfit_report_ is search.misfit_scores_ is None
 
 
+def test_folds_of_the_check_hold_no_more_rows_than_are_looked_at():
+    """ROC AUC has no score for each record, so that folds are fitted for the check."""
+    sizes = []
+
+    class Sized(LogisticRegression):
+        def fit(self, X, y):
+            sizes.append(len(X))
+            return super().fit(X, y)
+
+    X, y = independent(40_000)
+    grid = {"C": [1.0]}
+    search = ReusableHoldoutSearchCV(Sized(), grid, cv=2, scoring="roc_auc", random_state=0)
+    assert not search.fit(X, y).misfit_report_.misfit
+    assert len(search.misfit_scores_) == 20_000
+    assert sorted(sizes) == sorted([15_000] * 2 + [30_000] + [13_333, 13_333, 13_334])
+    wrong = np.repeat(np.random.default_rng(1).random(800) < 0.3, 50)  # labels, in stretches
+    dependent = fit(X, y ^ wrong, grid=grid, cv=2, scoring="roc_auc")[0]
+    assert dependent.misfit_report_.misfit
+
+
 def test_the_best_candidates_are_kept_when_room_is_short():
     progress = Progress(room=250)
     tests = [np.arange(20), np.arange(20, 40)]
