@@ -96,6 +96,8 @@ def check_independence(
 
     Notes
     -----
+    Of longer series the first 20,000 records are tested.
+
     Permutation tests (a fixed seed, 199 permutations): exact for any scores if rows are
     exchangeable; with ``folds`` if the rows of each fold are. The statistic for the order is
     the largest standardized sum of autocorrelations over dyadic windows, so that short and long

@@ -152,13 +152,16 @@ def compare_dependence(division, estimator, metric, score, *, groups=None, known
         # In which the training rows came.
         order = np.arange(n) if train is None else np.argsort(train, kind="stable")
 
-        def scored():  # in folds drawn without regard to the order of rows: the tests stay exact
-            rows = np.sort(order if in_groups else order[:LONGEST_SERIES])  # no more are looked at
+        def scored(most=LONGEST_SERIES):
+            """Score in folds drawn without regard to the order of rows: the tests stay exact."""
+            rows = np.sort(order[:most])
             mixed = KFold(min(3, len(rows)), shuffle=True, random_state=0)
-            return score(metric, [(rows[rest], rows[test]) for rest, test in mixed.split(rows)])
+            found = score(metric, [(rows[rest], rows[test]) for rest, test in mixed.split(rows)])
+            # Among the first rows a class may be missing.
+            return scored(n) if most < n and np.isnan(found).all() else found
 
         if in_groups:
-            scores = scored() if known is None else known[0]
+            scores = scored(n) if known is None else known[0]
             found = _of_groups(declared, scores, labels, order, division.places)
         else:
             found = _in_row_order(scored, order, groups, known)

@@ -169,9 +169,10 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         Rows of the data on each side of the split.
     misfit_report_ : DependenceReport or None
         Whether cross-validated scores contradict declared independence, of records or of groups.
-    misfit_scores_ : ndarray of shape (n_training_records,) or None
-        The per-record cross-validated scores behind the report, in row order; where folds had to be
-        fitted for it, those of the first 20,000 records.
+    misfit_scores_ : ndarray of shape (n_scored,) or None
+        The per-record cross-validated scores behind the report, in row order. Folds that are fitted
+        for the report alone (as for ROC AUC) score the first 20,000 training records at most,
+        unless the records are declared in groups.
     scorer_, n_splits_, refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
         As in :class:`~sklearn.model_selection.GridSearchCV`.
 

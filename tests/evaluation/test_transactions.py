@@ -7,8 +7,10 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
 from sklearn_bdp.ledger.ledger import Ledger
+from tests.facts import DRAWN_BY_CHANCE
 
 GRID = {"C": [0.01, 0.1, 1.0, 10.0]}
+pytestmark = DRAWN_BY_CHANCE
 
 
 @pytest.fixture
@@ -29,24 +31,20 @@ def transactions(monkeypatch):
     return opened
 
 
-def search(grid, **params):
-    return ReusableHoldoutSearchCV(LogisticRegression(), grid, random_state=0, **params)
-
-
 @pytest.mark.parametrize("kept", [False, True], ids=["memory", "file"])
 def test_a_search_that_asks_one_batch_writes_once(data, transactions, tmp_path, kept):
     config = HoldoutConfig(ledger=tmp_path / "holdout.sqlite" if kept else None)
-    fitted = search(GRID, holdout=config).fit(*data)
+    search = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=config).fit(*data)
     assert len(transactions) <= 3
     assert transactions.count(True) == 1
-    assert len({record.batch for record in fitted.holdout_.history()}) == 1
+    assert len({record.batch for record in search.holdout_.history()}) == 1
 
 
 def test_the_next_search_writes_once(data, transactions):
-    first = search(GRID).fit(*data)
+    first = ReusableHoldoutSearchCV(LogisticRegression(), GRID).fit(*data)
     rows = tuple(part[first.train_indices_] for part in data)
     transactions.clear()
-    again = search({"C": [0.5]}, holdout=first.holdout_)
+    again = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [0.5]}, holdout=first.holdout_)
     again.fit(*rows)
     assert len(transactions) <= 3
     assert transactions.count(True) == 1
@@ -55,12 +53,12 @@ def test_the_next_search_writes_once(data, transactions):
 def test_what_another_process_answered_is_found_when_a_batch_is_written(data, tmp_path):
     """The search does not look at the file on its way; it pays for nothing twice all the same."""
     config = HoldoutConfig(ledger=tmp_path / "holdout.sqlite")
-    first = search({"C": [0.1]}, holdout=config).fit(*data)
+    first = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [0.1]}, holdout=config).fit(*data)
     stale = first.holdout_
-    other = search(GRID, holdout=config).fit(*data)
+    other = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=config).fit(*data)
     spent = other.holdout_.information_spent
     rows = tuple(part[first.train_indices_] for part in data)
-    again = search(GRID, holdout=stale).fit(*rows)
+    again = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=stale).fit(*rows)
     assert again.holdout_.information_spent == spent
     released = [one.cv_results_["holdout_score"] for one in (other, again)]
     np.testing.assert_array_equal(*released)

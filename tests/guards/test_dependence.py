@@ -100,6 +100,10 @@ def test_folds_of_the_check_hold_no_more_rows_than_are_looked_at():
     wrong = np.repeat(np.random.default_rng(1).random(800) < 0.3, 50)  # labels, in stretches
     dependent = fit(X, y ^ wrong, grid=grid, cv=2, scoring="roc_auc")[0]
     assert dependent.misfit_report_.misfit
+    y[:30_000] = 0  # none of the other class among the first rows: folds of all rows are fitted
+    late = fit(X, y, grid=grid, cv=2, scoring="roc_auc")[0]
+    assert late.misfit_report_ is not None
+    assert len(late.misfit_scores_) == 30_000
 
 
 def test_the_best_candidates_are_kept_when_room_is_short():
