@@ -4,9 +4,6 @@ import re
 
 import pytest
 
-#: Without a seed the holdout is drawn by chance: one in 200 shows a dependence that is none.
-DRAWN_BY_CHANCE = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.ModelMisfitWarning")
-
 #: Three words in a row are wording, not a parameter, a class, a metric, a remedy's name, a value.
 WORDING = re.compile(r"[A-Za-z]{2,} [a-z]+ [a-z]{2,}")
 

@@ -9,7 +9,7 @@ from sklearn_bdp.accounting.spending import POLICIES, Policy, Spending
 from sklearn_bdp.correlation import CorrelationModel
 from sklearn_bdp.correlation.components import ComponentModel
 from sklearn_bdp.metrics import get_metric
-from tests.facts import DRAWN_BY_CHANCE, refused
+from tests.facts import refused
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(600, 3))
@@ -76,7 +76,6 @@ def test_a_correlation_model_divides_answers_and_is_certified(model):
     assert private.certificate().bdp_epsilon <= 5000.0
 
 
-@DRAWN_BY_CHANCE
 def test_a_spending_policy_answers_reports_and_is_certified(monkeypatch, path):
     halves = Policy(level=2.0, reserve=0.5, coarse=True, words="halves: half for the final report")
     with refused(ValueError, "spending"):

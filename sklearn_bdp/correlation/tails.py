@@ -44,11 +44,11 @@ def _chain_rate(value, mean, contraction):
     rest, free = 1.0 - value, 1.0 - contraction
     up, down = free * mean, free * (1.0 - mean)
     stay_up, stay_down = contraction + up, contraction + down
-    odds = up * down / (stay_up * stay_down)  # < 1 when contraction > 0
-    product = odds * value * rest
-    # Root of (1 - odds) x^2 + odds x - product, in the form without cancellation.
-    root = np.sqrt(odds * odds + 4.0 * (1.0 - odds) * product)
     with np.errstate(divide="ignore", invalid="ignore"):
+        odds = up * down / (stay_up * stay_down)  # < 1 when contraction > 0
+        product = odds * value * rest
+        # Root of (1 - odds) x^2 + odds x - product, in the form without cancellation.
+        root = np.sqrt(odds * odds + 4.0 * (1.0 - odds) * product)
         flux = np.where(product > 0, 2.0 * product / (odds + root), 0.0)
         flux = np.minimum(flux, np.minimum(value, rest))
         rate = rel_entr(value - flux, value * stay_up) + rel_entr(flux, value * down)
@@ -67,7 +67,7 @@ def hoeffding_lower_limit(values, levels, effective_n):
 def chain_lower_limit(values, rates, contraction):
     """Return means whose rate is at least ``rates``, the largest such or hardly less.
 
-    ``contraction`` is inside (0, 1).
+    ``contraction`` is in [0, 1).
     """
     # Rejected: the rate is at least that of n (1 - c)/(1 + c) independent records.
     start = hoeffding_lower_limit(values, -rates, (1.0 - contraction) / (1.0 + contraction))

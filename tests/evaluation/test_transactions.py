@@ -7,10 +7,8 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
 from sklearn_bdp.ledger.ledger import Ledger
-from tests.facts import DRAWN_BY_CHANCE
 
 GRID = {"C": [0.01, 0.1, 1.0, 10.0]}
-pytestmark = DRAWN_BY_CHANCE
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain, MarkovNetwork
 from sklearn_bdp.exceptions import ModelMisfitWarning, NothingConfirmedWarning
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
-from tests.facts import DRAWN_BY_CHANCE, refused, warned
+from tests.facts import refused, warned
 
 #: Each fit has a holdout of its own here, of the same targets: that is what is compared.
 ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
@@ -255,7 +255,6 @@ def test_a_search_around_a_selector_shares_one_account(data):
     assert low <= truth <= high
 
 
-@DRAWN_BY_CHANCE
 @pytest.mark.parametrize("screen", [False, True])
 def test_the_same_script_resumes_without_a_seed(data, screen, tmp_path):
     """The ledger remembers how the data were divided, as it does for a search."""
@@ -272,7 +271,6 @@ def test_the_same_script_resumes_without_a_seed(data, screen, tmp_path):
     assert len(again.holdout_.history()) == len(first.holdout_.history())
 
 
-@DRAWN_BY_CHANCE
 def test_an_interrupted_path_goes_on(data, tmp_path):
     class Fragile(GaussianNB):
         left = 25

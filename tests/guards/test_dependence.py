@@ -395,7 +395,9 @@ def test_groups_inside_a_list_are_used():
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
 def test_inner_folds_that_cut_declared_groups_are_refused_before_any_fit(cv):
     X, y, patient = of_patients()
-    search = ReusableHoldoutSearchCV(NeverFitted(), GRID, correlation="groups", cv=cv)
+    search = ReusableHoldoutSearchCV(
+        NeverFitted(), GRID, correlation="groups", cv=cv, random_state=0
+    )
     with refused(ValueError, "cv=5", "GroupKFold()"):
         search.fit(X, y, groups=patient)
 

@@ -11,7 +11,6 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import LedgerBusyError, LedgerCorruptedError
 from sklearn_bdp.holdout import HoldoutConfig, ReusableHoldout
-from tests.facts import DRAWN_BY_CHANCE
 from tests.holdout import workers
 
 MODULE = '''
@@ -113,7 +112,6 @@ def test_what_the_recipe_names_is_all_that_must_be_written(folder, path):
         make(folder, ledger_timeout=0.05).answer([0.5], workers.scores(1, 2))
 
 
-@DRAWN_BY_CHANCE
 def test_a_search_asks_it_and_edits_are_noticed(folder):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
