@@ -348,9 +348,15 @@ class SharedPipeline:
     def _say(self, name, plain, X):
         if num_samples(X) != self._n:
             return plain(X)
-        pipeline = self._pipeline
-        found, _ = self._memory.recalled(self._place, lambda: (pipeline[:-1].transform(X), None))
-        return getattr(pipeline[-1], name)(found)
+        found, _ = self._memory.recalled(self._place, lambda: (self._transformed(X), None))
+        return getattr(self._pipeline[-1], name)(found)
+
+    def _transformed(self, X):
+        # Step by step, as the pipeline predicts: as a pipeline of their own they would have to
+        # look fitted, which a step that learns nothing does not.
+        for _, step in self._pipeline.steps[:-1]:
+            X = X if step in (None, "passthrough") else step.transform(X)
+        return X
 
 
 def _name(transformer):

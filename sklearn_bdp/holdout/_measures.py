@@ -15,7 +15,9 @@ import math
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator, is_classifier, is_clusterer, is_regressor
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import get_scorer
 from sklearn.utils.validation import check_is_fitted
 
@@ -417,10 +419,47 @@ def needs(measure: Measure, model: Any) -> None:
         raise
 
 
-def checked_model(name: str, model: Any, targets: Any, y: Any) -> Any:
+def blank_rows(X: Any, n: int = 8) -> Any:
+    """Return rows with the columns and types of ``X`` and no value of it; None for other data."""
+    if hasattr(X, "dtypes") and hasattr(X, "iloc"):
+        blank = {}
+        for name, kind in X.dtypes.items():
+            cell: Any = "" if str(kind) in ("object", "str", "string") else 0
+            if hasattr(kind, "categories"):
+                cell = kind.categories[0] if len(kind.categories) else None
+            blank[name] = [cell] * n
+        return type(X)(blank).astype(dict(X.dtypes))
+    if scipy.sparse.issparse(X):
+        return type(X)((n, X.shape[1]), dtype=X.dtype)
+    if isinstance(X, np.ndarray):
+        return np.full((n, *X.shape[1:]), "" if X.dtype.kind in "OUS" else 0, dtype=X.dtype)
+    return None
+
+
+def check_fitted(model: Any, X: Any) -> None:
+    """Raise NotFittedError for a model that is not fitted, before it sees a row of ``X``.
+
+    A rule that learns nothing does not look fitted to scikit-learn; it predicts all the same.
+    """
+    if not isinstance(model, BaseEstimator):
+        return
+    said = (
+        "%(name)s is not fitted. Fit it on training records, which a search has in train_indices_. "
+        "The holdout was not queried."
+    )
+    try:
+        check_is_fitted(model, msg=said)
+    except NotFittedError:
+        with contextlib.suppress(Exception):
+            model.predict(blank_rows(X))
+            return
+        raise
+
+
+def checked_model(name: str, model: Any, X: Any, targets: Any, y: Any) -> Any:
     """Return a checked model; predictions are asked as models are.
 
-    Of the holdout's own ``targets`` only their type is read.
+    Of the holdout's own ``X`` and ``targets`` only the types are read.
     """
     n = len(targets)
     if callable(getattr(model, "final_report", None)) and not hasattr(model, "predict"):
@@ -429,12 +468,7 @@ def checked_model(name: str, model: Any, targets: Any, y: Any) -> Any:
             "final_report(), as in selector.final_report()."
         )
     if any(hasattr(model, one) for one in ("predict", "predict_proba", "fit")):
-        if isinstance(model, BaseEstimator):
-            said = (
-                "%(name)s is not fitted. Fit it on training records, which a search has in "
-                "train_indices_. The holdout was not queried."
-            )
-            check_is_fitted(model, msg=said)
+        check_fitted(model, X)
         return model
     shape = np.shape(model)
     if len(shape) not in (1, 2) or shape[0] != n:
@@ -471,7 +505,7 @@ def check_predictions(y_pred: Any, targets: Any, public: Any, **texts: str | Non
             raise TypeError(f"{name} must be a text of 1 to 200 characters or None.")
     if any(hasattr(y_pred, one) for one in ("predict", "predict_proba", "fit")):
         raise TypeError("y_pred must be predictions, not a model: score(model, ...) takes models.")
-    model = checked_model("y_pred", y_pred, targets, public)
+    model = checked_model("y_pred", y_pred, None, targets, public)
     values, classes = model.values, getattr(model, "classes_", None)
     problem = ""
     if values.dtype.kind in "fc" and not np.isfinite(values).all():

@@ -33,6 +33,7 @@ from sklearn_bdp.holdout._measures import (
     Measure,
     Predicted,
     Records,
+    blank_rows,
     checked_model,
     classes_of,
     is_label,
@@ -54,7 +55,7 @@ from sklearn_bdp.metrics.base import as_labels, check_schema
 from sklearn_bdp.metrics.registry import get_metric
 
 _MOST_LEVELS = 20  # of a column that makes subgroups
-_BLANK = 8  # records that every model and metric is tried on
+_TRIED = 32  # most training records that every model and metric is tried on
 _UNKNOWN = UnitMoments(0.5, 0.25, 1.0)  # any moments are valid (theory G28)
 
 # How a row is proven, by what it measures and how the records depend on each other.
@@ -349,7 +350,8 @@ def _named(estimators, training_values, compare, refit_every, holdout, y):
             f"({', '.join(found)}), a model, predictions or, in time, 'naive' or 'seasonal-7', got "
             f"compare={compare!r:.80}."
         )
-    models = {name: checked_model(name, model, holdout.y, y) for name, model in found.items()}
+    known = holdout.X, holdout.y, y
+    models = {name: checked_model(name, model, *known) for name, model in found.items()}
     if isinstance(compare, str) and compare not in given:
         models[compare].known_as = compare
     values = np.asarray(training_values, dtype=float)
@@ -528,23 +530,10 @@ def _blank(holdout, training):
     training = training or holdout.training_sample
     if training is not None:
         y = training[1]
-        rows = np.linspace(0, num_samples(y) - 1, min(4 * _BLANK, num_samples(y))).astype(int)
+        rows = np.linspace(0, num_samples(y) - 1, min(_TRIED, num_samples(y))).astype(int)
         return safe_indexing(training[0], rows), safe_indexing(y, rows), True
-    X, y = holdout.X, np.resize(np.arange(_BLANK) % 2, (_BLANK, *np.shape(holdout.y)[1:]))
-    if hasattr(X, "dtypes") and hasattr(X, "iloc"):
-        blank = {}
-        for name, kind in X.dtypes.items():
-            cell: Any = "" if str(kind) in ("object", "str", "string") else 0
-            if hasattr(kind, "categories"):
-                cell = kind.categories[0] if len(kind.categories) else None
-            blank[name] = [cell] * _BLANK
-        return type(X)(blank).astype(dict(X.dtypes)), y, False
-    if scipy.sparse.issparse(X):
-        return type(X)((_BLANK, X.shape[1]), dtype=X.dtype), y, False
-    if isinstance(X, np.ndarray):
-        filler = "" if X.dtype.kind in "OUS" else 0
-        return np.full((_BLANK, *X.shape[1:]), filler, dtype=X.dtype), y, False
-    return None
+    X, y = blank_rows(holdout.X), holdout.y
+    return None if X is None else (X, np.resize(np.arange(8) % 2, (8, *np.shape(y)[1:])), False)
 
 
 # -- what the training side says ------------------------------------------------------------------

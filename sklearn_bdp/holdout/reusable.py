@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp._card import Card
 from sklearn_bdp._checks import (
@@ -27,7 +25,7 @@ from sklearn_bdp.correlation.components import check_row_order
 from sklearn_bdp.correlation.declared import check_correlation
 from sklearn_bdp.guards.rows import TrainingRecords, targets_digest
 from sklearn_bdp.holdout._account import Account
-from sklearn_bdp.holdout._measures import check_predictions
+from sklearn_bdp.holdout._measures import check_fitted, check_predictions
 from sklearn_bdp.holdout.batch import check_overlap, route
 from sklearn_bdp.holdout.certificate import holdout_certificate, preview_batch, warn_if_vacuous
 from sklearn_bdp.holdout.final import report_and_close, shown_report
@@ -518,8 +516,7 @@ class ReusableHoldout:
             Whatever :meth:`answer` raises.
         """
         self.account.check_home()
-        if isinstance(estimator, BaseEstimator):
-            check_is_fitted(estimator)
+        check_fitted(estimator, self.X)
         self.check_model(estimator)
         # Never bounds or classes from the holdout's own targets: they would be given away.
         metric = get_metric(scoring, estimator=estimator)

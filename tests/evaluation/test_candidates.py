@@ -61,11 +61,11 @@ def doubled(X):
         (Shuffled(), {"C": [0.1, 1.0]}),
     ],
 )
-# no fold of one step can be scored
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UnverifiedWarning")
 def test_what_works_in_place_leaves_the_records_as_they_were(estimator, grid):
     before, labels = X[:225].copy(), Y[:225].copy()
-    ReusableHoldoutSearchCV(estimator, grid, cv=3).fit(before, labels, X_val=X[225:], y_val=Y[225:])
+    search = ReusableHoldoutSearchCV(estimator, grid, cv=3)
+    search.fit(before, labels, X_val=X[225:], y_val=Y[225:])
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     np.testing.assert_array_equal(before, X[:225])
     np.testing.assert_array_equal(labels, Y[:225])
 

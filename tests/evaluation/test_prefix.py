@@ -55,6 +55,16 @@ class Refusing(Scaling):
         return super().transform(X)
 
 
+class Squares(TransformerMixin, BaseEstimator):
+    """Learns nothing: scikit-learn cannot tell that it is fitted."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return np.c_[X, X**2]
+
+
 def setting_of(data, first, metric, **options):
     X, y = data
     pipeline = make_pipeline(first, PCA(random_state=0), LogisticRegression())
@@ -175,3 +185,15 @@ class Own:
 
     def cache(self, function, ignore=None):
         return function
+
+
+@pytest.mark.parametrize("steps", [(Squares(),), (Squares(), "passthrough"), (None, Squares())])
+def test_a_step_that_learns_nothing_is_shared_as_any_other(data, steps):
+    X, y = data
+    pipeline = Pipeline([*((f"step{i}", one) for i, one in enumerate(steps)), ("last", SVC())])
+    search = ReusableHoldoutSearchCV(pipeline, {"last__C": [0.1, 1.0]}, random_state=0).fit(X, y)
+    train = search.train_indices_
+    plain = GridSearchCV(pipeline, {"last__C": [0.1, 1.0]}).fit(X[train], y[train])
+    for name in ("mean_test_score", "std_test_score"):
+        np.testing.assert_array_equal(search.cv_results_[name], plain.cv_results_[name])
+    assert np.isfinite(search.cv_results_["holdout_score"]).all()

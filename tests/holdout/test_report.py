@@ -63,6 +63,31 @@ def test_what_cannot_be_scored_by_its_kind_leaves_the_holdout_open(targets, mode
     assert len(holdout.answer([0.5], np.ones((1, N)))) == 1
 
 
+class Rule(ClassifierMixin, BaseEstimator):
+    """Learns nothing: scikit-learn cannot tell that it is fitted."""
+
+    def __init__(self, limit=0.0):
+        self.limit = limit
+
+    def fit(self, X, y=None):
+        return self
+
+    def predict(self, X):
+        return (np.asarray(X)[:, 0] > self.limit).astype(int)
+
+
+def test_a_rule_that_learns_nothing_is_scored_searched_and_reported():
+    features = np.random.default_rng(0).normal(size=(N, 2))
+    targets = (features[:, 0] > 0.0).astype(int)
+    holdout = ReusableHoldout(features, targets, random_state=0)
+    assert holdout.score(Rule(), 1.0).upper == 1.0
+    model = LogisticRegression().fit(features[:2], [0, 1])
+    report = holdout.final_report({"model": model, "rule": Rule()}, compare="rule")
+    assert [row.value for row in report.rows][1] == 1.0
+    search = ReusableHoldoutSearchCV(Rule(), {"limit": [0.0, 1.0]}, random_state=0)
+    assert search.fit(features, targets).final_report().value == 1.0
+
+
 def test_kinds_that_can_be_scored_are():
     counts = ReusableHoldout(X, Y + 1, random_state=0)
     assert counts.final_report(Y + 1.0, scoring="neg_mean_poisson_deviance").value == 0.0

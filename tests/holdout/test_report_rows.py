@@ -52,9 +52,6 @@ class Ranks(ClassifierMixin, BaseEstimator):
     def fit(self, X=None, y=None):
         return self
 
-    def __sklearn_is_fitted__(self):
-        return True
-
     @property
     def classes_(self):
         return np.asarray(self.classes)
