@@ -84,9 +84,9 @@ def few_groups():
 def prices():
     """The prior of a complaint, .05 in 1.05: what 20 silent checks and a first word cost."""
     silent = sum(
-        check_length(n_checks=i, n_complaints=0, complaint=False, n_words=4) for i in range(20)
+        check_length(n_checks=i, n_complaints=0, complaint=False, n_findings=4) for i in range(20)
     )
-    first = check_length(n_checks=0, n_complaints=0, complaint=True, n_words=4)
+    first = check_length(n_checks=0, n_complaints=0, complaint=True, n_findings=4)
     print(f"\n20 silent checks {silent:.2f} nats, a first word {first:.2f} nats")
 
 

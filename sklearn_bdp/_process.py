@@ -1,4 +1,7 @@
-"""What is true of this process and belongs to no object: all that the package keeps globally."""
+"""What is true of this process and belongs to no object: all that is remembered between calls.
+
+Besides it, ``silenced`` counts the blocks that keep the streams of the process quiet.
+"""
 
 from __future__ import annotations
 

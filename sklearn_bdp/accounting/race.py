@@ -128,7 +128,7 @@ def paced(spending: Spending, batch_index: int, log_failure: float) -> Pace | Fi
     """Return how finely a batch asks; ``log_failure`` is that of one side of its intervals."""
     if not spending.policy.coarse:
         return Pace()
-    # Whoever plans ahead wants no first interval.
+    # Where n_searches is given, the first interval is one on the way.
     age = math.log(batch_index + (spending.n_searches is not None))
     wanted, least = (float(np.interp(age, _AGES, row)) for row in (_WANTED, _LEAST))
     return FinalPace(wanted, log_failure, least)
@@ -200,9 +200,9 @@ class Cells:
             math.inf if number == self.last else low + self.width,
         )
 
-    def central(self, rim: float = RIM) -> tuple[float, ...]:
+    def central(self) -> tuple[float, ...]:
         """Return the ends of the region of "below", less its rim: that part counts as outside."""
-        inner = (1.0 - rim) * self.threshold
+        inner = (1.0 - RIM) * self.threshold
         low, high = self.center - inner, self.center + inner
         return (
             -math.inf if self.center - self.threshold <= 0.0 else low,
@@ -464,9 +464,9 @@ class Race:
             # NaN: nothing was known before.
             inner, outer = np.fmax(least[positions], first), np.fmin(most[positions], last)
             # Where nothing is left, the noise has failed: what was found last is kept.
-            apart = inner > outer
-            least[positions] = np.where(apart, first, inner)
-            most[positions] = np.where(apart, last, outer)
+            failed = inner > outer
+            least[positions] = np.where(failed, first, inner)
+            most[positions] = np.where(failed, last, outer)
         self.half[positions] = half
 
     def _teach(self, position):

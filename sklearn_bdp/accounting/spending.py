@@ -28,7 +28,7 @@ from sklearn_bdp._checks import (
 from sklearn_bdp._typing import Array, FloatOrArray
 
 # Prior of a complaint among checks (theory G21): 20 silent checks cost .18 nats in all, a first
-# complaint about 3 and the log of the number of words. A larger prior makes silence dearer.
+# complaint about 3 and the log of the number of findings. A larger prior makes silence dearer.
 _COMPLAINT, _CHECKS = 0.05, 1.05
 
 
@@ -95,19 +95,21 @@ class Spending:
 
     def of_batch(self, t: int) -> float:
         """Return the weight of batch ``t = 1, 2, ...``; see :func:`code_length`."""
-        policy = self.policy
-        level = max(policy.level, float(self.n_searches or 0))
-        return (1.0 - policy.reserve) * level / ((t + level - 1.0) * (t + level))
+        level, reserve = self._level, self.policy.reserve
+        return (1.0 - reserve) * level / ((t + level - 1.0) * (t + level))
 
     def of_report(self, n_batches: int) -> float:
         """Return the weight of a final report after so many batches: all that they left.
 
         A path holds one report at most, so this and the weights of the batches before it sum to 1.
         """
-        policy = self.policy
-        level = max(policy.level, float(self.n_searches or 0))
+        level, reserve = self._level, self.policy.reserve
         # The weights of batches telescope: a / (T + a) is what those after T would have had.
-        return policy.reserve + (1.0 - policy.reserve) * level / (n_batches + level)
+        return reserve + (1.0 - reserve) * level / (n_batches + level)
+
+    @property
+    def _level(self):
+        return max(self.policy.level, float(self.n_searches or 0))
 
 
 def code_length(*, released: float, batch_index: int, spending: Spending = Spending()) -> float:
@@ -126,15 +128,15 @@ def code_length(*, released: float, batch_index: int, spending: Spending = Spend
     return spent - math.log(spending.of_batch(check_integer("batch_index", batch_index, low=1)))
 
 
-def check_length(*, n_checks: int, n_complaints: int, complaint: bool, n_words: int) -> float:
+def check_length(*, n_checks: int, n_complaints: int, complaint: bool, n_findings: int) -> float:
     r"""Code length of what one check of the holdout says, in nats (G21).
 
     After ``j`` complaints in ``i`` checks the next one complains with
-    :math:`p = (j + .05)/(i + 1.05)` and says one of ``W`` words: :math:`-\ln p + \ln W`, or
+    :math:`p = (j + .05)/(i + 1.05)` and names one of ``W`` findings: :math:`-\ln p + \ln W`, or
     :math:`-\ln(1 - p)` for silence.
     """
     chance = (n_complaints + _COMPLAINT) / (n_checks + _CHECKS)
-    return math.log(n_words) - math.log(chance) if complaint else -math.log1p(-chance)
+    return math.log(n_findings) - math.log(chance) if complaint else -math.log1p(-chance)
 
 
 def final_code_length(*, released: float, n_batches: int, spending: Spending = Spending()) -> float:

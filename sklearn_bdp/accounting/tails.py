@@ -171,6 +171,13 @@ _INSIDE, _INSIDE_VARIANCE = 0.25, 0.5
 _RIM = 0.01
 
 
+def half_of(tail, score, side, known_to=0.0):
+    """Return half the distance of the limits for a score that is known up to ``known_to``."""
+    ends = np.array([max(0.0, score - known_to)]), np.array([min(1.0, score + known_to)])
+    lower, upper = tail.limits(*ends, np.full(1, side), np.full(1, score))
+    return 0.5 * float(upper[0] - lower[0])
+
+
 @dataclasses.dataclass(frozen=True)
 class ShareCells:
     """A partition of [0, 1] into cells in which the share of a class is released (theory G20).

@@ -73,7 +73,7 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
 
         Returns
         -------
-        Report
+        object
             Its text is ``str(report)``; notebooks show a table; ``report.rows`` is the data behind
             it, ready for ``pandas.DataFrame``.
         """

@@ -198,11 +198,11 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             holdout = open_holdout(self, division)
             ratio = n_effective / division.model.effective_n(holdout.n)
             deviations = found.error[candidates] * np.sqrt(ratio)
-            # At most two standard deviations of their own on the holdout, and no wider than leaves
-            # outside what useless attributes reach in nine cases of ten: what the cell holds,
-            # replicates.
-            apart = np.abs(found.effect[candidates]) - USELESS * deviations
-            cells = np.clip(apart, LEAST * deviations, WIDEST * deviations)
+            # At most two standard deviations of their own on the holdout, and so narrow that what
+            # useless attributes reach in nine cases of ten is outside: a value in the cell means
+            # that the association replicates.
+            room = np.abs(found.effect[candidates]) - USELESS * deviations
+            cells = np.clip(room, LEAST * deviations, WIDEST * deviations)
             if candidates.size:
                 self._ask(holdout, division, found, candidates, cells)
         self.confirmed_ = bool(self.support_.any())

@@ -4,7 +4,6 @@ Guards that read the training set are free. Guards that read the holdout report 
 words, which is recorded and charged.
 """
 
-from sklearn_bdp.guards import rows, scores, tables  # where guards are defined
-from sklearn_bdp.guards.guard import GUARDS, Guard
+from sklearn_bdp.guards.guard import Guard
 
-__all__ = ["GUARDS", "Guard"]
+__all__ = ["Guard"]

@@ -8,9 +8,6 @@ from typing import Any
 
 from sklearn_bdp._checks import caller_level
 
-#: Every guard, as the page of guards lists them.
-GUARDS: list[Guard] = []
-
 
 @dataclasses.dataclass(frozen=True)
 class Guard:
@@ -32,9 +29,6 @@ class Guard:
     reads: str
     says: str
     category: type
-
-    def __post_init__(self) -> None:
-        GUARDS.append(self)
 
     def warn(self, **facts: Any) -> None:
         """Give the warning.

@@ -81,7 +81,7 @@ BATCHES = Guard(
     "hold. Make lags and rolling means before the search, and learn means and scales in fit.",
     exceptions.BatchPredictionWarning,
 )
-LATER = Guard(
+LATER_ROWS = Guard(
     "predictions from later rows",
     "training set",
     "Predictions with {name} for a date change with the rows of later dates. Make features from "
@@ -111,11 +111,11 @@ SMALLEST_FOLD = 40
 #: Rows that a model is asked to predict: what looks further back than that goes unseen.
 ROWS = 48
 #: Rows that a caller's score is asked about: one by subgroups needs some of each.
-SCORED = 400
+SCORED_ROWS = 400
 #: Different pipelines of one search that are asked.
-MOST = 12
+MOST_KINDS = 12
 #: Fewer training rows are not split into two different batches.
-FEWEST = 16
+FEWEST_ROWS = 16
 #: What a certificate says of a search in which such a model was found.
 ASSUMPTION = (
     "NOT MET: predictions with {names} depend on the other rows of a batch. Their scores are not "
@@ -285,7 +285,7 @@ def reads_other_rows(model, X):
     model that scores records one by one says the same of the half that stayed, to the last bit,
     also where it uses the place of a row in the batch; what draws at random is left alone.
     """
-    if num_samples(X) < FEWEST:
+    if num_samples(X) < FEWEST_ROWS:
         return False
     return _changes(model, X, *_batches(num_samples(X), ROWS))
 
@@ -324,7 +324,7 @@ def check_later_rows(model, X, dates, *, name):
     dates of a stretch become other rows; what is said of the first ones has to stay.
     """
     known = np.unique(dates)
-    if len(known) < FEWEST:
+    if len(known) < FEWEST_ROWS:
         return
     count = max(4, ROWS * len(known) // len(dates))
     part = known[(len(known) - count) // 2 :][:count]
@@ -333,7 +333,7 @@ def check_later_rows(model, X, dates, *, name):
     other = batch.copy()
     other[late] = np.random.default_rng(0).permutation(len(dates))[: late.sum()]
     if _changes(model, X, batch, other, ~late):
-        raise LATER.error(name=name)
+        raise LATER_ROWS.error(name=name)
 
 
 def _said(model, name, X):
@@ -387,7 +387,7 @@ class RowWiseCheck:
         """
         parts = foreign_parts(model)
         kind = repr(parts)
-        if not parts or kind in self._asked or len(self._asked) >= MOST:
+        if not parts or kind in self._asked or len(self._asked) >= MOST_KINDS:
             return
         self._asked.add(kind)
         name = ", ".join(getattr(part, "__name__", type(part).__name__) for part in parts)
@@ -407,9 +407,9 @@ class RowWiseCheck:
         if metric.by_predictions or metric in self._scores:
             return
         self._scores.append(metric)
-        if n < FEWEST or reads_other_rows(model, X):  # which has a warning of its own
+        if n < FEWEST_ROWS or reads_other_rows(model, X):  # which has a warning of its own
             return
-        batch, other, kept = _batches(n, SCORED)
+        batch, other, kept = _batches(n, SCORED_ROWS)
         y = np.asarray(y)
         try:
             first, second, again = (

@@ -68,8 +68,8 @@ class Account:
             # The head goes along: a ledger restored from an older copy is recognised.
             state["_head"] = self._head if self._ledger is None else self._ledger.head
         elif self._snapshot is None:
-            with self.reading() as transaction:
-                state["_snapshot"] = transaction
+            with self.reading() as book:
+                state["_snapshot"] = book
             LEDGERS[self.token] = self._ledger
         return state
 
@@ -160,8 +160,8 @@ class Account:
         ]
         return _released(batch, given, on_exhausted)
 
-    def terms(self, transaction, *, fine=False):
-        """Return what a batch is decided under: the account, what was learned, settings, now.
+    def terms(self, book, *, fine=False):
+        """Return what a batch is decided under: what was spent and learned, settings, now.
 
         Thresholdout is as it was after the last batch, with noise of its own for this one; with
         less noise (``fine``) for the final report.
@@ -174,7 +174,7 @@ class Account:
         noise = bytes.fromhex(kept["noise"]) if fine else None
         if seed is not None:
             # Seed and batch number: the same in every process, never the same twice.
-            number = transaction.last.number + 1
+            number = book.last.number + 1
             noise = np.random.default_rng(np.random.SeedSequence([seed, number]))
         if kept is None:
             mechanism = self.settings.mechanism(random_state=noise)
@@ -195,8 +195,8 @@ class Account:
         else:
             slices = secrets.randbits(128)
         return Terms(
-            last=transaction.last,
-            code=self.code(transaction),
+            last=book.last,
+            code=self.code(book),
             mechanism=mechanism,
             settings=self.settings,
             model=self.model,
@@ -205,24 +205,24 @@ class Account:
             seed=slices,
         )
 
-    def record(self, transaction, record, terms, answers):
+    def record(self, book, record, terms, answers):
         """Write a batch."""
         ANSWERED.update(dict.fromkeys(self._about - ANSWERED.keys(), self._rows))
         self._rows = None
-        transaction.append(record, sealed=_sealed(terms), answers=answers)
+        book.append(record, sealed=_sealed(terms), answers=answers)
         if answers:
-            self._learned = (transaction.head[0], terms.code)
+            self._learned = (book.head[0], terms.code)
 
-    def note_closing(self, transaction, name, plan):
+    def note_closing(self, book, name, plan):
         """Note what will be reported, and seal the noise of that report: there is no other."""
-        sealed = _sealed(self.terms(transaction), noise=secrets.token_hex(32))
-        transaction.note(name, plan, sealed=sealed)
+        sealed = _sealed(self.terms(book), noise=secrets.token_hex(32))
+        book.note(name, plan, sealed=sealed)
 
     def code(self, book):
         """Return the predictive code after every recorded batch."""
         number, known = self._learned or (0, PredictiveCode())
-        for account in book.accounts(after=number):
-            known.follow(account.code)
+        for record in book.records(after=number):
+            known.follow(record.code)
         self._learned = (book.head[0], known)
         return known.copy()
 

@@ -367,7 +367,7 @@ def reads(measure: Measure, records: Records, name: str, weights: Any = None) ->
     if measure.is_sum:
         low, high = measure.span
         sums, counts = records.contributions(measure, name)
-        among = float(weights @ counts)  # nobody of a class, or called so: no number
+        among = float(weights @ counts)  # 0: the class is empty, and has no score
         return low + (high - low) * float(weights @ sums) / among if among > 0.0 else math.nan
     if measure.scorer is not None:
         return records.scored(measure, name, np.flatnonzero(weights > 0.0), weights)

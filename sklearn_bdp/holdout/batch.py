@@ -1,6 +1,6 @@
 """One batch, decided: what the mechanism answers, what it costs, which intervals follow.
 
-A function of the batch, the account before it and the mechanism; it touches no file. The
+A function of the batch, what was spent before it and the mechanism; it touches no file. The
 raw holdout values come in, go to the mechanism, and are not in anything that goes out.
 """
 
@@ -34,7 +34,7 @@ from sklearn_bdp.accounting.tails import (
 )
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.guards.rows import ANEW, FINDINGS
-from sklearn_bdp.holdout.inputs import Batch
+from sklearn_bdp.holdout.inputs import Batch, in_order_of_groups
 from sklearn_bdp.holdout.settings import final_noise, margins
 from sklearn_bdp.ledger.records import Answers, BatchRecord
 
@@ -84,7 +84,7 @@ def pace_of(last, settings, length):
 class Terms:
     """What a batch is decided under. ``code`` and ``mechanism`` advance with it."""
 
-    last: BatchRecord  # the account before it
+    last: BatchRecord  # what was spent before it
     code: PredictiveCode
     mechanism: Thresholdout = dataclasses.field(repr=False)
     settings: DerivedSettings
@@ -94,7 +94,7 @@ class Terms:
     seed: int = dataclasses.field(repr=False)  # of slices, secret
 
 
-def decide(batch, terms, *, pace=None, statements=None):
+def decide(batch, terms, *, statements=None):
     """Answer a batch of new queries.
 
     ``statements``: of a final report, which this batch is all of that goes through the mechanism.
@@ -102,7 +102,7 @@ def decide(batch, terms, *, pace=None, statements=None):
     afterwards, so that the report takes all the weight that is left, in equal parts for its
     statements, and pre-sampling half-widths are the noise margins alone (theory G16).
 
-    Returns the account after the batch and the :class:`Answers`, to a prefix of it; ``None`` and
+    Returns the record of the batch and the :class:`Answers`, to a prefix of it; ``None`` and
     nothing if the budget was used up before.
     """
     code, settings, known = terms.code, terms.settings, len(terms.code.pairs)
@@ -118,7 +118,7 @@ def decide(batch, terms, *, pace=None, statements=None):
     if closes:
         outcome = _looked_at(batch, terms, share)
     else:
-        outcome = _play(batch, terms, pace_of(last, settings, length) if pace is None else pace)
+        outcome = _play(batch, terms, pace_of(last, settings, length))
     done = int(np.count_nonzero(outcome.answered))
     if done == 0:
         return None, []
@@ -181,7 +181,7 @@ def scaled_to_spread(batch, terms):
 
     Where no level is promised for life, noise is a fraction of the sampling error. One record of
     a rare class can move a score by much more than that: the level reported is multiplied by the
-    largest ratio of sensitivity and noise unit so far, which the account tells.
+    largest ratio of sensitivity and noise unit so far, which the last record holds.
     """
     last, settings = terms.last, terms.settings
     used = terms.mechanism.dp_epsilon_used(1.0 / settings.n)
@@ -199,7 +199,7 @@ def scaled_to_spread(batch, terms):
 def _looked_at(batch, terms, share):
     """Return the :class:`Outcome` of a report: every query is looked at, none is raced."""
     mechanism, settings, count = terms.mechanism, terms.settings, len(batch)
-    outcome, reaches = Outcome(count), np.empty(count)
+    outcome, known_to = Outcome(count), np.empty(count)
     # Any public prediction is valid (theory G4): the far end makes it an answer of the holdout.
     ends = np.where(batch.training_values < 0.5, 1.0, 0.0)
     for place, unit in enumerate(batch.sensitivities):
@@ -210,10 +210,10 @@ def _looked_at(batch, terms, share):
         below, answer = margins(settings, terms.last.n_rounds + outcome.n_above)
         outcome.above[place] = run.above[0]
         outcome.n_above += int(run.above[0])
-        reaches[place] = unit * (answer * final_noise(settings) if run.above[0] else below)
+        known_to[place] = unit * (answer * final_noise(settings) if run.above[0] else below)
         outcome.values[place] = run.values[0] * unit if run.above[0] else ends[place]
     values = outcome.values = np.clip(outcome.values, 0.0, 1.0)
-    least, most = np.maximum(values - reaches, 0.0), np.minimum(values + reaches, 1.0)
+    least, most = np.maximum(values - known_to, 0.0), np.minimum(values + known_to, 1.0)
     if terms.model.record_weights(settings.n) is None:
         # A share of records is a whole number of them: noise below one record costs nothing.
         shares = np.array([shape["kind"] == "mean" and shape["binary"] for shape in batch.shapes])
@@ -398,9 +398,7 @@ def ask_shares(batch: Batch, terms: Terms) -> tuple[Any, Terms]:
 
 def one_of_each_group(model, n, seed):
     """Return slices of one record per group, chosen at random: positions, a row for each slice."""
-    _, group = np.unique(model.components(n), return_inverse=True)
-    order, sizes = np.argsort(group, kind="stable"), np.bincount(group)
-    starts = np.cumsum(sizes) - sizes
+    order, starts, sizes = in_order_of_groups(model, n)
     chosen = np.random.default_rng(seed).random((N_SLICES, sizes.size))
     return order[starts + np.floor(chosen * sizes).astype(int)]
 
@@ -484,28 +482,28 @@ def check_overlap(holdout: Any, side: Any, *, explicit: bool = False) -> str:
     """Compare a training side with a holdout; return what has to be true besides, or nothing.
 
     ``explicit``: rows beyond those of a drawn split are compared in place of being refused. What is
-    known costs nothing; a word is charged, recorded, then said.
+    known costs nothing; a finding is charged, recorded, then said.
     """
     known, settings = holdout.account.known, holdout.account.settings
     said = known.said_of(side, explicit=explicit)
     if said is not None:
         return said
-    word = None
-    # An exact word has no finite level of privacy: under a declared one no check is made.
-    if settings.information is None and settings.tau is None:
+    finding = None
+    # An exact finding has no finite level of privacy: under a declared one no check is made.
+    if not settings.is_private:
         with holdout.account.writing() as book:
             last, before = book.last, book.checks()
-            words = [check["word"] for check in before if check["of"] == side.digest]
-            if words and not last.closed:
-                word = words[0]
+            found = [check["finding"] for check in before if check["of"] == side.digest]
+            if found and not last.closed:
+                finding = found[0]
             elif not last.closed:  # then nothing is asked any more
                 rows = not holdout.allow_shared_rows
-                word = side.finding(holdout.X, holdout.y, holdout.model, rows=rows)
+                finding = side.finding(holdout.X, holdout.y, holdout.model, rows=rows)
                 length = check_length(
                     n_checks=len(before),
-                    n_complaints=sum(check["word"] is not None for check in before),
-                    complaint=word is not None,
-                    n_words=len(FINDINGS),
+                    n_complaints=sum(check["finding"] is not None for check in before),
+                    complaint=finding is not None,
+                    n_findings=len(FINDINGS),
                 )
                 after = dataclasses.replace(
                     last,
@@ -513,12 +511,12 @@ def check_overlap(holdout: Any, side: Any, *, explicit: bool = False) -> str:
                     size=0,
                     released=last.released + length,
                     dp_epsilon=None,  # no finite level of privacy holds from now on
-                    checks={"of": side.digest, "word": word},
+                    checks={"of": side.digest, "finding": finding},
                 )
                 book.append(after)
-    if word in ("rows", "labels"):
-        raise FINDINGS[word].error()
+    if finding in ("rows", "labels"):
+        raise FINDINGS[finding].error()
     known.add(side)
-    if word is not None:
-        FINDINGS[word].warn()
-    return ANEW if word == "groups" else ""
+    if finding is not None:
+        FINDINGS[finding].warn()
+    return ANEW if finding == "groups" else ""

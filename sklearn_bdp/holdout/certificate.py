@@ -15,7 +15,7 @@ from sklearn_bdp.accounting.certificate import Certificate
 from sklearn_bdp.accounting.margins import auto_threshold, zhao_required_n
 from sklearn_bdp.accounting.race import fine_half_width
 from sklearn_bdp.accounting.spending import PredictiveCode, code_length, place_lengths
-from sklearn_bdp.accounting.tails import ModelTail, half_width, score_tail
+from sklearn_bdp.accounting.tails import ModelTail, half_of, half_width, score_tail
 from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.exceptions import HoldoutClosedError, VacuousGuaranteeWarning
 from sklearn_bdp.holdout.batch import pace_of, route, with_prevalence
@@ -26,9 +26,9 @@ from sklearn_bdp.ledger.records import BatchRecord
 _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 
-def check_open(transaction, asked=None):
+def check_open(book, asked=None):
     """Raise HoldoutClosedError where a final report was given, or another one was begun."""
-    last, begun = transaction.last, transaction.notes(Fact.CLOSING)
+    last, begun = book.last, book.notes(Fact.CLOSING)
     if last.closed:
         raise HoldoutClosedError(
             f"This holdout was closed by its final report on {last.time[:10]}. Its intervals "
@@ -200,13 +200,6 @@ def holdout_certificate(account: Any, book: Any) -> Certificate:
         final_error=final,
         spending=settings.spending.policy.words,
     )
-
-
-def half_of(tail, score, side, known_to=0.0):
-    """Return half the distance of the limits for a score that is known up to ``known_to``."""
-    ends = np.array([max(0.0, score - known_to)]), np.array([min(1.0, score + known_to)])
-    lower, upper = tail.limits(*ends, np.full(1, side), np.full(1, score))
-    return 0.5 * float(upper[0] - lower[0])
 
 
 def report_half_width(last, settings, tail, score):

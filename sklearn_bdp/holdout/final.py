@@ -89,10 +89,10 @@ def report_and_close(
         }
         plan = dataclasses.replace(plan, models=models)
     if not again:
-        with account.writing() as transaction:
-            terms = account.terms(transaction, fine=True)
+        with account.writing() as book:
+            terms = account.terms(book, fine=True)
             if plan.approximate:
-                order = transaction.notes(Fact.ORDER)[0]
+                order = book.notes(Fact.ORDER)[0]
                 closed, answers, said = _read(holdout, plan, terms, order)
             else:
                 closed, answers, said = _through_noise(holdout, plan, terms)
@@ -107,7 +107,7 @@ def report_and_close(
             }
             cells = closed.cells | {"report": content | said}
             last = dataclasses.replace(closed, cells=cells)
-            account.record(transaction, last, terms, answers)
+            account.record(book, last, terms, answers)
     report = shown_report(holdout, last)
     if not (holdout.model.is_given_past and plan.statements[0].proven):
         return report
@@ -116,7 +116,7 @@ def report_and_close(
 
 
 def _read(holdout, plan, terms, order):
-    """Return account, answers and rows of a report that reads the closed holdout, without privacy.
+    """Return record, answers and rows of a report that reads the closed holdout, without privacy.
 
     Theory G28: each family at its own level. Proven rows take what G16 leaves; approximate ones
     take the weight 1, for interim answers are not in their family.
@@ -169,14 +169,14 @@ def _read(holdout, plan, terms, order):
 
 
 def _closed(terms, **said):
-    """Return the account after a report that reads the closed holdout."""
+    """Return the record of a report that reads the closed holdout."""
     code = terms.code.state(after=len(terms.code.pairs))
     said |= {"number": terms.last.number + 1, "time": terms.time, "code": code}
     return dataclasses.replace(terms.last, closed=True, dp_epsilon=None, **said)
 
 
 def _through_noise(holdout, plan, terms):
-    """Return account, answers and rows of a report under a level of privacy."""
+    """Return record, answers and rows of a report under a level of privacy."""
     settings, model = holdout.account.settings, holdout.model
     records, evaluations = Records(holdout.X, holdout.y, plan.models), []
     for one in plan.statements:
@@ -210,7 +210,7 @@ def _through_noise(holdout, plan, terms):
 
 
 def shown_report(holdout: Any, record: Any) -> FinalReport:
-    """Return the report that a closing account holds."""
+    """Return the report that a closing record holds."""
     content, settings = record.cells["report"], holdout.account.settings
     target = target_of(holdout.model, settings.n)
     assumptions = [*holdout.certificate().assumptions, *content["assumptions"]]
@@ -464,10 +464,10 @@ def fix_statements(holdout: Any, key: str) -> None:
 
     ``key`` is known by all that they say; the same statements are recorded once.
     """
-    with holdout.account.writing() as transaction:
-        if all(one["key"] != key for one in transaction.notes(Fact.STATEMENTS)):
-            content = {"key": key, "released": transaction.last.released}
-            transaction.note(Fact.STATEMENTS, content)
+    with holdout.account.writing() as book:
+        if all(one["key"] != key for one in book.notes(Fact.STATEMENTS)):
+            content = {"key": key, "released": book.last.released}
+            book.note(Fact.STATEMENTS, content)
 
 
 def fixed_length(notes: list[dict[str, Any]], key: str) -> float:
@@ -492,23 +492,23 @@ def report_statements(holdout: Any, key: str, compute: Callable[[float], Any]) -
     """
     account, asked = holdout.account, {"statements": key}
     account.check_home()
-    if account.settings.information is not None or account.settings.tau is not None:
+    if account.settings.is_private:
         raise ValueError(
             "final_report() of a filter reads the closed holdout without noise, which ends its "
             "privacy. A numeric epsilon and calibration='zhao2017' forbid it. The holdout was "
             "not queried."
         )
-    with account.writing() as transaction:
-        last, begun = transaction.last, transaction.notes(Fact.CLOSING)
+    with account.writing() as book:
+        last, begun = book.last, book.notes(Fact.CLOSING)
         if last.closed and begun[0]["asked"] == asked:
             return last.cells["statements"]
-        check_open(transaction, asked)
-        length = fixed_length(transaction.notes(Fact.STATEMENTS), key)
+        check_open(book, asked)
+        length = fixed_length(book.notes(Fact.STATEMENTS), key)
         if not begun:
-            account.note_closing(transaction, Fact.CLOSING, {"asked": asked})
+            account.note_closing(book, Fact.CLOSING, {"asked": asked})
     content = json.loads(canonical(compute(length)))
-    with account.writing() as transaction:
-        terms = account.terms(transaction, fine=True)
+    with account.writing() as book:
+        terms = account.terms(book, fine=True)
         cells = {"statements": content}
-        transaction.append(_closed(terms, size=0, code_length=length, cells=cells))
+        book.append(_closed(terms, size=0, code_length=length, cells=cells))
     return content

@@ -145,7 +145,7 @@ def make_batch(
         )
     alike = model.is_independent or model.is_given_past
     dates = model.units(n)[0] if model.is_given_past else n
-    units = Units.records(dates) if alike else Units.of(_groups(model, n)[2])
+    units = Units.records(dates) if alike else Units.of(in_order_of_groups(model, n)[2])
     if model.is_given_past:
         units = dataclasses.replace(units, sensitivity=1.0 / n)
     variances = np.full(count, np.nan)  # NaN where of no use (theory G15, G18)
@@ -255,14 +255,14 @@ def check_per_record_scores(scores, n, model):
     elif model.is_independent or not model.is_componentwise:
         squares = np.einsum("ij,ij->i", array, array, dtype=float) / n
     else:
-        order, starts, sizes = _groups(model, n)
+        order, starts, sizes = in_order_of_groups(model, n)
         own = np.add.reduceat(array[:, order], starts, axis=1) / sizes
         share = sizes**2 / np.sum(sizes**2)
         return means, np.column_stack([own @ share, own**2 @ share])
     return means, np.column_stack([means, squares])
 
 
-def _groups(model, n):
+def in_order_of_groups(model, n):
     """Return the records in the order of groups, where each begins, and their sizes."""
     _, group = np.unique(model.components(n), return_inverse=True)
     sizes = np.bincount(group).astype(float)

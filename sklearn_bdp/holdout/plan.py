@@ -237,7 +237,7 @@ def planned_report(
 ):
     """Return the :class:`Plan` of a report, or raise what is wrong with it."""
     settings, model = holdout.account.settings, holdout.model
-    private = settings.information is not None or settings.tau is not None
+    private = settings.is_private
     y, dependence = _training_targets(holdout, training), dependence_of(holdout)
     if model.is_given_past and training is not None and holdout.earlier is None:
         dates = np.arange(-num_samples(training[1]), 0)  # right before it, in time order

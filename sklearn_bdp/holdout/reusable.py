@@ -107,7 +107,7 @@ class ReusableHoldout:
         does not exist. ``None`` keeps them in the memory of this process.
     on_exhausted : {"raise", "nan", "training"}, default="raise"
         What happens to queries once the budget is used up: an error, NaN, or the training
-        value without a guarantee; see the notes of :class:`~sklearn_bdp.ReusableHoldout`.
+        value without a guarantee.
     random_state : int or None, default=None
         ``None``: cryptographic randomness. Use an int only in tests: anyone who knows it can
         subtract the noise, and the certificate reports it.
@@ -399,17 +399,9 @@ class ReusableHoldout:
         LedgerError
             One of its subclasses, if the ledger cannot be used; nothing is released.
         """
-        batch = make_batch(
-            self.n,
-            self.model,
-            training_values,
-            scores=per_record_scores,
-            training_size=training_size,
-            keys=keys,
-            relaxed_to=relaxed_to,
-            training_variance=training_variance,
-        )
-        return self.account.ask(batch, on_exhausted=self.on_exhausted)
+        known: dict[str, Any] = {"training_size": training_size, "keys": keys}
+        known |= {"training_variance": training_variance, "relaxed_to": relaxed_to}
+        return self._asked(training_values, scores=per_record_scores, **known)
 
     @sealed_errors
     def answer_evaluations(
@@ -455,19 +447,13 @@ class ReusableHoldout:
         HoldoutAnswers
             As for :meth:`answer`.
         """
-        batch = make_batch(
-            self.n,
-            self.model,
-            training_values,
-            evaluations=evaluations,
-            training_size=training_size,
-            keys=keys,
-            relaxed_to=relaxed_to,
-            secondary=secondary,
-            training_variance=training_variance,
-            own_cells=own_cells,
-            about=about,
-        )
+        known: dict[str, Any] = {"training_size": training_size, "keys": keys}
+        known |= {"training_variance": training_variance, "relaxed_to": relaxed_to}
+        known |= {"secondary": secondary, "own_cells": own_cells, "about": about}
+        return self._asked(training_values, evaluations=evaluations, **known)
+
+    def _asked(self, training_values, **queries):
+        batch = make_batch(self.n, self.model, training_values, **queries)
         return self.account.ask(batch, on_exhausted=self.on_exhausted)
 
     @sealed_errors
@@ -732,8 +718,8 @@ class ReusableHoldout:
     @property
     def report_(self) -> FinalReport:
         """The final report that closed the holdout, from the ledger."""
-        with self.account.reading() as transaction:
-            last = transaction.last
+        with self.account.reading() as book:
+            last = book.last
         if not last.closed:
             raise AttributeError("This holdout has not given a final report yet.")
         if "statements" in last.cells:
@@ -823,8 +809,8 @@ class ReusableHoldout:
             Anything that JSON can say; nothing computed from holdout scores, except released
             values.
         """
-        with self.account.writing() as transaction:
-            transaction.note(name, content)
+        with self.account.writing() as book:
+            book.note(name, content)
 
     def notes(self, name: str) -> list[Any]:
         """Return the facts recorded under a name.
@@ -839,8 +825,8 @@ class ReusableHoldout:
         list
             Their contents, oldest first.
         """
-        with self.account.reading() as transaction:
-            return transaction.notes(name)
+        with self.account.reading() as book:
+            return book.notes(name)
 
     @property
     def information_spent(self) -> float:
@@ -878,8 +864,8 @@ class ReusableHoldout:
             A sequence of :class:`AnswerRecord`, in the units of their metrics; ``to_frame()`` makes
             a table.
         """
-        with self.account.reading() as transaction:
-            return transaction.history()
+        with self.account.reading() as book:
+            return book.history()
 
     def _content_for_keys(self):
         """Return what a key holds of a holdout inside a model: never its answers."""

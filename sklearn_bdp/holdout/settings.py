@@ -34,7 +34,7 @@ from sklearn_bdp.accounting.margins import (
 from sklearn_bdp.accounting.spending import Spending
 from sklearn_bdp.exceptions import LedgerUnavailableError, LedgerVersionError
 from sklearn_bdp.ledger.backend import Backend
-from sklearn_bdp.ledger.postgresql import SCHEMES, LedgerURL
+from sklearn_bdp.ledger.postgresql import LedgerURL, is_url
 from sklearn_bdp.mechanisms import Thresholdout
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ DEFAULT_BUDGET = 10
 FINEST_RESOLUTION = 1e-6  # released values are counted (theory G2): a million is plenty
 
 
-#: What a mechanism is made with, besides its threshold and its noise. It has no grid of its own:
-#: who asks places a noisy value in the cells that are charged, and in no others.
+#: What a mechanism is made with, besides its threshold and its noise. It has no grid of its own: a
+#: batch places its noisy values in the cells that are charged.
 _SCALES = "threshold_scale", "query_scale", "answer_scale", "budget", "refresh"
 
 
@@ -159,6 +159,11 @@ class DerivedSettings:
         if math.isfinite(level):
             known = float(model.sequential_information(level, n))
         return dataclasses.replace(settings, information=known if math.isfinite(known) else None)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether a level of privacy is declared for life: nothing is read without noise then."""
+        return self.information is not None or self.tau is not None
 
     @functools.cached_property
     def spending(self) -> Spending:
@@ -399,7 +404,7 @@ def check_path(ledger):
         return ledger
     if not isinstance(ledger, str | os.PathLike) or not str(ledger):
         raise TypeError(f"ledger must be a path, a URL or None, got ledger={ledger!r}.")
-    if isinstance(ledger, str) and ledger.partition("://")[0] in SCHEMES:
+    if is_url(ledger):
         return LedgerURL(ledger)
     path = Path(ledger).absolute()
     if os.path.isdir(path):  # also of a folder that is closed to this user

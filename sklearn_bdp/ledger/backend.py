@@ -21,7 +21,7 @@ from sklearn_bdp.exceptions import (
     ProcessBoundaryError,
 )
 
-FORMAT = 5  # of headers and entries; another one is refused
+FORMAT = 6  # of headers and entries; another one is refused
 
 
 class Row(NamedTuple):

@@ -32,7 +32,7 @@ from sklearn_bdp.exceptions import (
 )
 from sklearn_bdp.ledger._sqlite import SQLiteBackend
 from sklearn_bdp.ledger.backend import FORMAT, Backend, MemoryBackend, Row, corrupted, other_format
-from sklearn_bdp.ledger.postgresql import SCHEMES, PostgreSQLBackend
+from sklearn_bdp.ledger.postgresql import PostgreSQLBackend, is_url
 from sklearn_bdp.ledger.records import Answers, BatchRecord, History, canonical, digest, parse_json
 
 KEY_VARIABLE = "SKLEARN_BDP_LEDGER_KEY"
@@ -90,7 +90,7 @@ class Entry:
     number: int  # 1, 2, ...
     digest: str  # its link
     commitment: str  # digest of what it seals
-    record: BatchRecord | None  # the account, for a batch
+    record: BatchRecord | None  # of a batch
     answers: Any  # what the batch released: Answers, or nothing
     note: tuple | None  # name and content, for a note
 
@@ -138,8 +138,8 @@ class Book:
         self._history, self._seen = History((*self._history, *later)), len(self.entries)
         return self._history
 
-    def accounts(self, *, after=0):
-        """Yield the account of each batch in later entries, oldest first."""
+    def records(self, *, after=0):
+        """Yield the record of each batch in later entries, oldest first."""
         for entry in self.entries[after:]:
             if entry.answers:
                 yield entry.record
@@ -170,9 +170,9 @@ class Book:
         """Return the value in [0, 1] that a submitter was told last for a metric, or ``None``."""
         for entry in reversed(self.entries if by is not None else ()):
             if entry.answers and by in entry.answers.columns["by"]:
-                told = [one for one in entry.answers if (one.by, one.metric) == (by, metric)]
-                if told:
-                    return told[-1].value
+                own = [one for one in entry.answers if (one.by, one.metric) == (by, metric)]
+                if own:
+                    return own[-1].value
         return None
 
     def notes(self, name):
@@ -184,7 +184,7 @@ class Book:
     def append(self, record, *, sealed="", answers=()):
         """Write one batch; durable on return.
 
-        Without answers: what a check said, which moves the account and seals nothing.
+        Without answers: what a check said, which is charged and seals nothing.
         """
         self._write("batch", record, answers, sealed)
 
@@ -195,8 +195,8 @@ class Book:
         the data were split, that it was closed, which fits are done. Nothing computed from
         holdout scores may be among them, except released values.
         """
-        kind, word = ("fact", name.value) if isinstance(name, Fact) else ("note", name)
-        self._write(kind, canonical({"name": word, "content": content}), (), sealed)
+        kind, known_as = ("fact", name.value) if isinstance(name, Fact) else ("note", name)
+        self._write(kind, canonical({"name": known_as, "content": content}), (), sealed)
 
 
 def parse_entry(row, *, last):
@@ -204,7 +204,7 @@ def parse_entry(row, *, last):
 
     Its ``content`` and ``answers`` are texts, or a :class:`BatchRecord` and :class:`Answers` that
     were just made and need no second check.
-    ``last``: the account before it. With answers it goes on where the last one stood. Without them
+    ``last``: the record before it. With answers it goes on where the last one stood. Without them
     it adds a check and its cost, or it closes, after asking for shares of classes.
     """
     number, kind, content, answers, _, commitment, link = row
@@ -246,7 +246,7 @@ def backend_at(place: Any, *, timeout: float = 60.0) -> Backend:
         return MemoryBackend()
     if isinstance(place, Backend):
         return place
-    if isinstance(place, str) and place.partition("://")[0] in SCHEMES:
+    if is_url(place):
         return PostgreSQLBackend(place, timeout=timeout)
     return SQLiteBackend(Path(place).absolute(), timeout=timeout)
 

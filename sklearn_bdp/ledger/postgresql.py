@@ -8,7 +8,6 @@ from sklearn_bdp._checks import sealed_errors
 from sklearn_bdp.exceptions import LedgerBusyError, LedgerUnavailableError
 from sklearn_bdp.ledger.backend import DatabaseBackend, Row, Stored, corrupted, last_link
 
-SCHEMES = ("postgresql", "postgres")
 #: What notices a server that is gone without a word; parts of the URL come before them.
 _DEFAULTS = {
     "application_name": "sklearn_bdp", "connect_timeout": 10, "keepalives_idle": 10,
@@ -49,6 +48,11 @@ _ROWS = """
 SELECT number, kind, content, answers, sealed, commitment, digest FROM sklearn_bdp_log
 WHERE holdout = %(holdout)s AND (number > %(after)s OR number < 1) ORDER BY number
 """
+
+
+def is_url(place):
+    """Return whether a place is one that this backend keeps entries at."""
+    return isinstance(place, str) and place.partition("://")[0] in ("postgresql", "postgres")
 
 
 class LedgerURL(str):

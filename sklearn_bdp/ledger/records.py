@@ -36,7 +36,7 @@ def digest(*texts):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRecord:
-    """One batch of queries and the account after it."""
+    """One batch of queries, and what has been spent after it."""
 
     number: int = 0  # 1 for the first batch that held a new query, then 2, 3, ...
     time: str = ""  # when it was decided, ISO 8601, UTC
@@ -64,8 +64,8 @@ class BatchRecord:
     #: What each metric of the batch is in words, and its range in score units, by the name that the
     #: answers have it under: ``{metric: [words, low, high]}``.
     scales: dict = dataclasses.field(default_factory=dict)
-    #: What a check that read the holdout said (theory G21); it has an account of its own, without
-    #: answers: ``{"of": what was compared, "word": word or None}``.
+    #: What a check that read the holdout said (theory G21); it has a record of its own, without
+    #: answers: ``{"of": what was compared, "finding": its name or None}``.
     checks: dict = dataclasses.field(default_factory=dict)
     #: Shares of the holdout's classes that were asked with this batch (theory G20), as released.
     shares: dict = dataclasses.field(default_factory=dict)
@@ -400,8 +400,7 @@ class History(tuple[AnswerRecord, ...]):
         Returns
         -------
         pandas.DataFrame
-            One row for each answer, one column for each field of :class:`AnswerRecord` but
-            ``scale``.
+            One row for each answer, one column for each of ``AnswerRecord.SHOWN``.
         """
         import pandas as pd  # optional: only for this view
 

@@ -19,7 +19,7 @@ from sklearn_bdp._typing import Correlation
 from sklearn_bdp.accounting.margins import NOISE_PART, answer_margin, auto_scales, noise_share
 from sklearn_bdp.accounting.race import paced
 from sklearn_bdp.accounting.spending import Spending, code_length, final_code_length, place_lengths
-from sklearn_bdp.accounting.tails import score_tail
+from sklearn_bdp.accounting.tails import half_of, score_tail
 from sklearn_bdp.planning._models import continued
 
 # Nats that a year releases, by ``benchmarks/simulate_year.py``: at its start, for each search, for
@@ -199,6 +199,4 @@ def expected_half_width(
         place = float(place_lengths(np.zeros(m))[0])
         fine = paced(Spending(), searches, side).fine(_KNOWN, searches - 1, places=place)
         known_to, side = known_to + float(fine * tail.standard_deviation(value)), side - place
-    ends = np.array([max(0.0, value - known_to)]), np.array([min(1.0, value + known_to)])
-    lower, upper = tail.limits(*ends, np.full(1, side), np.full(1, value))
-    return float(upper[0] - lower[0]) / 2.0
+    return half_of(tail, value, side, known_to)

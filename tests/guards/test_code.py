@@ -11,33 +11,34 @@ from sklearn_bdp.accounting.spending import check_length
 from sklearn_bdp.exceptions import SharedRecordsError
 
 
-def length(path, n_words):
-    """Return the code length of words (None: silence), one check after the other."""
+def length(path, n_findings):
+    """Return the code length of findings (None: silence), one check after the other."""
     total, complaints = 0.0, 0
-    for place, word in enumerate(path):
-        said = word is not None
+    for place, finding in enumerate(path):
+        said = finding is not None
         total += check_length(
-            n_checks=place, n_complaints=complaints, complaint=said, n_words=n_words
+            n_checks=place, n_complaints=complaints, complaint=said, n_findings=n_findings
         )
         complaints += said
     return total
 
 
-@pytest.mark.parametrize("n_words", [1, 2, 4])
-def test_weights_of_all_paths_sum_to_one(n_words):
+@pytest.mark.parametrize("n_findings", [1, 2, 4])
+def test_weights_of_all_paths_sum_to_one(n_findings):
     """Whatever is asked next, and whenever one stops: the weights below a node sum to its own."""
-    words = [None, *range(n_words)]
+    findings = [None, *range(n_findings)]
     for depth in range(1, 6):
-        paths = itertools.product(words, repeat=depth)
-        assert math.fsum(math.exp(-length(path, n_words)) for path in paths) == pytest.approx(1.0)
-    for before in itertools.product(words, repeat=3):
-        below = math.fsum(math.exp(-length((*before, word), n_words)) for word in words)
-        assert below == pytest.approx(math.exp(-length(before, n_words)))
+        paths = itertools.product(findings, repeat=depth)
+        weights = [math.exp(-length(path, n_findings)) for path in paths]
+        assert math.fsum(weights) == pytest.approx(1.0)
+    for before in itertools.product(findings, repeat=3):
+        below = math.fsum(math.exp(-length((*before, one), n_findings)) for one in findings)
+        assert below == pytest.approx(math.exp(-length(before, n_findings)))
 
 
-def test_an_analyst_who_stops_at_the_first_word_has_no_more_than_one():
-    """A fixed price per word and free silence is no code: 121 checks had more than one."""
-    stops = [math.exp(-length([None] * place + ["word"], 1)) for place in range(500)]
+def test_an_analyst_who_stops_at_the_first_finding_has_no_more_than_one():
+    """A fixed price per finding and free silence is no code: 121 checks had more than one."""
+    stops = [math.exp(-length([None] * place + ["rows"], 1)) for place in range(500)]
     assert math.fsum(stops) + math.exp(-length([None] * 500, 1)) == pytest.approx(1.0)
 
 

@@ -83,30 +83,30 @@ def test_predictions_cells_and_intervals_follow_from_the_ledger_alone(correlatio
     X, y = np.zeros((400, 1)), np.zeros(400)
     holdout = ReusableHoldout(X, y, correlation=correlation, spending=spending, random_state=0)
     year(holdout, rng)
-    with holdout.account.reading() as transaction:
-        accounts = list(transaction.accounts())
-        rows = [row for entry in transaction.entries for row in entry.answers]
+    with holdout.account.reading() as book:
+        records = list(book.records())
+        rows = [row for entry in book.entries for row in entry.answers]
     code, released, last = PredictiveCode(), 0.0, BatchRecord()
-    for account in accounts:
-        mine = [row for row in rows if row.batch == account.number]
+    for record in records:
+        mine = [row for row in rows if row.batch == record.number]
         before = code.copy()
-        outcome, tail = replayed(account, last, mine, code, holdout)
-        last = account
+        outcome, tail = replayed(record, last, mine, code, holdout)
+        last = record
         released += outcome.released
-        assert released == pytest.approx(account.released, abs=1e-9)
+        assert released == pytest.approx(record.released, abs=1e-9)
         assert [row.value for row in mine] == outcome.values.tolist()
         assert [row.above for row in mine] == outcome.above.tolist()
-        lengths = account.code_length + outcome.places
+        lengths = record.code_length + outcome.places
         assert [row.code_length for row in mine] == pytest.approx(lengths)
         side = math.log(holdout.account.settings.sampling_failure / 2) - lengths
         assert [row.lower for row in mine] == pytest.approx(tail.lower_limit(outcome.least, side))
         assert [row.upper for row in mine] == pytest.approx(tail.upper_limit(outcome.most, side))
-        before.follow(account.code)
+        before.follow(record.code)
         assert before.state() == code.state() or len(code.pairs) > 64
         code = before
-    assert sum(_looked(account.cells) for account in accounts) == accounts[-1].n_rounds
-    assert accounts[-1].n_rounds >= (4 if spending == "even" else 2)
-    assert any(account.cells["fine"] for account in accounts) or spending == "final"
+    assert sum(_looked(record.cells) for record in records) == records[-1].n_rounds
+    assert records[-1].n_rounds >= (4 if spending == "even" else 2)
+    assert any(record.cells["fine"] for record in records) or spending == "final"
 
 
 def test_the_counterexample_of_an_outlier_leaves_the_others_alone():

@@ -65,8 +65,8 @@ def test_what_is_released_of_squares_is_recorded_and_paid():
         means = rng.uniform(0.7, 0.8, 8)
         holdout.answer(means, scores_of(rng, means, n), training_variance=scale)
     with holdout.account.reading() as transaction:
-        accounts = list(transaction.accounts())
-    first, second = (account.cells for account in accounts)
+        records = list(transaction.records())
+    first, second = (record.cells for record in records)
     assert first["variances"] == [0.01] * 8
     assert {level for _, level in first["squares"]} == {0}
     assert all(level is None or level > 0 for _, level in second["squares"])
@@ -76,7 +76,7 @@ def test_what_is_released_of_squares_is_recorded_and_paid():
         + sum(3 if level is None else level for _, level in cells["squares"])
         for cells in (first, second)
     )
-    assert accounts[-1].n_rounds == looked
+    assert records[-1].n_rounds == looked
 
 
 @pytest.mark.parametrize(
