@@ -17,6 +17,8 @@ def digits(score, rounded=round):
 
     ``rounded``: ``math.floor`` or ``math.ceil`` for the ends of an interval, which round outward.
     """
+    if not math.isfinite(score):
+        return str(score)
     places = 3 if abs(score) <= 1.0 else max(0, 3 - math.floor(math.log10(abs(score))))
     return f"{rounded(score * 10.0**places) / 10.0**places:.{places}f}"
 

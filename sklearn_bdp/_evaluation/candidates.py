@@ -165,7 +165,9 @@ class WholeJob:
             return Outcome(fit_time=time.perf_counter() - start, error=traceback.format_exc())
         finally:
             context.call_on_fit_task_end(estimator=self.caller)
-        fitted, columns, found, keys = time.perf_counter(), task.candidate.columns, {}, {}
+        # The time of scores is that of training records: the holdout's could tell of its records.
+        fit_time, score_time = time.perf_counter() - start, 0.0
+        columns, found, keys = task.candidate.columns, {}, {}
         asked, memory = {None: setting.metric, **setting.secondary}, memory or PrefixMemory()
         X, X_holdout = (columns_of(each, columns) for each in (setting.X, setting.X_holdout))
         y = targets(setting.X, setting.y)
@@ -179,18 +181,20 @@ class WholeJob:
                 evaluation = metric.evaluate(shared, X_holdout, setting.y_holdout)
                 value, clipping = math.nan, None
                 if setting.resubstitution:
+                    start = time.perf_counter()
                     shared = memory.sharing(model, X, "training", metric=metric)
                     metric.check_training(shared, X, y)
                     trained = metric.evaluate(shared, X, y)
                     value = trained.value
                     clipping = metric.clipping(shared, X, y, trained.per_record)
+                    score_time += time.perf_counter() - start
                 found[name] = Outcome(value, evaluation, keys.get(name), clipping=clipping)
             except ScoreContractError:
                 raise
             except Exception:  # a secondary metric that this model cannot be asked about
                 if name is None:
                     raise
-        took = {"fit_time": fitted - start, "score_time": time.perf_counter() - fitted}
+        took = {"fit_time": fit_time, "score_time": score_time}
         return replace(found.pop(None), secondary=found, model=model, **took)
 
 

@@ -287,16 +287,19 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             )
         _, groups, sizes = np.unique(model.components(n), return_inverse=True, return_counts=True)
         key, names, candidates, found = self._statements
+        # What could fail fails before the holdout is closed.
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        columns = candidates
+        if is_frame(holdout.X) and hasattr(self, "feature_names_in_"):
+            columns = self.feature_names_in_[candidates]
+        bounded = found.bounded(safe_indexing(holdout.X, columns, axis=1), candidates)
+        means = [
+            np.stack([np.bincount(groups, column) / sizes for column in each.T], axis=1)
+            for each in (bounded, found.target.scores(holdout.y))
+        ]  # of groups: one unit each
 
         def compute(length):
             """Return rows from the closed holdout, whose records are shared by all."""
-            columns = self.feature_names_in_[candidates] if is_frame(holdout.X) else candidates
-            bounded = found.bounded(safe_indexing(holdout.X, columns, axis=1), candidates)
-            means = [
-                np.stack([np.bincount(groups, column) / sizes for column in each.T], axis=1)
-                for each in (bounded, found.target.scores(holdout.y))
-            ]  # of groups: one unit each
-            rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
             rows, count = proved_associations(
                 *means, found.column[candidates], beta=holdout.beta, length=length, rng=rng
             )

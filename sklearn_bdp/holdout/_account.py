@@ -221,7 +221,9 @@ class Account:
     def code(self, book):
         """Return the predictive code after every recorded batch."""
         number, known = self._learned or (0, PredictiveCode())
-        for record in book.records(after=number):
+        later = list(book.records(after=number))
+        known = known.copy() if later else known  # an interrupt leaves what was learned before
+        for record in later:
             known.follow(record.code)
         self._learned = (book.head[0], known)
         return known.copy()

@@ -387,8 +387,9 @@ _METHODS = {
 
 def needs(measure: Measure, model: Any) -> None:
     """Raise TypeError where a model lacks what a measure asks for: a method, or predictions."""
-    given, name = isinstance(model, Predicted) and hasattr(model, "values"), type(model).__name__
-    known: Any = np.ravel(model.values if given else np.asarray(classes_of(model, None)))
+    values, name = getattr(model, "values", None), type(model).__name__
+    given = isinstance(model, Predicted) and np.ndim(values) == 1  # else chances of its classes
+    known: Any = np.ravel(values if given else np.asarray(classes_of(model, None)))
     plain = isinstance(model, BaseEstimator) and not is_classifier(model)
     lacking = ""
     if plain and is_clusterer(model) and (measure.share or measure.name in POSITIVE):

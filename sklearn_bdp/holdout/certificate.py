@@ -27,7 +27,10 @@ _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 
 def check_open(book, asked=None):
-    """Raise HoldoutClosedError where a final report was given, or another one was begun."""
+    """Raise HoldoutClosedError where a final report was given, or another one was begun.
+
+    One that was begun has told nothing: what it asks may run code that was edited since.
+    """
     last, begun = book.last, book.notes(Fact.CLOSING)
     if last.closed:
         raise HoldoutClosedError(
@@ -35,7 +38,7 @@ def check_open(book, asked=None):
             "assume no later queries. holdout.report_ shows the report again, and recorded answers "
             "remain free by key. Use new records to verify another model."
         )
-    if begun and begun[0]["asked"] != asked:
+    if begun and (asked is None or begun[0]["asked"] | {"code": None} != asked | {"code": None}):
         raise HoldoutClosedError(
             "A final report on this holdout was begun and interrupted. Only that report can be "
             "completed: call final_report again with the same models and metrics. Use new records "
@@ -157,12 +160,14 @@ def holdout_certificate(account: Any, book: Any) -> Certificate:
     """Return the guarantee as things stand in ``book``, what can be read of a ledger."""
     last, settings, model = book.last, account.settings, account.model
     threshold, known_to, sampling = _lone(last, settings, model, account.code(book))
-    widest, advice = known_to + sampling, ""
+    widest, advice, ends = known_to + sampling, "", bool(book.notes(Fact.CLOSING))
     if settings.threshold is None:  # one that was given does not shrink with more records
         # Threshold, sampling error, grid and automatic noise all shrink like 1 / sqrt(n).
         advice = records_for(_GOALS, widest, model.units(settings.n))
         if last.closed:
             advice = "The final report closed the holdout: it accepts no new query."
+        elif ends:
+            advice = "A final report was begun and interrupted: call final_report() again."
     # Levels are for life with a numeric epsilon, else those used so far.
     dp_epsilon, bdp_epsilon = last.dp_epsilon, math.inf
     if settings.budget is not None and dp_epsilon is not None:
@@ -172,7 +177,7 @@ def holdout_certificate(account: Any, book: Any) -> Certificate:
     else:
         bdp_epsilon = float(model.bdp_epsilon(dp_epsilon, settings.n)) if dp_epsilon else 0.0
     final = None
-    if not last.closed:
+    if not ends:
         final = report_half_width(last, settings, ModelTail(model, settings.n), 0.5)
     return Certificate(
         tau=min(1.0, max(widest, last.widest)),
@@ -196,7 +201,7 @@ def holdout_certificate(account: Any, book: Any) -> Certificate:
         advice=(advice,) if advice else (),
         notes=_notes(last, settings=settings, model=model),
         n_answers=last.n_answered,
-        next_error=None if last.closed else min(1.0, widest),
+        next_error=None if ends else min(1.0, widest),
         final_error=final,
         spending=settings.spending.policy.words,
     )

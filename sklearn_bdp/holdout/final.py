@@ -57,9 +57,19 @@ def report_and_close(
 
     ``variance``: of a record's training-side score in the first row, as a search has it.
     """
+    holdout.account.check_home()
+    earlier = holdout.earlier
+    try:
+        plan = planned_report(holdout, estimators, training_values, training=training, **asked)
+        return _closing_report(holdout, plan, training, variance)
+    except BaseException:
+        holdout.earlier = earlier  # what came with a refused report counts in no other
+        raise
+
+
+def _closing_report(holdout, plan, training, variance):
+    """Return the report of a plan: recorded first, then computed; or the one given before."""
     account = holdout.account
-    account.check_home()
-    plan = planned_report(holdout, estimators, training_values, training=training, **asked)
     identity = json.loads(canonical(plan.identity()))
     with account.reading() as book:
         last, begun = book.last, book.notes(Fact.CLOSING)

@@ -200,20 +200,26 @@ class Plan:
         return self.n_proven + sum(len(shape.classes or (0, 1)) for shape in shapes)
 
     def identity(self) -> dict[str, Any]:
-        """Return what makes two reports the same, in JSON."""
-        known, statements = [], []
+        """Return what makes two reports the same, in JSON.
+
+        Code of the user may be edited under its name: ``code`` holds what it does as well. What has
+        no content that can be read is known by nothing, not even later.
+        """
+        known, code, statements = [], [], []
         for name, model in self.models.items():
             content = model
             if isinstance(model, Predicted):
                 content = getattr(model, "known_as", model.values)
             try:
                 known.append([name, joblib.hash(content)])
-            except Exception:  # what has no content is known by nothing, not even later
-                known.append([name, object_digest(content) or secrets.token_hex(16)])
+            except Exception:
+                known.append([name, secrets.token_hex(16)])
+            code.append(object_digest(content) or secrets.token_hex(16))
         for one in self.statements:
             own = one.measure
-            scorer = None if own.scorer is None else object_digest(own.scorer)
-            said = own.name, repr(own.metric), own.share, own.statistic, repr(own.positive), scorer
+            if own.scorer is not None:
+                code.append(object_digest(own.scorer) or secrets.token_hex(16))
+            said = own.name, repr(own.metric), own.share, own.statistic, repr(own.positive)
             statements.append([one.models, one.inside, *said, one.proven, one.ahead, one.skill])
         return {
             "models": known,
@@ -221,6 +227,7 @@ class Plan:
             "refit": None if self.refit is None else self.refit[1],
             "subgroups": {name: joblib.hash(mask) for name, mask in self.masks.items()},
             "per": self.per,
+            "code": code,
         }
 
     def informed(self, advance: list[Any]) -> Plan:
@@ -489,7 +496,9 @@ def _check_plan(plan, holdout, training):
     for name, model in plan.models.items():
         if not isinstance(model, Predicted):
             if holdout.earlier is not None and foreign_parts(model):
-                check_later_rows(model, holdout.earlier.X, holdout.earlier.dates, name=name)
+                # A copy is asked: a model that counts its calls is the same in the same report.
+                asked, _ = Records(X, y, plan.models).asked(name)
+                check_later_rows(asked, holdout.earlier.X, holdout.earlier.dates, name=name)
             holdout.check_model(model)
 
 

@@ -503,11 +503,12 @@ class ReusableHoldout:
         """
         self.account.check_home()
         check_fitted(estimator, self.X)
-        self.check_model(estimator)
         # Never bounds or classes from the holdout's own targets: they would be given away.
         metric = get_metric(scoring, estimator=estimator)
+        expected = check_training_value(metric, training_value)
+        self.check_model(estimator)  # last: it may be charged
         answers = self.answer_evaluations(
-            [check_training_value(metric, training_value)],
+            [expected],
             [self._evaluate(metric, estimator)],
             training_size=training_size,
             keys=[key],

@@ -192,20 +192,20 @@ class DatabaseBackend(Backend):
         with self._translated():
             if self._writing():
                 return self._stored(after)
-            self._begin()
             try:
+                self._begin()
                 return self._stored(after)
-            finally:
+            finally:  # also where an interrupt comes right after it began
                 self._roll_back()
 
     @contextlib.contextmanager
     def lock(self, timeout):
         """Hold the lock of the database."""
-        with self._translated():
-            self._begin(timeout)
         try:
+            with self._translated():
+                self._begin(timeout)
             yield
-        finally:
+        finally:  # also where an interrupt comes right after it began
             self._roll_back()
 
     @contextlib.contextmanager

@@ -112,7 +112,7 @@ class Book:
         self.head = (0, start)
         self.last = BatchRecord()
         self._keys = {}
-        self._history, self._seen = History(), 0  # of so many entries
+        self._told = History(), 0  # the answers of so many entries
         self._notes = {name: [content] for name, content in header["notes"].items()}
         self._notes |= {Fact(name): [content] for name, content in header["facts"].items()}
 
@@ -133,10 +133,10 @@ class Book:
 
     def history(self):
         """Return every answer in the units of its metric."""
-        unseen = self.entries[self._seen :]
-        later = (answer.in_units() for entry in unseen for answer in entry.answers)
-        self._history, self._seen = History((*self._history, *later)), len(self.entries)
-        return self._history
+        known, count = self._told
+        later = (answer.in_units() for entry in self.entries[count:] for answer in entry.answers)
+        self._told = History((*known, *later)), len(self.entries)  # one step: nothing is told twice
+        return self._told[0]
 
     def records(self, *, after=0):
         """Yield the record of each batch in later entries, oldest first."""
@@ -286,7 +286,7 @@ class Ledger:
     @property
     def head(self) -> tuple[int, str]:
         """Number and digest of the last entry this process has verified."""
-        return self._book.head
+        return self._expected if self._book is None else self._book.head
 
     def close(self) -> None:
         """Close what this process holds open; the next transaction opens it again."""
@@ -302,15 +302,25 @@ class Ledger:
         self.backend.check_process()
         if self._owner != os.getpid():  # forked: whoever held the lock does not exist here
             self._lock, self._owner = threading.Lock(), os.getpid()
-        if not self._lock.acquire(timeout=self.timeout):
-            raise LedgerBusyError(
-                f"another thread held the ledger for more than {self.timeout:g} s. The holdout was "
-                "not queried. Try again."
-            )
+        held = False
         try:
+            held = self._lock.acquire(timeout=self.timeout)
+            if not held:
+                raise LedgerBusyError(
+                    f"another thread held the ledger for more than {self.timeout:g} s. The holdout "
+                    "was not queried. Try again."
+                )
+            if self._book is None:
+                self._catch_up()
             yield self._book
+        except BaseException:
+            # An interrupt may have left half an entry in the book: the chain is read again.
+            if held and self._book is not None:
+                self._expected, self._book = self._book.head, None
+            raise
         finally:
-            self._lock.release()
+            if held:
+                self._lock.release()
 
     @contextlib.contextmanager
     def transaction(self, *, write: bool = False) -> Iterator[Book]:

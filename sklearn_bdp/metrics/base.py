@@ -10,6 +10,7 @@ import logging
 import numbers
 import os
 import re
+import sys
 import threading
 import warnings
 from typing import Any, ClassVar
@@ -484,7 +485,7 @@ def silenced():
             _saved.enter_context(contextlib.redirect_stdout(nowhere))
             _saved.enter_context(contextlib.redirect_stderr(nowhere))
             _saved.callback(logging.disable, logging.root.manager.disable)
-            logging.disable()
+            logging.disable(sys.maxsize)  # also what is above CRITICAL
         _depth += 1
     try:
         yield

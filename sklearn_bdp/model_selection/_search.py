@@ -378,6 +378,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
                 found = self._ask(folds)
             finally:
                 folds.verifier.unasked.clear()  # raw scores
+            self._keep(folds, found)
         except BaseException:
             if progress.holdout is not None:  # training-side scores and released answers only
                 # As things are now: what ``fit`` counts in its class or module is no other search.
@@ -385,7 +386,6 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             raise
         finally:
             vars(self).pop("_sampling_seed", None)
-        self._keep(folds, found)
         division = folds.division
         self.holdout_.training_side = TrainingFolds(
             X, y, division.train_groups(), folds.splits, division.train
