@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 REGISTER = ROOT / "doc" / "theory" / "labels.md"
 CITED = re.compile(r"(?<![\w/.#§-])([BCGHNT]\d{1,2}[′'’]*)(?![\w-])")
 BY_SECTION = re.compile(r"\b[Tt]heory,? section \d|\btheory \d\b|^\W*Theory \d\b(?!\d)")
-ROW = re.compile(r"^\| *([BCGHNT]\d{1,2}′?) *\|(.*)\|$")
+#: A letter and a number, or words.
+LABEL = re.compile(r"[BCGHNT]\d{1,2}′?|[a-z]+( [a-z]+)?")
 LINK = re.compile(r"\[([^\]]*)\]\(([^)]*)\)")
 
 
@@ -42,13 +43,24 @@ def definitions(path):
 
 def rows():
     """Yield label and cells of each row of the register."""
-    for line in REGISTER.read_text("utf-8").splitlines():
-        if match := ROW.match(line):
-            yield match[1], [cell.strip() for cell in match[2].split("|")]
+    table = REGISTER.read_text("utf-8").partition("\n|---")[2]
+    for line in table.splitlines()[1:]:
+        if line.startswith("|"):
+            label, *cells = (cell.strip() for cell in line.strip().strip("|").split("|"))
+            yield label, cells
+
+
+def names(text, label):
+    """Return whether a text names a label, as a word of its own; words in any case."""
+    label = re.escape(label) if label[0].isupper() else f"(?i:{re.escape(label)})"
+    return re.search(rf"(?<!\w){label}(?![\w′])", text) is not None
 
 
 def check_row(label, cells):
-    """Yield what is wrong with the links of one row."""
+    """Yield what is wrong with the label and the links of one row."""
+    if not LABEL.fullmatch(label):
+        yield f"{label!r}: a label is a letter and a number, or one or two words"
+        return
     if len(cells) != 4:
         yield f"{label}: a row needs statement, proof, function and test, got {len(cells)} cells"
         return
@@ -66,7 +78,7 @@ def check_row(label, cells):
                     yield f"{label}: {page} has no heading #{anchor}"
             elif text.strip("`").split(".")[-1] not in definitions(path):
                 yield f"{label}: {page} has no {text}"
-            elif kind == "test" and label not in path.read_text("utf-8"):
+            elif kind == "test" and not names(path.read_text("utf-8"), label):
                 yield f"{label}: {page} does not name the label it holds"
 
 

@@ -1,4 +1,4 @@
-"""The race and its code: transcripts (G7, G17), fixed places, cells that hold."""
+"""The race and its code: transcripts (G7, G17, relaxed), fixed places, cells that hold."""
 
 import functools
 import itertools
@@ -27,7 +27,7 @@ def batch(training, *, relaxed_to=0.0, n=8, size=8.0, beside=None, margins=margi
         Race,
         margins=margins,
         training_values=training,
-        relaxed_to=np.full(count, relaxed_to),
+        relaxed_to=np.broadcast_to(np.asarray(relaxed_to, dtype=float), count),
         sensitivities=np.ones(count),
         training_factors=np.full(count, 1.0 + n / size),
         deviation=lambda positions, predictions: np.sqrt(
@@ -91,6 +91,43 @@ def test_transcripts_of_a_race_have_probabilities_that_sum_to_one(training, besi
     assert sum(math.exp(-outcome.released) for outcome, _ in ends) == pytest.approx(1.0, abs=1e-9)
 
 
+@pytest.mark.parametrize("pace", [WIDE, COARSE])
+@pytest.mark.parametrize(
+    ("training", "relaxed_to"),
+    [
+        ([0.5], 0.6),
+        ([0.9, 0.4], [0.0, 0.7]),
+        ([0.9, 0.4], [0.0, 1.0]),
+        ([0.9, 0.4], [0.3, 0.2]),  # the leader, too
+        ([0.95, 0.5, 0.2], [0.0, 0.315, 0.525]),
+    ],
+)
+def test_transcripts_of_relaxed_candidates_have_probabilities_that_sum_to_one(
+    training, relaxed_to, pace
+):
+    """Relaxed: least thresholds move cells, and the code is a probability over what they are."""
+    queries = batch(training, relaxed_to=relaxed_to)
+    ends = [outcome for outcome, _ in transcripts(queries, running(pace))]
+    assert sum(math.exp(-outcome.released) for outcome in ends) == pytest.approx(1.0, abs=1e-9)
+    assert any(outcome.relaxed.any() for outcome in ends)
+    for outcome in ends:
+        assert not (outcome.relaxed & outcome.above).any()
+        # Nobody's first cell is narrower than it was to be: what is known of it is as wide.
+        known = np.where(outcome.relaxed, outcome.most - outcome.least, np.inf)
+        assert (known >= np.minimum(relaxed_to, 1.0) - 1e-12).all()  # cut off at 0 and 1
+        assert outcome.places.tolist() == place_lengths(np.array(training)).tolist()
+
+
+def test_thresholds_that_read_the_holdout_have_too_much_weight():
+    """Relaxed: three widths, chosen by what the holdout holds, are three times a probability."""
+    total = 0.0
+    for relaxed_to in (0.6, 0.7, 0.8):
+        queries = batch([0.5], relaxed_to=relaxed_to)
+        ends = (outcome for outcome, _ in transcripts(queries, running(WIDE)))
+        total += sum(math.exp(-outcome.released) for outcome in ends if not outcome.above.any())
+    assert 2.9 < total < 3.0
+
+
 def all_alike(threshold):
     return lambda positions, predictions: (
         np.full(predictions.shape, threshold), np.zeros(predictions.shape, bool)
@@ -128,15 +165,18 @@ def test_an_answer_moves_no_other_one_where_cells_are_their_own():
     assert (np.abs(outcome.values - values) <= 0.06 + 1e-12).all()
 
 
-def test_an_adaptive_game_of_three_batches_obeys_kraft():
+@pytest.mark.parametrize("part", [0.0, 0.7])
+def test_an_adaptive_game_of_three_batches_obeys_kraft(part):
     """G2′, G7: sum over batches, histories and places of the weights of queries is at most 1.
 
-    The analyst's next batch depends on the transcript; ranks are poisoned by what was released.
+    The analyst's next batch depends on the transcript; ranks are poisoned by what was released,
+    and so are least thresholds (relaxed): ``part`` of the distance from the best answer so far.
     """
 
     def continued(number, state, value, most):
         training = [np.clip(value, 0, 1)] if number == 2 else [0.3, np.clip(1.2 * value, 0, 1)]
-        queries = batch(training)
+        best = max(value, *training)
+        queries = batch(training, relaxed_to=part * (best - np.array(training)))
         order = code_length(released=0.0, batch_index=number)
         total = sum(math.exp(-order - place) for place in place_lengths(np.array(training)))
         if number == most:

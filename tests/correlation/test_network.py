@@ -184,7 +184,7 @@ def test_subset_keeps_dependence_through_dropped_records():
 @pytest.mark.parametrize("shape", ["path", "star", "loop"])
 @pytest.mark.parametrize("seed", range(4))
 def test_nodes_in_any_order_keep_the_strength_of_their_edges(shape, seed):
-    # A splitter's test indices are in no order.
+    """Node order: a splitter's test indices are in none."""
     made = {"path": nx.path_graph, "star": lambda n: nx.star_graph(n - 1), "loop": nx.cycle_graph}
     rng, graph = np.random.default_rng(seed), made[shape](12)
     nx.set_edge_attributes(graph, {edge: rng.uniform(0.1, 1.5) for edge in graph.edges}, "weight")

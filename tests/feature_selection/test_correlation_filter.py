@@ -73,7 +73,11 @@ def test_no_attribute_moves_the_answer_about_another():
 
 @pytest.mark.parametrize("seeds", [8, pytest.param(60, marks=pytest.mark.slow)])
 def test_intervals_of_associations_hold_together(seeds):
-    """The truth is computed from many fresh records."""
+    """The truth is computed from many fresh records.
+
+    Eight sets pass a failure rate of 25% (of 5%) with chance .89 and of 70% with chance .06; sixty
+    pass 10% with chance .93 and 25% with .05.
+    """
     missed = 0
     for seed in range(seeds):
         X, y = planted(600, 200, n_true=8, shift=0.3, seed=seed)

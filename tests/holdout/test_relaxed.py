@@ -50,6 +50,7 @@ def test_relaxed_to_does_not_move_a_fixed_threshold():
 
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
 def test_intervals_hold_for_the_leader_and_for_relaxed_candidates():
+    """60 runs pass a failure rate of 17% (of 10%) with chance .93 and of 33% with chance .07."""
     beta, replications, n, m = 0.1, 60, 300, 20
     X, y, failed, relaxed = np.zeros((n, 1)), np.arange(n) % 2, 0, 0
     for replication in range(replications):

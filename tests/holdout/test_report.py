@@ -199,7 +199,9 @@ def test_preview_spends_nothing_and_checks_its_arguments(holdout):
 
 @pytest.mark.parametrize("runs", [25, pytest.param(100, marks=pytest.mark.slow)])
 def test_the_interval_of_the_last_word_holds(runs):
-    """25 runs tell a family that is wrong every third time, 100 one that is wrong every fourth."""
+    """25 runs pass a failure rate of 20% (of 10%) with chance .95, of a third with .54 and of half
+    with .05; 100 runs pass 15% with chance .93 and 28% with .04.
+    """
     beta, wrong = 0.1, 0
     for run in range(runs):
         rng = np.random.default_rng(run)
@@ -297,6 +299,9 @@ def test_a_comparison_needs_two_models(compare):
 
 @pytest.mark.parametrize("runs", [20, pytest.param(100, marks=pytest.mark.slow)])
 def test_intervals_of_differences_hold(runs):
+    """20 runs pass a failure rate of 40% (of 20%) with chance .87 and of 70% with chance .05;
+    100 runs pass 27% with chance .93 and 42% with .04.
+    """
     beta, missed = 0.2, 0
     for run in range(runs):
         X, y = said(run, n=250)
@@ -355,7 +360,11 @@ def test_too_few_events_get_no_interval():
     + [pytest.param(one, 60, marks=pytest.mark.slow) for one in ("final", "even")],
 )
 def test_a_report_at_a_moment_the_attacker_chooses_holds(spending, runs):
-    """G16 under attack: batches that follow the noise, closed where the leader looks best."""
+    """G16 under attack: batches that follow the noise, closed where the leader looks best.
+
+    12 runs pass a failure rate of 30% (of 10%) with chance .88 and of 70% with chance .04; 60 runs
+    pass 17% with chance .93 and 33% with .07.
+    """
     beta, wrong, n = 0.1, 0, 200
     for run in range(runs):
         rng = np.random.default_rng(run)

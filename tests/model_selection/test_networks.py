@@ -85,6 +85,7 @@ def test_strength_is_read_after_the_split():
 
 
 def test_rows_follow_the_names_of_nodes():
+    """Node order: an index in another one is rejected, and the network can be given it."""
     pd = pytest.importorskip("pandas")
     X, y, _ = nodes(1, 0.2)
     graph = nx.grid_2d_graph(24, 24)
