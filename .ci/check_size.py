@@ -1,4 +1,5 @@
-"""Print how large the package is; with ``--limits`` fail where it has more lines than it may.
+"""Print how large the package is, and its ten longest files and functions; ``--limits``: fail
+where it has more lines than it may.
 
 Code lines are lines with a token on them that is no comment and no docstring. A search of two
 candidates *passes* a file when it enters a function of it (comprehensions and lambdas apart); its
@@ -54,8 +55,9 @@ def enter(frame, event, _):
         deepest = max(deepest, depth)
 
 X, y = load_iris(return_X_y=True)
+model, grid = LogisticRegression(), {{"C": [1.0, 10.0]}}
 sys.setprofile(enter)
-ReusableHoldoutSearchCV(LogisticRegression(), {{"C": [1.0, 10.0]}}).fit(X, y)
+ReusableHoldoutSearchCV(model, grid, random_state=0).fit(X, y)
 sys.setprofile(None)
 print(deepest)
 for name, function in sorted(passed):
@@ -84,10 +86,11 @@ def code_lines(text, tree):
 
 
 def bodies(tree, used):
-    """Yield the code lines of every function's body."""
+    """Yield the code lines of every function's body, its first line and its name."""
     for node in ast.walk(tree):
         if isinstance(node, _FUNCTIONS):
-            yield len(used.intersection(range(node.body[0].lineno, node.end_lineno + 1)))
+            lines = used.intersection(range(node.body[0].lineno, node.end_lineno + 1))
+            yield len(lines), node.lineno, node.name
 
 
 def passed_by_a_search():
@@ -126,13 +129,19 @@ def private(name):
 
 
 def measured():
-    """Return the figures by name, and the files behind two of them."""
+    """Return the figures by name, and what is behind some of them."""
     paths = sorted(PACKAGE.rglob("*.py"))
     texts = [path.read_text("utf-8") for path in paths]
     trees = [ast.parse(text) for text in texts]
     used = [code_lines(text, tree) for text, tree in zip(texts, trees, strict=True)]
-    lengths = [n for tree, lines in zip(trees, used, strict=True) for n in bodies(tree, lines)]
-    passed, functions, depth = passed_by_a_search()
+    names = [str(path.relative_to(ROOT)) for path in paths]
+    functions = [
+        (length, f"{name}:{first} {function}")
+        for name, tree, lines in zip(names, trees, used, strict=True)
+        for length, first, function in bodies(tree, lines)
+    ]
+    lengths = [length for length, _ in functions]
+    passed, entered, depth = passed_by_a_search()
     tests = [
         str(path.relative_to(ROOT))
         for path in sorted(TESTS.rglob("*.py"))
@@ -142,22 +151,28 @@ def measured():
         "code lines": sum(map(len, used)),
         "total lines": sum(text.count("\n") for text in texts),
         "modules": len(paths),
-        "functions that a first search enters": len(functions),
+        "functions that a first search enters": len(entered),
         "files that a first search passes": len(passed),
         "own depth of a first search": depth,
         "test files that import private modules": len(tests),
         "median function body": statistics.median(lengths),
         "largest function body": max(lengths),
     }
-    return figures, {"entered": functions, "private": tests}
+    longest = {
+        "files by code lines": sorted(zip(map(len, used), names, strict=True))[:-11:-1],
+        "functions by code lines of the body": sorted(functions)[:-11:-1],
+    }
+    return figures, longest, {"entered": entered, "private": tests}
 
 
 def main():
     """Print the figures (``--files``: and what is behind them); return the exit code."""
-    figures, files = measured()
+    figures, longest, files = measured()
     if "--files" in sys.argv:
         for what, names in files.items():
             print(*(f"{what}: {name}" for name in names), sep="\n")
+    for what, rows in longest.items():
+        print(what, *(f"{length:>8,} {name}" for length, name in rows), sep="\n")
     for name, value in figures.items():
         limit = LIMITS.get(name)
         print(f"{name:40} {value:>8,}" + (f"   at most {limit:,}" if limit else ""))

@@ -6,10 +6,11 @@ Each search explores around the best verified candidate so far. Printed per work
 spending: medians of the half-width of the selected candidate after search 1, 5, 10 and 20, and of
 a final report on it after 1, 10, 20 and 50, in units of the deviation ``sqrt(p(1-p)/n)`` (chains:
 of their own ``n``), information spent, and years with an interval or a report that missed the
-truth. The constants of the code and of the race were chosen with ``--sweep``, on other seeds:
+truth. The constants of the code and of the race were chosen with ``--sweep``, on other seeds; it
+plays those that a parameter, a policy or a public name of the package sets:
 
     python benchmarks/simulate_year.py                    # both ways of spending
-    python benchmarks/simulate_year.py --sweep            # other values of every constant
+    python benchmarks/simulate_year.py --sweep            # other values of each constant
     python benchmarks/simulate_year.py --sweep offset     # of one
     python benchmarks/simulate_year.py --sweep least --work 1 5 --years 60    # interim or final
 """
@@ -18,13 +19,15 @@ import argparse
 import contextlib
 import dataclasses
 import math
+from collections.abc import Callable
+from unittest import mock
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from sklearn_bdp.accounting import answer_margin, noise_margin, noise_share, race, spending
+from sklearn_bdp.accounting import answer_margin, noise_margin, noise_share, spending
 from sklearn_bdp.accounting.margins import NOISE_PART, RELAXED_PART, auto_scales
-from sklearn_bdp.accounting.race import Pace, Race, paced
+from sklearn_bdp.accounting.race import FinalPace, Race, paced
 from sklearn_bdp.accounting.spending import PredictiveCode, Spending, code_length, final_code_length
 from sklearn_bdp.accounting.tails import ModelTail
 from sklearn_bdp.correlation import Independent, MarkovChain
@@ -41,11 +44,13 @@ LAZY = [[0.9, 0.1], [0.1, 0.9]]
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """Constants under test; ``None`` and the defaults are those of the library."""
+    """What is under test; ``None`` and the defaults are those of the library."""
 
     spending: Spending = dataclasses.field(default_factory=Spending)
-    pace: Pace | None = None
+    pace: Callable = paced
     noise: float | None = None
+    even: float | None = None  # part of the weights of places that is spread evenly
+    log_weights: np.ndarray | None = None  # of the components of the code
 
 
 class Account:
@@ -67,7 +72,7 @@ class Account:
         self.mechanism = Thresholdout(
             0.0, **dict(zip(names, self.scales, strict=True)), random_state=rng
         )
-        self.code, self.rng = PredictiveCode(), rng
+        self.code, self.rng = PredictiveCode(choice.log_weights), rng
         self.released, self.n_above, self.batch, self.nats = 0.0, 0, 0, 0.0
 
     def margins(self, n_above):
@@ -109,7 +114,9 @@ class Account:
             training_factors=self.factors(training),
             deviation=lambda positions, predictions: self.tail.standard_deviation(predictions),
         )
-        outcome = race.run(self.choice.pace or paced(spending, self.batch, log_failure))
+        if self.choice.even is not None:
+            race.outcome.places = spread(race.outcome.places, self.choice.even)
+        outcome = race.run(self.choice.pace(spending, self.batch, log_failure))
         side = log_failure - outcome.places
         lower = self.tail.lower_limit(outcome.least, side)
         upper = self.tail.upper_limit(outcome.most, side)
@@ -238,47 +245,80 @@ def summarise(work, choice, years, *, seed=0, searches=20):
     }
 
 
-SWEEP = (  # where a constant lives, its name, other values
-    (race, "_COARSE", (5.5, 7.5)),
-    (race, "_LEAST", ((2.0,) * 6, (2.4,) * 6, (2.7, 2.5, 2.4, 2.4, 2.8, 5.0), (3.0,) * 6)),
-    (race, "_WANTED", ((4.4, 6.8, 6.6, 7.0, 7.1, 8.4),)),
-    (race, "_FINEST", (0.3, 1.0)),
-    (race, "_TOWARD", ((0.0, 0.04), (2.5, 0.04))),
-    (spending.POLICIES["final"], "reserve", (0.5, 0.7)),
-    (spending, "_EVEN", (0.05, 0.5)),
-    (spending, "OFFSET", (0.02, 0.06)),
-    (spending, "_FADING", (0.0, 0.1)),
-    (spending, "_STEP", (0.0006**2, 0.002**2)),
-    (spending, "_STEPS", (1.0, 16.0)),
-    (spending, "BANDWIDTH", (0.08, 0.15)),
-    (spending, "TAILS_PRIOR", (np.array([0.7, 0.3]),)),
-    (None, "noise", (0.01, 0.03)),
-)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OtherPace(FinalPace):
+    """How finely one batch asks, with other cells."""
+
+    coarse: float | None = None
+    finest: float = 0.0
+
+    def coarsely(self, m):
+        """Return the half-width of coarse cells."""
+        return self.coarse or super().coarsely(m)
+
+    def fine(self, known, n_fine, **options):
+        """Return half-widths of the next fine cells."""
+        return np.maximum(super().fine(known, n_fine, **options), self.finest)
+
+
+def pace_with(name, value):
+    """Return the pace of batches with another value; a row has one for batch 1, 2, 5, ..."""
+
+    def pace(spending, batch_index, log_failure):
+        usual, asked = paced(spending, batch_index, log_failure), value
+        if np.ndim(value):
+            asked = float(np.interp(math.log(batch_index), np.log([1, 2, 5, 10, 20, 50]), value))
+        return OtherPace(**(vars(usual) | {name: asked}))
+
+    return pace
+
+
+def spread(places, even):
+    """Return code lengths of places whose weights have another even part (G7: any is valid)."""
+    mean = 1.0 / places.size
+    return -np.log(even * mean + (1.0 - even) * (np.exp(-places) - 0.15 * mean) / 0.85)
+
+
+SWEEP = {  # other values
+    "coarse": (5.5, 7.5),
+    "least": ((2.0,) * 6, (2.4,) * 6, (2.7, 2.5, 2.4, 2.4, 2.8, 5.0), (3.0,) * 6),
+    "wanted": ((4.4, 6.8, 6.6, 7.0, 7.1, 8.4),),
+    "finest": (1.0,),
+    "reserve": (0.5, 0.7),
+    "even": (0.05, 0.5),
+    "offset": (0.02, 0.06),
+    "bandwidth": (0.08, 0.15),
+    "tails_prior": ((0.7, 0.3),),
+    "noise": (0.01, 0.03),
+}
 
 
 @contextlib.contextmanager
-def changed(home, name, value):
-    """Use another value of a constant for a while."""
-    before = vars(home)[name]
-    vars(home)[name] = value
-    try:
-        yield Choice()
-    finally:
-        vars(home)[name] = before
+def alternative(name, value):
+    """Give the library's choice with one other value, which holds for the block."""
+    if name in ("coarse", "least", "wanted", "finest"):
+        yield Choice(pace=pace_with(name, value))
+    elif name == "reserve":
+        policy = dataclasses.replace(spending.POLICIES["final"], reserve=value)
+        with mock.patch.dict(spending.POLICIES, other=policy):
+            yield Choice(Spending("other"))
+    elif name in ("offset", "bandwidth"):
+        with mock.patch.object(spending, name.upper(), value):
+            yield Choice()
+    elif name == "tails_prior":
+        prior = np.outer(np.outer(spending.SCALES_PRIOR, spending.DRIFTS_PRIOR), value)
+        yield Choice(log_weights=np.log(prior.ravel()))
+    else:
+        yield Choice(**{name: value})
 
 
 def choices(only=()):
-    """Yield labels and constants: the library's, then every alternative, or those of some names."""
+    """Yield labels and choices: the library's, then every alternative, or those of some names."""
     yield "library", Choice()
-    for home, name, values in SWEEP:
-        plain = name.strip("_").lower()
-        for value in values if not only or plain in only else ():
-            label = f"{plain}={np.ravel(value)[0]:g}"
-            if home is None:
-                yield label, Choice(noise=value)
-            else:
-                with changed(home, name, value) as choice:
-                    yield label, choice
+    for name, values in SWEEP.items():
+        for value in values if not only or name in only else ():
+            with alternative(name, value) as choice:
+                yield f"{name}={np.ravel(value)[0]:g}", choice
 
 
 def real_half_widths(pool, choice, seed):

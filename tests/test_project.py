@@ -1,5 +1,6 @@
 """Files around the package agree with it and with each other."""
 
+import ast
 import configparser
 import re
 import runpy
@@ -20,6 +21,30 @@ def test_wording_is_matched_in_one_file():
     may = {"facts.py", "test_messages.py", "test_project.py"}
     files = [path for path in (ROOT / "tests").rglob("*.py") if path.name not in may]
     assert [path.name for path in files if re.search(r"\bmatch=", path.read_text("utf-8"))] == []
+
+
+def reached(tree):
+    """Yield the names that a file reaches in other objects, by a dot or by a string."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) not in {"self", "cls"}:
+            yield ast.unparse(node)
+        elif isinstance(node, ast.Call) and re.search("(attr|item)$", ast.unparse(node.func)):
+            yield from (part.value for part in node.args if isinstance(part, ast.Constant))
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            yield node.slice.value
+
+
+def test_tests_reach_no_private_name():
+    """They hold what users see; names of scikit-learn are pinned in ``test_sklearn_compat.py``."""
+    files = set((ROOT / "tests").rglob("*.py")) - {ROOT / "tests" / "test_sklearn_compat.py"}
+    others = r"sklearn\.|os\._exit|.*\._parameter_constraints"
+    found = [
+        (path.name, name)
+        for path in files
+        for name in map(str, reached(ast.parse(path.read_text("utf-8"))))
+        if re.search(r"(^|\.)_[a-z]\w*[^\W_]$", name) and not re.match(others, name)
+    ]
+    assert found == []
 
 
 def settings():

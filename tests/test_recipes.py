@@ -1,15 +1,28 @@
-"""Recipes of CONTRIBUTING, followed here: what they name is all that must be written."""
+"""Recipes of CONTRIBUTING.md, written as they stand there: what they name is all that is needed."""
+
+import importlib
+import pickle
+import re
+import sys
+from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_wine
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import recall_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp.accounting.spending import POLICIES, Policy, Spending
-from sklearn_bdp.correlation import CorrelationModel
-from sklearn_bdp.correlation.components import ComponentModel
+from sklearn_bdp.accounting.spending import POLICIES, Spending
+from sklearn_bdp.exceptions import LedgerBusyError, LedgerCorruptedError
 from sklearn_bdp.metrics import get_metric
 from tests.facts import refused
+from tests.holdout import workers
+
+RECIPES = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text("utf-8")
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(600, 3))
@@ -17,49 +30,50 @@ Y = (X[:, 0] + rng.normal(size=600) > 0).astype(int)
 GRID = {"C": [0.1, 1.0]}
 
 
-class Floors(ComponentModel):
-    """Records of one floor may depend on each other."""
+@pytest.fixture
+def recipe(tmp_path, monkeypatch):
+    """Return what makes a module of a recipe and imports it."""
 
-    def __init__(self, floors):
-        self.floors = np.asarray(floors)
-        self.n_records = len(self.floors)
-        self._freeze(self.floors)
+    def follow(name):
+        (text,) = re.findall(rf"^\*\*{name}\*\*.*?^```python\n(.*?)^```", RECIPES, re.M | re.S)
+        (tmp_path / "recipe.py").write_text(text, "utf-8")
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setitem(sys.modules, "recipe", None)  # forgotten afterwards
+        del sys.modules["recipe"]
+        return importlib.import_module("recipe")
 
-    def components(self, n):
-        return np.unique(self.floors, return_inverse=True)[1]
-
-    def subset(self, indices):
-        return Floors(self.floors[indices])
-
-    def describe(self):
-        return f"{len(set(self.floors.tolist()))} floors"
+    return follow
 
 
-class Pairs(CorrelationModel):
-    """A mean varies at most as much as one of half as many independent records."""
+def mean(y, predicted):
+    return np.mean(np.abs(y - predicted) <= 1)
 
-    def __init__(self):
-        self._freeze()
 
-    def subset(self, indices):
-        return self
+def by_class(y, predicted):
+    return recall_score(y, predicted, labels=[1, 2], average="macro")
 
-    def describe(self):
-        return "every record may stand twice"
 
-    def _spread(self, n, statistical):
-        return 2.0 * n
-
-    def split(self, n, holdout, *, random_state=None):
-        return Floors(np.arange(n) // 2).split(n, holdout, random_state=random_state)
-
-    def folds(self, n, n_splits, *, random_state=None):
-        return Floors(np.arange(n) // 2).folds(n, n_splits, random_state=random_state)
+@pytest.mark.parametrize(("name", "expected"), [("nearly_right", mean), ("rare_recall", by_class)])
+def test_a_metric_is_searched_and_certified(recipe, name, expected):
+    X, y = load_wine(return_X_y=True)
+    metric = getattr(recipe("A metric"), name)
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    grid = {"logisticregression__C": [0.01, 1.0]}
+    search = ReusableHoldoutSearchCV(model, grid, scoring=metric, random_state=0, cv=3).fit(X, y)
+    assert name in str(search.certificate_)
+    low, high = search.best_interval_
+    assert low <= search.best_score_ <= high
+    train = search.train_indices_
+    ours = metric.training_score(search.best_estimator_, X[train], y[train])
+    assert ours == pytest.approx(expected(y[train], search.predict(X[train])))
+    report = search.final_report()
+    assert report.lower <= report.upper
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")  # a level, too
-@pytest.mark.parametrize("model", [Floors(np.arange(600) // 3), Pairs()], ids=["floors", "pairs"])
-def test_a_correlation_model_divides_answers_and_is_certified(model):
+@pytest.mark.parametrize(("name", "arguments"), [("Floors", [np.arange(600) // 3]), ("Pairs", [])])
+def test_a_correlation_model_divides_answers_and_is_certified(recipe, name, arguments):
+    model = getattr(recipe("A correlation model"), name)(*arguments)
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), GRID, correlation=model, random_state=0, holdout=0.4
     ).fit(X, Y)
@@ -76,11 +90,11 @@ def test_a_correlation_model_divides_answers_and_is_certified(model):
     assert private.certificate().bdp_epsilon <= 5000.0
 
 
-def test_a_spending_policy_answers_reports_and_is_certified(monkeypatch, path):
-    halves = Policy(level=2.0, reserve=0.5, coarse=True, words="halves: half for the final report")
+@mock.patch.dict(POLICIES)  # the recipe adds one
+def test_a_spending_policy_answers_reports_and_is_certified(recipe, path):
     with refused(ValueError, "spending"):
         HoldoutConfig(spending="halves")
-    monkeypatch.setitem(POLICIES, "halves", halves)
+    recipe("A spending policy")
     spending = Spending("halves")
     spent = sum(spending.of_batch(t) for t in range(1, 8)) + spending.of_report(7)
     assert spent == pytest.approx(1.0)  # a path holds one report, and weights of batches telescope
@@ -94,3 +108,37 @@ def test_a_spending_policy_answers_reports_and_is_certified(monkeypatch, path):
     assert len(again.holdout_.history()) == 2
     report = again.final_report()
     assert report.lower < report.value < report.upper
+
+
+def make(ledger, **options):
+    return ReusableHoldout(workers.X, workers.Y, ledger=ledger, **options)
+
+
+def test_a_ledger_keeps_what_is_answered(recipe, tmp_path, path):
+    folder = recipe("A ledger").Folder(tmp_path / "entries")
+    holdout = make(folder, random_state=1)
+    asked = [0.1, 0.5], workers.scores(2, 0)
+    given = holdout.answer(*asked, keys=["a", "b"])
+    same = make(path, random_state=1).answer(*asked, keys=["a", "b"])
+    assert (given.values == same.values).all()
+    again = make(folder)
+    assert again.history() == holdout.history()
+    assert str(folder) in repr(again)
+    again.note("mine", 3)
+    assert holdout.notes("mine") == [3]
+    assert len(pickle.loads(pickle.dumps(holdout)).history()) == 2
+    with again.account.writing(), pytest.raises(LedgerBusyError):
+        make(folder, ledger_timeout=0.05).answer([0.5], workers.scores(1, 2))
+
+
+def test_a_search_asks_a_ledger_and_edits_are_noticed(recipe, tmp_path):
+    ledger = recipe("A ledger").Folder(tmp_path / "entries")
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), GRID, holdout=HoldoutConfig(ledger=ledger)
+    )
+    assert len(search.fit(X, Y).holdout_.history()) == 2
+    assert len(search.fit(X, Y).holdout_.history()) == 2  # the same script resumes
+    first = tmp_path / "entries" / "1.json"
+    first.write_text(first.read_text().replace("C=0.1", "C=0.9"))
+    with pytest.raises(LedgerCorruptedError):
+        search.fit(X, Y)

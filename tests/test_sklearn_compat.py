@@ -5,6 +5,7 @@ import inspect
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import FitFailedWarning
+from sklearn.metrics import make_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.model_selection import _search as searches
 from sklearn.model_selection import _search_successive_halving as halving
@@ -105,3 +106,12 @@ def test_failed_fits_are_reported_and_get_the_error_score():
     assert set(results[0]["test_scores"]) == {"a"}
     with warned(FitFailedWarning, 1, 2):
         validation._warn_or_raise_about_fit_failures(results, np.nan)
+
+
+def test_scorers_hold_the_function_that_they_were_made_of():
+    scorer = make_scorer(roc_auc_score, response_method="predict_proba", max_fpr=0.1)
+    assert scorer._score_func is roc_auc_score
+    assert scorer._sign == 1
+    assert scorer._kwargs == {"max_fpr": 0.1}
+    assert scorer._response_method == "predict_proba"
+    assert not hasattr(scorer, "_metadata_request")

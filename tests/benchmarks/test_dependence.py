@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,17 +26,23 @@ def test_declared_times_are_those_of_long_means(maker):
     assert means.var() * n / (mean * (1 - mean)) == pytest.approx(time, rel=0.25)
 
 
-def test_marginals_of_spins_on_a_path_are_those_of_enumeration():
-    rng, n, coupling = np.random.default_rng(0), 8, 0.4
-    fields, clamped = rng.normal(size=n), np.full(n, np.nan)
-    clamped[[2, 5]] = [1.0, -1.0]
-    spins = np.array(list(itertools.product([-1.0, 1.0], repeat=n)))
-    spins = spins[(spins[:, 2] == 1.0) & (spins[:, 5] == -1.0)]
+def up(fields, coupling, clamped):
+    """Return how probable it is that a spin of a path is up: all of them, where some are known."""
+    spins = np.array(list(itertools.product([-1.0, 1.0], repeat=len(fields))))
+    spins = spins[((spins == clamped) | np.isnan(clamped)).all(axis=1)]
     weights = np.exp(spins @ fields + coupling * (spins[:, 1:] * spins[:, :-1]).sum(axis=1))
-    exact = (weights[:, None] * (spins > 0)).sum(axis=0) / weights.sum()
-    found = 1.0 / (1.0 + np.exp(-searches._marginals(fields, coupling, clamped)))
-    free = np.isnan(clamped)
-    assert found[free] == pytest.approx(exact[free])
+    return (weights[:, None] * (spins > 0)).sum(axis=0) / weights.sum()
+
+
+def test_the_truth_of_spins_on_a_path_is_that_of_enumeration():
+    X, y, _, truth, _ = searches.nodes(64, np.random.default_rng(0), None, influence=1.6)
+    train, clamped = [2, 5], np.full(8, np.nan)
+    clamped[train] = 2.0 * y[train] - 1.0
+    exact = up(0.8 * X[:, 0], 0.4, clamped)
+    for held in set(range(8)) - set(train):
+        search = SimpleNamespace(train_indices_=train, holdout_indices_=[held])
+        right = searches.Direction(0.0).predict(X[[held]])[0] == 1
+        assert truth(search, 0.0) == pytest.approx(exact[held] if right else 1.0 - exact[held])
 
 
 @pytest.mark.parametrize("name", ["independent, None", "regimes, true chain", "graph"])
@@ -47,7 +54,7 @@ def test_a_search_is_played_and_judged(name):
     assert not warned
 
 
-def test_labels_drawn_again_have_the_marginals_of_belief_propagation():
+def test_labels_drawn_again_have_the_marginals_of_enumeration():
     rng, n, influence = np.random.default_rng(0), 7, 1.2
     fields = rng.normal(size=n)
     graph = studies.sparse.diags_array([np.ones(n - 1)] * 2, offsets=[-1, 1], format="csr")
@@ -57,8 +64,7 @@ def test_labels_drawn_again_have_the_marginals_of_belief_propagation():
     drawn = studies.drawn_again(
         graph, studies.coloring(graph), labels, free, influence, fields, rng, sweeps=30
     )
-    odds = searches._marginals(fields / 2.0, influence / 4.0, clamped)
-    expected = 1.0 / (1.0 + np.exp(-odds[free]))
+    expected = up(fields / 2.0, influence / 4.0, clamped)[free]
     assert drawn[free].mean(axis=1) == pytest.approx(expected, abs=0.02)
 
 

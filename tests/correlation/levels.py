@@ -3,6 +3,7 @@
 import numpy as np
 
 from sklearn_bdp.correlation import WorstOf
+from sklearn_bdp.correlation.network import rooted
 from sklearn_bdp.correlation.privacy import ChainCalibration, NetworkCalibration, calibrate
 
 
@@ -15,6 +16,14 @@ def sequential_epsilon(model, dp_epsilon, n):
         return dp_epsilon + bounds.extra(dp_epsilon, n)
     if not isinstance(bounds, NetworkCalibration):
         return model.bdp_epsilon(dp_epsilon, n)
-    levels, trees = bounds.record_levels(dp_epsilon), model._rooted()[0]
+    levels, trees = bounds.record_levels(dp_epsilon), records_of_trees(model)
     levels[trees] = np.minimum(levels[trees], dp_epsilon + bounds.upward(dp_epsilon)[1])
     return float(levels.max())
+
+
+def records_of_trees(model):
+    """Return the records of a network's components without a loop, each after its parent."""
+    labels, matrix = model.components_, model.adjacency_
+    edges = np.bincount(labels, weights=np.diff(matrix.indptr)) / 2
+    is_tree = edges == np.bincount(labels) - 1
+    return rooted(matrix, np.unique(labels, return_index=True)[1], is_tree[labels])[0]

@@ -1,7 +1,9 @@
 """Transformers that candidates share: applied once, with results equal to the last bit."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
@@ -153,13 +155,24 @@ def test_training_scores_are_not_taken_from_the_records_left_out(data):
         np.testing.assert_array_equal(results[name], expected[name])
 
 
-def test_the_bound_counts_transformed_records_of_every_kind(data):
-    setting = setting_of(data, Counting(), "accuracy")
-    size = setting.X.nbytes
-    memory = PrefixMemory(bound=2 * size)
-    outcomes(setting, memory)
-    assert 0 < memory._bytes <= 2 * size
-    assert memory._bytes == sum(kept.nbytes for kept, _ in memory._kept.values())
+@pytest.mark.parametrize(
+    ("kind", "bound"), [(np.asarray, 4000), (pd.DataFrame, 4000), (sparse.csr_array, 6500)]
+)
+def test_where_two_fit_those_used_last_are_kept(kind, bound):
+    memory, records, made = PrefixMemory(bound), kind(np.ones((50, 4))), []
+    for place in "aabacabab":
+        memory.recalled(place, lambda place=place: (records, made.append(place)))
+    assert made == ["a", "b", "c", "b"]  # c took the place of b, which was used before a
+
+
+def test_the_bound_holds_for_transformed_records_of_every_kind(data):
+    setting, calls = setting_of(data, Counting(), "accuracy"), []
+    held = setting.X_holdout.nbytes
+    for memory in (None, PrefixMemory(held - 1), PrefixMemory(held), PrefixMemory(100 * held)):
+        Counting.calls.clear()
+        outcomes(setting, memory)
+        calls.append([Counting.calls.count(n) for n in (200, 100)])
+    assert calls == [[12, 3], [12, 3], [12, 1], [2, 1]]
 
 
 @pytest.mark.parametrize("share", [True, False])

@@ -271,15 +271,6 @@ def test_scorers_that_ask_for_sample_weights_are_refused():
         get_metric(scorer)
 
 
-def test_private_names_of_scikit_learn_that_are_read_exist():
-    scorer = sk.make_scorer(sk.roc_auc_score, response_method="predict_proba", max_fpr=0.1)
-    assert scorer._score_func is sk.roc_auc_score
-    assert scorer._sign == 1
-    assert scorer._kwargs == {"max_fpr": 0.1}
-    assert scorer._response_method == "predict_proba"
-    assert not hasattr(scorer, "_metadata_request")
-
-
 # -- Own scores ------------------------------------------------------------------------------------
 
 

@@ -138,7 +138,12 @@ def test_other_data_or_parameters_start_anew(data, counted):
     interrupt(search, data, counted, 25)
     search.set_params(cv=4).fit(*data)
     assert counted.fits == 50
-    assert not hasattr(search, "_unfinished")
+
+
+def test_a_finished_search_keeps_nothing_of_the_interrupted_one(data, counted):
+    search = made(counted(), random_state=0)
+    interrupt(search, data, counted, 25)
+    assert vars(search.fit(*data)).keys() == vars(made(counted()).fit(*data)).keys()
 
 
 def test_with_a_ledger_a_new_process_pays_for_nothing_twice(data, counted, tmp_path):
