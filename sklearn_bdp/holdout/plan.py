@@ -210,11 +210,11 @@ class Plan:
             content = model
             if isinstance(model, Predicted):
                 content = getattr(model, "known_as", model.values)
+            code.append(object_digest(content) or secrets.token_hex(16))
             try:
                 known.append([name, joblib.hash(content)])
-            except Exception:
-                known.append([name, secrets.token_hex(16)])
-            code.append(object_digest(content) or secrets.token_hex(16))
+            except Exception:  # without a name
+                known.append([name, code[-1]])
         for one in self.statements:
             own = one.measure
             if own.scorer is not None:

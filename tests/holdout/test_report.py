@@ -11,7 +11,7 @@ from sklearn.metrics import f1_score, make_scorer, matthews_corrcoef
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.accounting.bounds import share_limits
 from sklearn_bdp.correlation import Groups, MarkovChain
 from sklearn_bdp.exceptions import BudgetExhaustedError, HoldoutClosedError
@@ -86,6 +86,62 @@ def test_a_rule_that_learns_nothing_is_scored_searched_and_reported():
     assert [row.value for row in report.rows][1] == 1.0
     search = ReusableHoldoutSearchCV(Rule(), {"limit": [0.0, 1.0]}, random_state=0)
     assert search.fit(features, targets).final_report().value == 1.0
+
+
+def test_code_that_was_edited_gets_no_earlier_report():
+    """The same name is not the same model, and not the same score (theory G16)."""
+    holdout = ReusableHoldout(X, Y, random_state=0)
+    model = make_pipeline(FunctionTransformer(lambda X: X), ONES)
+    before = holdout.final_report(model)
+    assert holdout.final_report(model) == before
+    with refused(HoldoutClosedError):
+        holdout.final_report(make_pipeline(FunctionTransformer(lambda X: -X), ONES))
+    opaque = ReusableHoldout(X, Y, random_state=0)
+    opaque.final_report(ONES, scoring=scored_by(iter([0.5])))
+    with refused(HoldoutClosedError):
+        opaque.final_report(ONES, scoring=scored_by(iter([0.7])))
+
+
+def scored_by(values):
+    """Return a scorer whose content cannot be read."""
+    return lambda estimator, X, y: 0.5 + 0.0 * values.__length_hint__()
+
+
+def test_probabilities_are_read_as_labels_by_metrics_of_labels():
+    for classes, targets in (([0, 1], Y), (["no", "yes"], WORDS)):
+        chances = np.where(Y, 0.8, 0.3)
+        holdout = ReusableHoldout.of_targets(targets, training_targets=classes, random_state=0)
+        scoring = ["accuracy", "recall" if targets is Y else "balanced_accuracy"]
+        report = holdout.final_report(np.column_stack([1.0 - chances, chances]), scoring=scoring)
+        assert [row.value for row in report.rows] == [1.0, 1.0]
+
+
+def test_a_report_without_a_number_can_be_read():
+    def undefined(estimator, X, y):
+        return 1 / 0 if len(X) == N else 0.5
+
+    report = ReusableHoldout(X, Y, random_state=0).final_report(ONES, scoring=undefined)
+    assert np.isnan(report.value)
+    assert "nan" in str(report)
+    assert "nan" in report._repr_html_()
+
+
+def test_a_fit_after_an_interrupted_report_leads_to_it(path):
+    features = np.random.default_rng(0).normal(size=(N, 2))
+    options = {"holdout": HoldoutConfig(0.25, ledger=path), "random_state": 0}
+    search = ReusableHoldoutSearchCV(Rule(), {"limit": [0.0]}, **options).fit(features, Y)
+    stops = [KeyboardInterrupt()]
+
+    def stopped(estimator, X, y):
+        if len(X) == search.holdout_.n and stops:
+            raise stops.pop()
+        return estimator.score(X, y)
+
+    with pytest.raises(KeyboardInterrupt):
+        search.final_report(scoring=stopped)
+    again = ReusableHoldoutSearchCV(Rule(), {"limit": [0.0]}, **options).fit(features, Y)
+    assert "final_report()" in str(again.certificate_)
+    assert again.final_report(scoring=stopped).rows[0].approximate is not None
 
 
 def test_kinds_that_can_be_scored_are():

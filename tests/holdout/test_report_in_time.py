@@ -274,3 +274,38 @@ def test_panels_are_reported_by_dates():
     assert ends[0] == pytest.approx(ends[1], abs=0.01)
     assert 0.5 * (ends[0][1] - ends[0][0]) < 0.06  # 75 dates
     assert ends[0][0] < chance[225:].mean() < ends[0][1]
+
+
+class Counts(Ridge):
+    """Counts how often it is asked."""
+
+    asked = 0
+
+    def predict(self, X):
+        self.asked += 1
+        return super().predict(X)
+
+
+def test_a_refused_report_leaves_nothing_to_the_next_one():
+    X, y, _ = sales(600)
+    training, model = (X[:400], y[:400]), Ridge().fit(X[:400], y[:400])
+    loss = get_metric("neg_mean_absolute_error", y=y[:400])
+    reports = []
+    for wrong in (False, True):
+        holdout = ReusableHoldout(X[400:], y[400:], correlation="time", random_state=0)
+        if wrong:
+            with refused(ValueError, "scoring='nope'"):
+                holdout.final_report(model, scoring="nope", training=(X[:400], y[:400] + 9.0))
+        asked = {"scoring": loss, "compare": "naive", "training": training}
+        reports.append(holdout.final_report(model, **asked))
+    assert reports[0].rows == reports[1].rows
+
+
+def test_a_model_that_counts_its_calls_gets_its_report_again():
+    X, y, _ = sales(600)
+    model = Counts().fit(X[:400], y[:400])
+    holdout = ReusableHoldout(X[400:], y[400:], correlation="time", random_state=0)
+    asked = {"scoring": get_metric("neg_mean_absolute_error", y=y[:400])}
+    asked["training"] = (X[:400], y[:400])
+    report = holdout.final_report(model, **asked)
+    assert holdout.final_report(model, **asked).rows == report.rows

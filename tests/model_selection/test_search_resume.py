@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import traceback
+import warnings
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
+from sklearn_bdp.exceptions import AnotherAccountWarning
 from sklearn_bdp.metrics.base import Evaluation
 
 # Several holdouts of the same records, each for a test of its own.
@@ -287,3 +289,17 @@ def test_no_frame_of_a_traceback_holds_a_raw_score(data, error, training_score):
     assert raw_scores(caught.value) == []
     if error is not KeyboardInterrupt:
         assert any("in fit" in note for note in caught.value.__notes__)  # where it happened
+
+
+def test_an_error_after_the_last_answer_loses_no_holdout(data, counted):
+    """A rule for refit with a typo: the answers are recorded, and the next fit finds them."""
+    search = made(counted(), refit=lambda results: results["holdout_scores"].argmax())
+    with pytest.raises(KeyError):
+        search.fit(*data)
+    fits, counted.fits = counted.fits, 0
+    search.refit = lambda results: results["holdout_score"].argmax()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", AnotherAccountWarning)
+        search.fit(*data)
+    assert len(search.holdout_.history()) == len(GRID["C"])
+    assert counted.fits < fits

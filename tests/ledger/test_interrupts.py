@@ -1,0 +1,102 @@
+"""Ctrl-C at any line of the ledger and of the account: nothing is lost, doubled or left open."""
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sklearn_bdp
+from sklearn_bdp import ReusableHoldout
+
+ROOT = Path(sklearn_bdp.__file__).parent
+LEDGER = str(ROOT / "ledger")
+ACCOUNT = str(ROOT / "holdout" / "_account.py")
+X, Y = np.arange(200.0).reshape(100, 2), np.arange(100) % 2
+HITS = np.random.default_rng(0).random((6, 100)) < 0.7
+HELD = """
+import sqlite3, sys
+held = sqlite3.connect(sys.argv[1], isolation_level=None)
+held.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.readline()
+held.execute("ROLLBACK")
+"""
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+
+
+class Interrupt:
+    """Raises KeyboardInterrupt at one of the lines that are run."""
+
+    def __init__(self, at):
+        self.left, self.released = at, False
+
+    def __call__(self, frame, event, arg):
+        name = frame.f_code.co_filename
+        return self.line if name.startswith(LEDGER) or name == ACCOUNT else None
+
+    def line(self, frame, event, arg):
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                # The line that gives back the lock of the threads is the last one there is.
+                self.released = frame.f_code.co_name == "seen"
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return self.line
+
+
+@pytest.mark.parametrize("step", [23, pytest.param(1, marks=pytest.mark.slow)])
+def test_after_an_interrupt_at_any_line_both_processes_agree(tmp_path, step):
+    at = 1
+    while True:
+        path = tmp_path / f"{at}.sqlite"
+        mine = ReusableHoldout(X, Y, ledger=path, ledger_timeout=0.2)
+        mine.answer([0.5], HITS[:1], keys=["a"])
+        interrupt, done = Interrupt(at), True
+        sys.settrace(interrupt)
+        try:
+            mine.answer([0.5, 0.6], HITS[1:3], keys=["b", "c"])
+        except KeyboardInterrupt:
+            done = False
+        finally:
+            sys.settrace(None)
+        if done:
+            break
+        at += step
+        if interrupt.released:
+            continue
+        mine.answer([0.5, 0.6], HITS[1:3], keys=["b", "c"])
+        mine.answer([0.4], HITS[3:4], keys=["d"])
+        other = ReusableHoldout(X, Y, ledger=path)
+        assert sorted(one.key for one in other.history()) == ["a", "b", "c", "d"]
+        assert list(mine.history()) == list(other.history())
+        assert mine.information_spent == other.information_spent
+        other.answer([0.3], HITS[4:5], keys=["e"])
+        mine.answer([0.3], HITS[5:6], keys=["f"])
+        assert str(mine.certificate()) == str(ReusableHoldout(X, Y, ledger=path).certificate())
+    assert at > 300  # it went through all of them
+
+
+def test_an_interrupt_while_another_process_writes_leaves_nothing_open(path):
+    mine = ReusableHoldout(X, Y, ledger=path, ledger_timeout=20.0)
+    mine.answer([0.5], HITS[:1])
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HELD, str(path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    holder.stdout.readline()
+    threading.Timer(0.3, lambda: signal.raise_signal(signal.SIGINT)).start()
+    threading.Timer(0.6, lambda: holder.communicate("\n")).start()
+    with pytest.raises(KeyboardInterrupt):
+        mine.answer([0.5], HITS[1:2])
+    with sqlite3.connect(path, timeout=5.0, isolation_level=None) as another:
+        another.execute("BEGIN IMMEDIATE")
+        another.execute("ROLLBACK")
+    mine.answer([0.5], HITS[2:3])
+    assert len(mine.history()) == 2
