@@ -5,10 +5,14 @@
 an interval that holds for all answers at once.
 """
 
+from typing import TYPE_CHECKING
+
 from sklearn_bdp._version import __version__
 from sklearn_bdp.holdout import HoldoutConfig, ReusableHoldout
 from sklearn_bdp.model_selection import HoldoutScorer, ReusableHoldoutSearchCV
-from sklearn_bdp.planning import certify, plan_holdout, plan_search
+
+if TYPE_CHECKING:
+    from sklearn_bdp.planning import certify, plan_holdout, plan_search
 
 __all__ = [
     "HoldoutConfig",
@@ -20,3 +24,16 @@ __all__ = [
     "plan_holdout",
     "plan_search",
 ]
+
+
+def __getattr__(name):
+    """Return what plans before data: imported when it is asked for, as no search needs it."""
+    if name not in __all__:
+        raise AttributeError(f"module 'sklearn_bdp' has no attribute {name!r}")
+    import sklearn_bdp.planning
+
+    return getattr(sklearn_bdp.planning, name)
+
+
+def __dir__():
+    return __all__
