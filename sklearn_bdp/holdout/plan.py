@@ -519,7 +519,7 @@ def _try(measure, model, X, y, known, *, uneven):
         weighted = "sample_weight" in str(error)
         raise ValueError(
             f"{measure.name} of {type(model).__name__} fails on records made to try it: "
-            f"{type(error).__name__}: {error}. "
+            f"{type(error).__name__}: {str(error).rstrip('.')}. "
             + "Scores of groups need sample_weight, or per='record'. " * weighted
             + "The holdout was not queried."
         ) from error
