@@ -143,7 +143,7 @@ MISTAKES = {
     ),
     "dates that are not sorted": (
         lambda: search(FRAME.set_index(DAYS[::-1]), correlation="time"),
-        "pass X.sort_index(), and its targets in that order.",
+        "unsorted: pass X.sort_index(). Do the same with its targets.",
     ),
     "a level of privacy without a model": (
         lambda: search(correlation="time", holdout=HoldoutConfig(epsilon=0.1)),

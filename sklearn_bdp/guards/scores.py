@@ -64,9 +64,9 @@ FEW = Guard(
     "few groups",
     "arguments",
     "The holdout has {count} groups (patients, users, sites …), worth {worth:.0f} of equal size. "
-    "They give a mean score near 0.8 in [0, 1] to about ±{one:.2g} if you only report one model, "
-    "and ±{best:.2g} for the best of 20. Nested cross-validation over all groups gives one "
-    "narrower number, and no second one. Bring more groups, or set holdout=0.5.",
+    "They give a mean score near 0.8 in [0, 1] to about ±{half_width_final:.2g} if you only report "
+    "one model, and ±{half_width:.2g} for the best of 20. Nested cross-validation over all groups "
+    "gives one narrower number, and no second one. Bring more groups, or set holdout=0.5.",
     exceptions.VacuousGuaranteeWarning,
 )
 CUT = Guard(
@@ -236,8 +236,7 @@ def warn_few_groups(holdout):
         if account.warned:
             with contextlib.suppress(exceptions.HoldoutClosedError):  # no other answers to forecast
                 seen = holdout.preview(20, score=0.8)
-                known = {"one": seen.half_width_final, "best": seen.half_width}
-                FEW.warn(count=len(model.sizes_), worth=worth, **known)
+                FEW.warn(count=len(model.sizes_), worth=worth, **vars(seen))
 
 
 def warn_of(division, report=None):

@@ -220,10 +220,9 @@ class Predicted:
         read, given = " or ".join(map(_GIVES.get, methods)), "labels or numbers"
         if not hasattr(self, "predict"):
             given = "probabilities" if hasattr(self, "predict_proba") else "numbers beyond [0, 1]"
-        hint = "" if hasattr(self, "classes_") else f" {_NAME_CLASSES}"
         return TypeError(
-            f"scoring={name!r} reads {read}, and these predictions are {given}.{hint} The holdout "
-            "was not queried."
+            f"scoring={name!r} reads {read}, and predictions are {given}. The holdout was not "
+            f"queried. {'' if hasattr(self, 'classes_') else _NAME_CLASSES}".rstrip()
         )
 
 
@@ -418,8 +417,8 @@ def needs(measure: Measure, model: Any) -> None:
             )
     except TypeError:
         if isinstance(model, Predicted):
-            read = measure.metric._methods if measure.metric is not None else methods
-            raise model.refused(measure.name, read) from None
+            methods = getattr(measure.metric, "_methods", methods)
+            raise model.refused(measure.name, methods) from None
         raise
 
 
@@ -476,16 +475,14 @@ def checked_model(name: str, model: Any, X: Any, targets: Any, y: Any) -> Any:
         return model
     shape = np.shape(model)
     if len(shape) not in (1, 2) or shape[0] != n:
-        given = name if name == "y_pred" else "estimators and compare"
         raise TypeError(
-            f"{given} must be fitted models, or predictions of the {n} holdout records in their "
-            f"order, got {name!r} as {type(model).__name__} of shape {shape}. The holdout was not "
-            "queried."
+            "estimators, compare and y_pred must be fitted models, or predictions of the "
+            f"{n} holdout records in their order; {name!r} is {type(model).__name__} of shape "
+            f"{shape}. The holdout was not queried."
         )
     values, classes, kind = as_labels(model), classes_of(None, y), as_labels(targets).dtype.kind
     if values.dtype.kind in "fc" and not np.isfinite(values).all():
-        missing = np.count_nonzero(~np.isfinite(values))
-        raise ValueError(f"{name} must be finite, {missing} are not. The holdout was not queried.")
+        raise ValueError(f"predictions {name!r} must be finite. The holdout was not queried.")
     if y is None:
         numbers = kind in "iubf"
         if (values.dtype.kind in "iubf") != numbers:

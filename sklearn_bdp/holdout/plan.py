@@ -347,8 +347,8 @@ def _named(estimators, training_values, compare, refit_every, holdout, y):
     if baseline is not None and (baseline not in found or len(found) < 2):
         raise ValueError(
             "compare needs two models, and must be True, one of their names "
-            f"({', '.join(found)}), a model, predictions or, in time, 'naive' or 'seasonal-7', got "
-            f"compare={compare!r:.80}."
+            f"({', '.join(found)}), a model, predictions or, in time, 'naive' or 'seasonal-7' "
+            f"(1 to 9,999 dates), got compare={compare!r:.80}."
         )
     known = holdout.X, holdout.y, y
     models = {name: checked_model(name, model, *known) for name, model in found.items()}

@@ -813,7 +813,10 @@ class ReusableHoldout:
             values.
         """
         with self.account.writing() as book:
-            book.note(name, content)
+            try:
+                book.note(name, content)
+            except TypeError as error:
+                raise TypeError(f"name must be a text and content JSON: {error}.") from None
 
     def notes(self, name: str) -> list[Any]:
         """Return the facts recorded under a name.

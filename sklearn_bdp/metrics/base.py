@@ -364,16 +364,14 @@ def check_schema(estimator, X, y):
     fitted, given = getattr(estimator, "n_features_in_", None), getattr(X, "shape", (0,))[1:2]
     if fitted is not None and given and given[0] != fitted:
         raise ValueError(
-            f"estimator must take the {given[0]} columns of the records, got "
-            f"{type(estimator).__name__} of {fitted}. Select columns in a pipeline. The holdout was "
-            "not queried."
+            f"estimator must take the {given[0]} columns of the records, got one fitted on "
+            f"{fitted}. Select columns in a pipeline. The holdout was not queried."
         )
     names, columns = getattr(estimator, "feature_names_in_", None), getattr(X, "columns", None)
     if names is not None and columns is not None and not same_names(names, columns):
         raise ValueError(
-            "estimator must be fitted with the columns of the records in their order, got "
-            f"{type(estimator).__name__} of {list(names)[:5]}… for {list(columns)[:5]}…. The "
-            "holdout was not queried."
+            "estimator must be fitted on the columns of the records in their order, got "
+            f"{list(names)[:5]}… for {list(columns)[:5]}…. The holdout was not queried."
         )
     classes = np.asarray(getattr(estimator, "classes_", []))
     if classes.ndim == 1 and classes.size and y is not None and y.ndim == 1:
