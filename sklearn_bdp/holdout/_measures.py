@@ -217,7 +217,7 @@ class Predicted:
 
     def refused(self, name: str, methods: Any) -> TypeError:
         """Return the error of a metric that reads something else than these predictions."""
-        read, given = " or ".join(map(_GIVES.get, methods)), "labels or numbers"
+        read, given = " or ".join(_GIVES[one] for one in methods), "labels or numbers"
         if not hasattr(self, "predict"):
             given = "probabilities" if hasattr(self, "predict_proba") else "numbers beyond [0, 1]"
         return TypeError(
@@ -477,7 +477,7 @@ def checked_model(name: str, model: Any, X: Any, targets: Any, y: Any) -> Any:
     if len(shape) not in (1, 2) or shape[0] != n:
         raise TypeError(
             "estimators, compare and y_pred must be fitted models, or predictions of the "
-            f"{n} holdout records in their order; {name!r} is {type(model).__name__} of shape "
+            f"{n} holdout records in their order, got {name!r} as {type(model).__name__} of shape "
             f"{shape}. The holdout was not queried."
         )
     values, classes, kind = as_labels(model), classes_of(None, y), as_labels(targets).dtype.kind
