@@ -175,7 +175,7 @@ def check_targets(name, y):
     elif values.dtype.kind == "O":
         missing = sum(v is None or (isinstance(v, float) and v != v) for v in values.ravel())
     if missing:
-        raise ValueError(f"{name} must hold a target for each record, {missing} are missing.")
+        raise ValueError(f"{name} must hold a target for each record, got {missing} missing.")
 
 
 #: The largest number, and how many are looked at one by one: a reduction takes as long as twenty.

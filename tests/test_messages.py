@@ -70,6 +70,10 @@ def spent():
     return holdout.answer([0.5] * 8, np.tile([[0.0], [1.0]], (4, 200)))
 
 
+def of_targets():
+    return ReusableHoldout.of_targets(Y, training_targets=[0, 1])
+
+
 def another_beta(folder):
     ReusableHoldout(X, Y, ledger=folder / "a.sqlite")
     return ReusableHoldout(X, Y, ledger=folder / "a.sqlite", beta=0.1)
@@ -115,6 +119,28 @@ MISTAKES = {
         lambda: scored(mean_loss),
         "Return the numbers before they are averaged.",
     ),
+    "numbers for a metric of labels": (
+        lambda: search(y=X[:, 0], scoring="accuracy"),
+        "For numbers, set scoring='neg_mean_absolute_error'.",
+    ),
+    "labels for a metric of probabilities": (
+        lambda: of_targets().answer_predictions(Y, scoring="neg_brier_score"),
+        "scoring='neg_brier_score' reads probabilities, and predictions are labels or numbers.",
+    ),
+    "predictions that are missing": (
+        lambda: of_targets().final_report({"m": np.full(200, np.nan)}, scoring="roc_auc"),
+        "predictions 'm' must be finite. The holdout was not queried.",
+    ),
+    "no classes for predictions": (
+        lambda: ReusableHoldout.of_targets(Y + 1).answer_predictions(
+            Y + 1, scoring="balanced_accuracy"
+        ),
+        "For predictions, name them: of_targets(y, training_targets=[...]).",
+    ),
+    "a baseline of another length": (
+        lambda: of_targets().final_report({"m": Y}, scoring="accuracy", compare=["yes"] * 5),
+        "estimators, compare and y_pred must be fitted models, or predictions of the 200 holdout",
+    ),
     "no labels for a metric by class": (
         lambda: get_metric("roc_auc").evaluate(LogisticRegression(), X, Y),
         "Pass training labels, as in get_metric('roc_auc', y=y_train).",
@@ -132,6 +158,18 @@ MISTAKES = {
         lambda: search(correlation="groups"),
         "correlation='groups' needs groups=, one label per record, got None.",
     ),
+    "the name of a column as groups": (
+        lambda: search(correlation="groups", fit={"groups": "sex"}),
+        "Pass groups= for X (200), as in groups=X['patient'].",
+    ),
+    "two groups": (
+        lambda: search(correlation="groups", fit={"groups": Y}),
+        "cv (n_splits=5) must be at most 1, the number of independent groups to train on.",
+    ),
+    "a horizon beyond the data": (
+        lambda: search(correlation="time", fit={"horizon": 10**6}),
+        "gap=1000000 (horizon=, or what the chain needs).",
+    ),
     "labels that are missing": (
         lambda: Groups([1.0, float("nan")]),
         "groups must not hold NaN, got NaN at position 1.",
@@ -141,9 +179,13 @@ MISTAKES = {
         lambda: search(correlation="time", fit={"times": DAYS.where(DAYS[0] < DAYS)}),
         "times must hold a date for every record, 1 are missing (NaT).",
     ),
+    "dates that are missing from an index": (
+        lambda: search(FRAME.set_index(DAYS.where(DAYS[0] < DAYS)), correlation="time"),
+        "missing (NaT): drop them.",
+    ),
     "dates that are not sorted": (
         lambda: search(FRAME.set_index(DAYS[::-1]), correlation="time"),
-        "pass X.sort_index(), and its targets in that order.",
+        "unsorted: pass X.sort_index(). Do the same with its targets.",
     ),
     "a level of privacy without a model": (
         lambda: search(correlation="time", holdout=HoldoutConfig(epsilon=0.1)),
@@ -219,6 +261,14 @@ MISTAKES = {
     "a folder for a ledger": (
         lambda folder: ReusableHoldout(X, Y, ledger=folder),
         "it is a folder; name a file in it.",
+    ),
+    "a ledger at another database": (
+        lambda: ReusableHoldout(X, Y, ledger="mysql://ann:secret@host/base"),
+        "ledger must be a path, a postgresql:// URL or None, got mysql://.",
+    ),
+    "a note of objects": (
+        lambda: ReusableHoldout(X, Y).note("split", object()),
+        "name must be a text and content JSON",
     ),
     "two columns of one name": (
         lambda: HoldoutFeatureSelector(NeverFits()).fit(

@@ -237,9 +237,10 @@ def labels_of_both(n, held, groups, groups_val):
         return np.asarray(groups)[:n], np.asarray(groups)[n:]
     for name, labels, count in (("groups", groups, n), ("groups_val", groups_val, held)):
         if labels is not None and num_samples(labels) != count:
+            both = f", and groups_val= for X_val ({held}), or groups= for both" * bool(held)
             raise ValueError(
                 f"{name} has {num_samples(labels)} labels for {count} records. Pass groups= for X "
-                f"({n}) and groups_val= for X_val ({held}), or groups= for both ({n + held})."
+                f"({n}), as in groups=X['patient']{both}."
             )
     return groups, groups_val
 
@@ -304,12 +305,12 @@ def _refuse_cut(model, train, test, *, n, cutter):
             )
     both = model.cuts(train, test)
     if both:
-        what, how = "groups of dependent records", "use GroupShuffleSplit(n_splits=1) with groups="
+        what, how = "dependent group", "divide whole groups, as GroupShuffleSplit does"
         if model.holds_given_rest:
-            what, how = "records from their neighbors", "drop these from the training set"
+            what, how = "linked record", "drop their neighbors from the training set"
         raise ValueError(
-            f"{cutter} separates {both} {what} ({model.describe()}): scores on the holdout would "
-            f"be too high. Use holdout=0.25, which does not, or {how}."
+            f"{cutter} separates {both} {what}{'s' * (both > 1)} ({model.describe()}): scores on "
+            f"the holdout would be too high. Set holdout=0.25 instead, or {how}."
         )
 
 
@@ -515,8 +516,8 @@ def correlation_in_time(owner, config, data, *, in_time):
     dated = getattr(past, "is_given_past", False)
     if not dated and (times is not None or not in_time):
         raise ValueError(
-            "times=, horizon= and several records on one date need records that are judged by "
-            f"dates, got correlation={past!r}. Set correlation='time'."
+            "times=, horizon= and several records on one date have no meaning under "
+            f"correlation={past!r}. Set correlation='time'."
         )
     if given is not None and given.is_given_past:
         _check_before(known, owner.holdout)

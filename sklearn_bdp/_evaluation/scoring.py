@@ -354,6 +354,9 @@ class DetachedHoldout:
     _certificate: Certificate = dataclasses.field(repr=False)
     _records: History = dataclasses.field(repr=False)
 
+    def __getattr__(self, name):
+        raise AttributeError(f"{name} needs the holdout. Use the search before without_holdout().")
+
     def certificate(self):
         """Return the guarantee as it stood.
 
@@ -401,8 +404,8 @@ class Savable:
             config = None if self.holdout is None else config_of(self)
             if config is None:
                 raise ValueError(
-                    f"{min(own)} cannot be set: holdout={self.holdout!r:.60} has no configuration. "
-                    "Set holdout= to a fraction or a HoldoutConfig first."
+                    f"{min(own)} cannot be set: holdout is None or made already, got "
+                    f"{type(self.holdout).__name__}. Set it to a fraction or a HoldoutConfig first."
                 )
             own = {name.removeprefix(start): value for name, value in own.items()}
             self.holdout = config.set_params(**own)

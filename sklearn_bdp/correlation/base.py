@@ -187,7 +187,7 @@ class CorrelationModel(ABC):
         n = check_integer("n", n, low=1)
         if self.n_records is not None and n != self.n_records:
             raise ValueError(
-                f"n must be {self.n_records} records, as declared, got n={n}.{self._size_hint}"
+                f"correlation describes {self.n_records} records, got n={n}.{self._size_hint}"
             )
         return n
 
@@ -672,7 +672,7 @@ def check_splits(n_splits, available, what):
     """Return ``n_splits`` as an int between 2 and what is available."""
     n_splits = check_integer("n_splits", n_splits, low=2)
     if not n_splits <= available:
-        raise ValueError(f"n_splits must be at most the {available} {what}, got {n_splits=}.")
+        raise ValueError(f"cv ({n_splits=}) must be at most {available}, the number of {what}.")
     return n_splits
 
 

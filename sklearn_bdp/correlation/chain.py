@@ -132,7 +132,7 @@ class MarkovChain(CorrelationModel):
         if not abs(sums[worst] - 1.0) <= ROW_SUM_TOLERANCE:
             raise ValueError(
                 f"transition must have rows that sum to one, got {sums[worst]:.12g} in row {worst}."
-                " (A graph is a scipy.sparse matrix or networkx graph.)"
+                " (A graph is passed as a scipy.sparse matrix or networkx graph.)"
             )
         self.transition = matrix = matrix / sums[:, None]
         self.observed = check_boolean("observed", observed)
@@ -421,7 +421,10 @@ def tail_split(n, holdout, gap):
     """Cut a contiguous tail for the holdout and drop ``gap`` records before it."""
     size = holdout_size(n, holdout)
     if not n - size - gap >= 1:
-        raise ValueError(f"holdout must leave training records, got {holdout=} of {n=}, {gap=}.")
+        raise ValueError(
+            f"holdout must leave training records, got {holdout=} of {n=}, {gap=} (horizon=, or "
+            "what the chain needs). Make one of these smaller."
+        )
     return Split(np.arange(n - size - gap), np.arange(n - size, n), gap)
 
 

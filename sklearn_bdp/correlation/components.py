@@ -74,7 +74,7 @@ class ComponentModel(CorrelationModel):
             return Independent().folds(n, n_splits, random_state=random_state)
         labels = self.components(self.check_n(n))
         sizes = np.bincount(labels)
-        n_splits = check_splits(n_splits, len(sizes), "independent components")
+        n_splits = check_splits(n_splits, len(sizes), "independent groups to train on")
         ties = np.arange(len(sizes))
         if random_state is not None:
             ties = generator(random_state).permutation(len(sizes))

@@ -134,7 +134,7 @@ class GraphModel(ComponentModel):
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(<{self.n_records} records, {len(self._data) // 2} edges, "
-            f"{self.n_components_} components>)"
+            f"{self.n_components_} component{'s' * (self.n_components_ != 1)}>)"
         )
 
     @property

@@ -42,7 +42,8 @@ ANOTHER = Guard(
     "another account",
     "arguments",
     "Queries about these targets were answered before in this process, by another account. The "
-    "intervals are not valid together. Pass holdout=search.holdout_ on, or give both one ledger.",
+    "intervals are not valid together. Pass holdout=search.holdout_ on with "
+    "X[search.train_indices_], or give both one ledger.",
     AnotherAccountWarning,
 )
 #: What a check can find, in the order in which it is looked for: one finding at most is reported.
@@ -51,7 +52,8 @@ FINDINGS = {
         "shared rows",
         "holdout",
         "X contains holdout records, more than chance explains. Pass training rows only. If equal "
-        "records are different people, set allow_shared_rows=True. The check is charged.",
+        "records are different people, set allow_shared_rows=True in HoldoutConfig or "
+        "ReusableHoldout. No query was answered, and the check is charged.",
         SharedRecordsError,
     ),
     "groups": Guard(

@@ -5,6 +5,7 @@ Everything here sees training records and released values only.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import warnings
@@ -63,8 +64,9 @@ FEW = Guard(
     "few groups",
     "arguments",
     "The holdout has {count} groups (patients, users, sites …), worth {worth:.0f} of equal size. "
-    "Intervals will be wide: holdout.preview() shows how wide. Nested cross-validation over all "
-    "groups gives one narrower number, and no second one. Bring more groups, or set holdout=0.5.",
+    "They give a mean score near 0.8 in [0, 1] to about ±{half_width_final:.2g} if you only report "
+    "one model, and ±{half_width:.2g} for the best of 20. Nested cross-validation over all groups "
+    "gives one narrower number, and no second one. Bring more groups, or set holdout=0.5.",
     exceptions.VacuousGuaranteeWarning,
 )
 CUT = Guard(
@@ -232,7 +234,9 @@ def warn_few_groups(holdout):
         worth = model.effective_n(holdout.n)
         account.warned = worth < FEW_GROUPS
         if account.warned:
-            FEW.warn(count=len(model.sizes_), worth=worth)
+            with contextlib.suppress(exceptions.HoldoutClosedError):  # no other answers to forecast
+                seen = holdout.preview(20, score=0.8)
+                FEW.warn(count=len(model.sizes_), worth=worth, **vars(seen))
 
 
 def warn_of(division, report=None):

@@ -109,10 +109,10 @@ def check_sorted(X, name="X"):
     """Raise where records in time come with an index of dates that is not sorted."""
     index = getattr(X, "index", None)
     if is_dates(index) and (index.hasnans or not index.is_monotonic_increasing):
+        fix = "missing (NaT): drop them" if index.hasnans else f"unsorted: pass {name}.sort_index()"
         raise ValueError(
             "correlation='time' and chains need records in time order, got dates in the index of "
-            f"{name} that are missing (NaT) or not sorted: drop these rows, or pass "
-            f"{name}.sort_index(), and its targets in that order."
+            f"{name} that are {fix}. Do the same with its targets."
         )
 
 

@@ -47,6 +47,8 @@ LOSSES = "neg_mean_absolute_error", "neg_mean_squared_error", "neg_brier_score",
 #: Of numbers above 0 only, as scikit-learn's scorers of these names.
 POSITIVE = "neg_mean_poisson_deviance", "neg_mean_gamma_deviance"
 _NAME_CLASSES = "Name all classes: of_targets(y, training_targets=[...]), or training=(X, y)."
+#: What each method of a model gives.
+_GIVES = {"predict": "labels", "predict_proba": "probabilities", "decision_function": "scores"}
 _READ_HERE = {"pos_label", "zero_division"}  # arguments of scorers
 
 
@@ -213,14 +215,14 @@ class Predicted:
     def _rows(self, X):
         return self.values[np.asarray(X).ravel().astype(int)]
 
-    def refused(self, name: str) -> TypeError:
+    def refused(self, name: str, methods: Any) -> TypeError:
         """Return the error of a metric that reads something else than these predictions."""
-        given, read = "labels or numbers", "probabilities or scores"
+        read, given = " or ".join(_GIVES[one] for one in methods), "labels or numbers"
         if not hasattr(self, "predict"):
-            given, read = read, "labels"
+            given = "probabilities" if hasattr(self, "predict_proba") else "numbers beyond [0, 1]"
         return TypeError(
-            f"scoring={name!r} reads {read}, and these predictions are {given}. The holdout was "
-            "not queried."
+            f"scoring={name!r} reads {read}, and predictions are {given}. The holdout was not "
+            f"queried. {'' if hasattr(self, 'classes_') else _NAME_CLASSES}".rstrip()
         )
 
 
@@ -416,7 +418,8 @@ def needs(measure: Measure, model: Any) -> None:
             )
     except TypeError:
         if isinstance(model, Predicted):
-            raise model.refused(measure.name) from None
+            methods = getattr(measure.metric, "_methods", methods)
+            raise model.refused(measure.name, methods) from None
         raise
 
 
@@ -474,16 +477,19 @@ def checked_model(name: str, model: Any, X: Any, targets: Any, y: Any) -> Any:
     shape = np.shape(model)
     if len(shape) not in (1, 2) or shape[0] != n:
         raise TypeError(
-            f"estimators must be fitted models, or predictions of the {n} holdout records in "
-            f"their order; {name!r} is {type(model).__name__} of shape {shape}."
+            "estimators, compare and y_pred must be fitted models, or predictions of the "
+            f"{n} holdout records in their order, got {name!r} as {type(model).__name__} of shape "
+            f"{shape}. The holdout was not queried."
         )
     values, classes, kind = as_labels(model), classes_of(None, y), as_labels(targets).dtype.kind
+    if values.dtype.kind in "fc" and not np.isfinite(values).all():
+        raise ValueError(f"predictions {name!r} must be finite. The holdout was not queried.")
     if y is None:
         numbers = kind in "iubf"
         if (values.dtype.kind in "iubf") != numbers:
             raise ValueError(
                 f"{name} must hold labels like the targets, which are "
-                f"{'numbers' if numbers else 'text'}. For probabilities: {_NAME_CLASSES}"
+                f"{'numbers' if numbers else 'text'}, or chances of known classes. {_NAME_CLASSES}"
             )
         if values.ndim == 1 and kind in "iub" and values.min() >= 0 and values.max() <= 1:
             classes = [0, 1]  # what numbers between them are probabilities of
@@ -509,9 +515,7 @@ def check_predictions(y_pred: Any, targets: Any, public: Any, **texts: str | Non
     model = checked_model("y_pred", y_pred, None, targets, public)
     values, classes = model.values, getattr(model, "classes_", None)
     problem = ""
-    if values.dtype.kind in "fc" and not np.isfinite(values).all():
-        problem = "finite"
-    elif values.ndim == 2 and not (
+    if values.ndim == 2 and not (
         (values >= 0.0).all() and np.abs(values.sum(axis=1) - 1.0).max() <= 1e-3
     ):
         problem = "probabilities, with a sum of 1 for each record"

@@ -354,8 +354,8 @@ def _named(estimators, training_values, compare, refit_every, holdout, y):
     if baseline is not None and (baseline not in found or len(found) < 2):
         raise ValueError(
             "compare needs two models, and must be True, one of their names "
-            f"({', '.join(found)}), a model, predictions or, in time, 'naive' or 'seasonal-7', got "
-            f"compare={compare!r:.80}."
+            f"({', '.join(found)}), a model, predictions or, in time, 'naive' or 'seasonal-7' "
+            f"(1 to 9,999 dates), got compare={compare!r:.80}."
         )
     known = holdout.X, holdout.y, y
     models = {name: checked_model(name, model, *known) for name, model in found.items()}
@@ -528,7 +528,7 @@ def _try(measure, model, X, y, known, *, uneven):
         weighted = "sample_weight" in str(error)
         raise ValueError(
             f"{measure.name} of {type(model).__name__} fails on records made to try it: "
-            f"{type(error).__name__}: {error}. "
+            f"{type(error).__name__}: {str(error).rstrip('.')}. "
             + "Scores of groups need sample_weight, or per='record'. " * weighted
             + "The holdout was not queried."
         ) from error

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp._card import Card
 from sklearn_bdp._checks import (
@@ -275,6 +276,8 @@ class ReusableHoldout:
         holdout = cls(np.empty((np.shape(y)[0], 0)), y, **parameters)
         if training_targets is not None:
             public = np.asarray(training_targets)
+            if public.dtype.kind in "iu" and type_of_target(holdout.y) == "continuous":
+                public = public.astype(float)  # a range, not two classes
             holdout.training_sample = np.empty((len(public), 0)), public
         return holdout
 
@@ -566,7 +569,7 @@ class ReusableHoldout:
         try:
             metric._check_estimator(model)
         except TypeError:
-            raise model.refused(metric.name) from None
+            raise model.refused(metric.name, metric._methods) from None
         if not metric.by_predictions:
             raise ValueError(
                 f"scoring={metric.name!r} asks a model for more than predictions. Use a metric by "
@@ -811,7 +814,10 @@ class ReusableHoldout:
             values.
         """
         with self.account.writing() as book:
-            book.note(name, content)
+            try:
+                book.note(name, content)
+            except TypeError as error:
+                raise TypeError(f"name must be a text and content JSON: {error}.") from None
 
     def notes(self, name: str) -> list[Any]:
         """Return the facts recorded under a name.

@@ -402,10 +402,11 @@ def check_path(ledger):
     """Return the ledger; a path is absolute, because other processes may stand in other folders."""
     if ledger is None or isinstance(ledger, Backend):
         return ledger
-    if not isinstance(ledger, str | os.PathLike) or not str(ledger):
-        raise TypeError(f"ledger must be a path, a URL or None, got ledger={ledger!r}.")
     if is_url(ledger):
         return LedgerURL(ledger)
+    given, other, _ = str(ledger).partition("://")  # what follows may hold a password
+    if not isinstance(ledger, str | os.PathLike) or not given or other:
+        raise TypeError(f"ledger must be a path, a postgresql:// URL or None, got {given}{other}.")
     path = Path(ledger).absolute()
     if os.path.isdir(path):  # also of a folder that is closed to this user
         raise LedgerUnavailableError(

@@ -410,7 +410,7 @@ class Ledger:
             raise corrupted(self.backend, said)
         problems = []  # what differs, never by how much
         if wanted is not None and wanted["data"] != header.get("data"):
-            problems = ["other data (values, types, names, or their order, in X or y)"]
+            problems = ["other data, order, names, types, test_size, random_state or correlation"]
         elif wanted is not None:
             if wanted["correlation"] != header.get("correlation"):
                 problems.append("another correlation")
@@ -423,8 +423,8 @@ class Ledger:
             ]
         if problems:
             raise LedgerMismatchError(
-                f"ledger {self.backend} belongs to another holdout: {'; '.join(problems)}. Pass "
-                "what it was made with; new features belong in a transformer of the pipeline. A "
+                f"ledger {self.backend} belongs to another holdout: {' and '.join(problems)}. "
+                "Pass what it was made with. Put new features in a transformer of the pipeline. A "
                 "new path is for other records only: a second ledger of the same records does not "
                 "know the answers in the first. The holdout was not queried."
             )

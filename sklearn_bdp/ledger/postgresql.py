@@ -231,5 +231,5 @@ class PostgreSQLBackend(DatabaseBackend):
             return error
         said = " ".join(str(error).split()) or type(error).__name__
         return LedgerUnavailableError(
-            f"ledger {self} cannot be read or written: {said}. Nothing was released."
+            f"ledger {self} cannot be read or written: {said.rstrip('.?')}. No answer was released."
         )

@@ -365,13 +365,14 @@ def check_schema(estimator, X, y):
     fitted, given = getattr(estimator, "n_features_in_", None), getattr(X, "shape", (0,))[1:2]
     if fitted is not None and given and given[0] != fitted:
         raise ValueError(
-            f"the model was fitted with {fitted} columns, got records of {given[0]} columns."
+            f"estimator must take the {given[0]} columns of the records, got one fitted on "
+            f"{fitted}. Select columns in a pipeline. The holdout was not queried."
         )
     names, columns = getattr(estimator, "feature_names_in_", None), getattr(X, "columns", None)
     if names is not None and columns is not None and not same_names(names, columns):
         raise ValueError(
-            "the model was fitted with other columns, or in another order, than the records have: "
-            f"{list(names)[:5]}… and {list(columns)[:5]}…"
+            "estimator must be fitted on the columns of the records in their order, got "
+            f"{list(names)[:5]}… for {list(columns)[:5]}…. The holdout was not queried."
         )
     classes = np.asarray(getattr(estimator, "classes_", []))
     if classes.ndim == 1 and classes.size and y is not None and y.ndim == 1:

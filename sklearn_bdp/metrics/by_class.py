@@ -167,9 +167,9 @@ class ClassMetric(BoundedMetric):
             known = tuple(np.asarray(estimator.classes_).tolist())
         if known is None:
             raise ValueError(
-                f"{self.name} needs the classes, and {type(estimator).__name__} has no classes_. "
-                f"Pass training labels, as in get_metric({self.name!r}, y=y_train). The holdout "
-                "was not queried."
+                f"{self.name} needs the classes, and the model has no classes_. Pass training "
+                f"labels, as in get_metric({self.name!r}, y=y_train). For predictions, name them: "
+                "of_targets(y, training_targets=[...]). The holdout was not queried."
             )
         return known
 

@@ -119,8 +119,9 @@ def _made(name, estimator, y, options):
     target = None if y is None else type_of_target(as_labels(y))
     if target is not None and target not in allowed:
         raise ValueError(
-            f"{name} needs class labels ({', '.join(allowed)}), got {target} targets. What a "
-            "record of several outputs counts can be declared with a PerRecordScore."
+            f"{name} needs class labels ({', '.join(allowed)}), got {target} targets. "
+            + "For numbers, set scoring='neg_mean_absolute_error'." * (target == "continuous")
+            + "Declare what a record counts with a PerRecordScore." * (target != "continuous")
         )
     if issubclass(kind, ClassMetric):
         binary = kind is RocAuc or name == "specificity"

@@ -54,6 +54,8 @@ def test_text_labels_and_numbers():
     holdout = ReusableHoldout.of_targets(numbers, training_targets=[-3.0, 0.0, 3.0])
     answer = holdout.answer_predictions(numbers + 0.1, scoring="neg_mean_absolute_error")
     assert answer.lower < -0.1 < answer.upper
+    whole = ReusableHoldout.of_targets(numbers, training_targets=[-3, 3])  # a range, not classes
+    assert whole.final_report(numbers + 0.1, scoring="neg_mean_absolute_error").value < 0.0
 
 
 def test_history_shows_the_submission_and_who_submitted_it(path):

@@ -64,6 +64,9 @@ def test_a_detached_holdout_cannot_be_asked(search, data):
         twin.fit(data[0][rows], data[1][rows])
     with refused(ValueError, "without_holdout"):
         twin.without_holdout()
+    for call in (twin.preview, twin.final_report):
+        with refused(AttributeError, "without_holdout"):
+            call()
     with refused(ValueError, "without_holdout"):
         ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1.0]}).without_holdout()
 
