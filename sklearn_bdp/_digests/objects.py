@@ -9,9 +9,9 @@ changes its digest. Code that fetches something by a name which a walk cannot fo
 
 A *recipe* is known before anything is fitted: code that is installed under a version, parameters,
 training data. It is trusted where these determine the fitted model: nothing in it was fitted
-before. For everything else the key
-holds the fitted model: all it has learned, the user's code by value, and what it predicts for the
-training records, which also shows what no walk through an object can see.
+before. For everything else the key holds the fitted model: all it has learned, the user's code by
+value, and what it predicts for the training records, which also shows what no walk through an
+object can see.
 """
 
 import contextlib
