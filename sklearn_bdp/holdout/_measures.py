@@ -21,6 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import get_scorer
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_bdp._checks import check_targets
 from sklearn_bdp._sklearn_compat import safe_indexing
 from sklearn_bdp.accounting.jackknife import GENERIC, STATISTICS, of_sums
 from sklearn_bdp.exceptions import UnboundedMetricError
@@ -507,6 +508,8 @@ def check_predictions(y_pred: Any, targets: Any, public: Any, **texts: str | Non
         raise TypeError("y_pred must be predictions, not a model: score(model, ...) takes models.")
     model = checked_model("y_pred", y_pred, None, targets, public)
     values, classes = model.values, getattr(model, "classes_", None)
+    if values.dtype.kind in "OU":
+        check_targets("y_pred", y_pred)
     problem = ""
     if values.dtype.kind in "fc" and not np.isfinite(values).all():
         problem = "finite"
