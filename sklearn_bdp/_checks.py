@@ -166,16 +166,34 @@ def check_order(name, values, X, *, of="X"):
 
 
 def check_targets(name, y):
-    """Raise where targets are no targets: of a wrong kind, or missing."""
+    """Raise where targets are no targets: of a wrong kind, missing, or text among numbers."""
     check_kind(name, y)
     values = np.asarray(y)
+    if values.dtype.kind == "U" and isinstance(y, list | tuple):  # what else may have become text
+        values = np.asarray(y, dtype=object)
     missing = 0
     if values.dtype.kind == "f":
         missing = int(np.count_nonzero(~np.isfinite(values)))
     elif values.dtype.kind == "O":
-        missing = sum(v is None or (isinstance(v, float) and v != v) for v in values.ravel())
+        missing = sum(map(_is_missing, values.ravel()))
     if missing:
         raise ValueError(f"{name} must hold a target for each record, got {missing} missing.")
+    columns = values.T if values.ndim == 2 else [values.ravel()]
+    if values.dtype.kind == "O" and any(len({isinstance(v, str) for v in c}) > 1 for c in columns):
+        raise ValueError(f"{name} must hold labels of one type, got text and other values.")
+
+
+def check_labels(y):
+    """Raise where labels of any type but numbers, which models check, are missing or mixed."""
+    if y is not None and np.asarray(y).dtype.kind in "OU":
+        check_targets("y", y)
+
+
+def _is_missing(value):
+    """Return whether a cell marks a missing value."""
+    if isinstance(value, float | np.floating):
+        return bool(np.isnan(value))
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 #: The largest number, and how many are looked at one by one: a reduction takes as long as twenty.

@@ -4,12 +4,14 @@ Installed code is known by name and version, the user's own by value. A pickle r
 is made of. It knows functions and classes by their names, which say nothing of what they do, and
 fails at lambdas. The walk below takes over there: it goes through code, closures, defaults, the
 globals that code names and the members of classes, so that whatever changes what an object does
-changes its digest.
+changes its digest. Code that fetches something by a name which a walk cannot follow (``open``,
+``environ``, ``globals`` …) has no digest, and neither has a model that reads what records name.
 
 A *recipe* is known before anything is fitted: code that is installed under a version, parameters,
-training data. It is trusted where these determine the fitted model. For everything else the key
-holds the fitted model: all it has learned, the user's code by value, and what it predicts for the
-training records, which also shows what no walk through an object can see.
+training data. It is trusted where these determine the fitted model: nothing in it was fitted
+before. For everything else the key holds the fitted model: all it has learned, the user's code by
+value, and what it predicts for the training records, which also shows what no walk through an
+object can see.
 """
 
 import contextlib
@@ -47,11 +49,16 @@ from sklearn_bdp._digests.content import (
 )
 
 #: Parameters of installed estimators that say how work is done, not what comes out.
-_MANNERS = {"n_jobs", "verbose", "memory", "pre_dispatch"}
-_DURATIONS = ("fit_time", "score_time", "refit_time_")
+_MANNERS = {"n_jobs", "verbose", "memory", "pre_dispatch", "refit_time_"}
+_DURATIONS = ("fit_time", "score_time")  # among the results of a search
+#: What fetches something that stands nowhere in an object or its code.
+_UNSEEN = {
+    "environ", "getenv", "globals", "open", "import_module", "__import__", "eval", "exec",
+}  # fmt: skip
 _LONGEST_PATH = 1000
 #: What pickles ask an estimator for, unless its class has a way of its own.
 _PICKLED = BaseEstimator.__getstate__, object.__reduce__, object.__reduce_ex__
+_CLONED = BaseEstimator.__sklearn_clone__
 #: What compiled code is, wherever it stands.
 _FACTS = (
     "code", "names", "varnames", "freevars", "cellvars", "argcount", "posonlyargcount",
@@ -61,11 +68,20 @@ _WRAPPINGS = (staticmethod, classmethod, functools.cached_property, functools._l
 #: Members of classes that are neither code nor constants.
 _SLOTS = types.MemberDescriptorType | types.GetSetDescriptorType
 _BUILTINS = types.BuiltinFunctionType | types.MethodDescriptorType | types.WrapperDescriptorType
+_TABLES = ("numpy.", "scipy.", "pandas.")
 _SILENT = {dict, tuple, frozenset, types.WrapperDescriptorType, types.GetSetDescriptorType}
-_MADE_BY_CLASSES = {"_abc_impl", "_sklearn_auto_wrap_output_keys"}
+#: Members that no code of the user wrote.
+_MADE = {
+    "_abc_impl", "_sklearn_auto_wrap_output_keys", "__module__", "__doc__", "__orig_bases__",
+    "__parameters__", "__firstlineno__", "__static_attributes__", "__annotations__", "__name__",
+    "__annotations_cache__", "__package__", "__loader__", "__spec__", "__file__", "__cached__",
+    "__builtins__", "__path__", "__warningregistry__", "__dataclass_fields__",
+    "__dataclass_params__", "__slotnames__",
+}  # fmt: skip
 _FITTING = {"fit", "partial_fit", "fit_transform", "fit_predict"}
 _RANDOM = ("numpy.random", "random")
 _LOCKS = ("lock", "RLock", "_RLock", "Condition", "Event", "Semaphore")
+_LOCKED_BY = ("_thread", "threading", "multiprocessing.synchronize")
 _COMPILED = ("cython_function_or_method", "fused_cython_function")
 
 
@@ -183,8 +199,15 @@ class Walk:
         return self.digest(text.encode(errors="surrogatepass"), files) if files else None
 
     def _table(self, value):
-        made = table_content(value)
-        return array_digest(made) if isinstance(made, np.ndarray) else self.digest(made)
+        """Return the digest of a table inside a model, whose code may look at all it carries."""
+        kind, made = type(value), table_content(value)
+        if isinstance(made, np.ndarray):
+            made = array_digest(made)
+        if kind in (np.ndarray, np.memmap):  # joblib maps what it hands to workers
+            return made if isinstance(made, str) else self.digest(made)
+        beside = [getattr(value, name, None) for name in ("index", "columns", "name", "attrs")]
+        own = {} if f"{kind.__module__}.".startswith(_TABLES) else getattr(value, "__dict__", {})
+        return self.digest("table", kind, made, beside, own)
 
     def _instance(self, value):
         """Return the digest of any object: its class, and what a copy is made of."""
@@ -196,12 +219,14 @@ class Walk:
         # A selector of columns looks at their types when it is fitted.
         self.varies |= not is_seed(seed) or kind.__name__ == "make_column_selector"
         made = value.__reduce_ex__(4)
+        # What a pickle of the user's class leaves out its methods may look at.
+        own = {} if installed_version(kind.__module__) is not None else state
         if isinstance(made, str):
-            return self.digest("named", kind, made)
+            return self.digest("named", kind, made, own)
         maker, arguments, content, *items = (*made, None, None, None)[:5]
         listed = [list(each) for each in items if each is not None]
         arguments = [None if each is value else each for each in arguments]
-        return self.digest("instance", kind, maker, arguments, content, listed)
+        return self.digest("instance", kind, maker, arguments, content, listed, own)
 
     def _random(self, value):
         self.varies = True
@@ -214,12 +239,13 @@ class Walk:
             return self._instance(value)
         self.plain &= tuple(getattr(kind, way.__name__) for way in _PICKLED) == _PICKLED
         state = value.get_params(deep=False) if self._recipe else vars(value)
+        if self._recipe:  # what a clone keeps fitted: frozen, or bound to a method
+            fitted = any(name.endswith("_") for name in vars(value).keys() - state.keys())
+            self.varies |= fitted or getattr(kind, "__sklearn_clone__", _CLONED) is not _CLONED
+        if str(state.get("input")) in ("filename", "file"):
+            raise Opaque(kind.__name__)  # it reads what records name
         manners = _MANNERS if installed_version(kind.__module__) is not None else ()
-        state = {
-            n: canonical(kind, n, v)
-            for n, v in state.items()
-            if n not in manners and not str(n).endswith(_DURATIONS)
-        }
+        state = {n: canonical(kind, n, v) for n, v in state.items() if n not in manners}
         self.varies |= not is_seed(state.get("random_state", 0))
         if self._recipe:
             with contextlib.suppress(Exception):  # an estimator without tags says nothing
@@ -247,8 +273,11 @@ class Walk:
             line = value.__code__.co_firstlineno  # one lambda from another
             return self.digest(version, value.__module__, value.__qualname__, line, cells)
         self._own(space.get("__file__") or value.__code__.co_filename)
+        names = _names_in(value.__code__)
+        if not _UNSEEN.isdisjoint(names):
+            raise Opaque(value.__name__)
         carried = []  # what names in code may stand for: globals, or modules it imports
-        for name in _names_in(value.__code__):
+        for name in names:
             places = (name, f"{space.get('__package__')}.{name}")
             modules = [sys.modules[full] for full in places if full in sys.modules]
             found = modules[0] if modules and isinstance(modules[0], types.ModuleType) else None
@@ -279,7 +308,7 @@ class Walk:
             return self.digest("class", version, value.__module__, name, foreign)
         self._own()
         own = [kind for kind in value.__mro__ if installed_version(kind.__module__) is None]
-        skipped = _fit_only(value) | (_FITTING if self._fitted else set())
+        skipped = _FITTING if self._fitted else ()
         parts = [[k.__qualname__, _members(k, skipped)] if k in own else k for k in value.__mro__]
         return self.digest("class", name, type(value), parts)
 
@@ -332,7 +361,7 @@ def _method_for(kind):
     for kinds, method in _METHODS:
         if issubclass(kind, kinds):
             return method
-    if kind.__name__ in _LOCKS:
+    if kind.__name__ in _LOCKS and kind.__module__ in _LOCKED_BY:
         return lambda walk, value: f"lock {kind.__name__}"
     if kind.__name__ in _COMPILED:
         return Walk._builtin
@@ -365,27 +394,9 @@ def _members(owner, skipped=()):
     """Return names and content of what a class or a module of the user defines."""
     found = []
     for name, member in sorted(vars(owner).items(), key=lambda pair: pair[0]):
-        code = callable(_underlying(member)) and not isinstance(member, type)
-        if (code or not name.startswith("__")) and not isinstance(member, _SLOTS):
-            found += [(name, member)] if name not in skipped else []
+        if name not in _MADE and name not in skipped and not isinstance(member, _SLOTS):
+            found.append((name, member))
     return found
-
-
-def _fit_only(kind):
-    """Return names of class attributes that fitting alone looks at: counters, switches of fits.
-
-    Their influence is in what was learned. Names that an installed base class defines do not
-    count, because its code may look at them at any time.
-    """
-    fitting, others = set(), set()
-    for each in kind.__mro__:
-        if installed_version(each.__module__) is not None:
-            others.update(vars(each))
-            continue
-        for name, member in vars(each).items():
-            code = getattr(_underlying(member), "__code__", None)
-            (fitting if name in _FITTING else others).update(_names_in(code) if code else ())
-    return (fitting - others) | _MADE_BY_CLASSES
 
 
 def _names_in(code):
@@ -414,7 +425,7 @@ def canonical(kind, name, value):
     all of them) scikit-learn's own constraints say so.
     """
     value = value.item() if isinstance(value, np.generic) else value
-    if type(value) is dict:  # results without how long they took
+    if type(value) is dict and name == "cv_results_":  # without how long they took
         value = {n: v for n, v in value.items() if not str(n).endswith(_DURATIONS)}
     constraints = getattr(kind, "_parameter_constraints", {}).get(name, ())
     if type(value) is int and isinstance(constraints, list):
@@ -538,6 +549,6 @@ def _behaviour(estimator, X):
 
 def _surroundings():
     """Return versions and settings that change what estimators do."""
-    names = ("transform_output", "enable_metadata_routing", "array_api_dispatch")
+    names = "transform_output", "enable_metadata_routing", "array_api_dispatch", "assume_finite"
     config = {name: sklearn.get_config()[name] for name in names}
     return query_key(sklearn.__version__, np.__version__, scipy.__version__, config)

@@ -24,7 +24,14 @@ from sklearn.utils import check_array as check_values
 from sklearn.utils import check_random_state, get_tags, indexable
 from sklearn.utils.validation import has_fit_parameter
 
-from sklearn_bdp._checks import as_frame, caller_level, check_array, check_fraction, check_kind
+from sklearn_bdp._checks import (
+    as_frame,
+    caller_level,
+    check_array,
+    check_fraction,
+    check_kind,
+    check_labels,
+)
 from sklearn_bdp._evaluation.candidates import targets
 from sklearn_bdp._sklearn_compat import inside_validation, num_samples, safe_indexing, safe_split
 from sklearn_bdp.correlation.base import CorrelationModel
@@ -428,6 +435,7 @@ def check_owner(owner, X_val):
 def divide_for(owner, config, estimator, data):
     """Return the :class:`Division` of :class:`FitData` that the owner's parameters describe."""
     X, y, groups, places, correlation = data.X, data.y, data.groups, None, owner.correlation
+    check_labels(y)
     instead = {"X_val": "holdout=ReusableHoldout(X_val, y_val)", "times": "the index of X"}
     for name, place in instead.items():
         if getattr(data, name) is not None and has_fit_parameter(estimator, name):

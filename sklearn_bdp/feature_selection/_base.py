@@ -14,7 +14,7 @@ from sklearn.utils import assert_all_finite, check_consistent_length, column_or_
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sklearn_bdp._checks import caller_level
+from sklearn_bdp._checks import caller_level, check_labels
 from sklearn_bdp._evaluation.division import Division, check_owner, divide_for
 from sklearn_bdp._evaluation.scoring import Savable
 from sklearn_bdp._sklearn_compat import gives_frames, holds_numbers, is_frame, safe_indexing
@@ -95,6 +95,7 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
     def _check_data(self, X, y, X_val, y_val, **others):
         """Return checked data; frames stay frames, because names tell columns apart."""
         vars(self).pop("support_", None)  # what an earlier fit selected speaks of other data
+        check_labels(y)
         check_orders(self, X, y, X_val=X_val, y_val=y_val, **others)
         tags = self.__sklearn_tags__().input_tags
         if is_frame(X):

@@ -256,22 +256,28 @@ class KnownRows:
         if rest.size:
             targets = None if targets is None else safe_indexing(targets, rest)
             shared, chance = count_shared_rows(safe_indexing(own, rest), targets, X, y)
+            if shared == rest.size:  # row by row, too, where none of them equals another of the fit
+                held = row_digests(X, None if targets is None else y)
+                every = np.concatenate([held, self._known[targets is None]])
+                chance = 0 if np.unique(every).size == every.size else chance
             if shared > chance:
                 raise SCORED.error(count=shared)
 
 
-def _kept_rows(estimator, X, depth=3):
+def _kept_rows(estimator, X, depth=4):
     """Yield the training rows that a fitted model, or one inside it, keeps as they are."""
     state = getattr(estimator, "__dict__", None) or {}
-    rows = [state[name] for name in _KEEPERS if name in state]
-    yield from _tables_in([r for r in rows if isinstance(r, np.ndarray) and r.dtype.kind == "f"], X)
-    if not depth or not hasattr(estimator, "get_params"):
+    for name in _KEEPERS:
+        rows = state.get(name)
+        if sp.issparse(rows) or (isinstance(rows, np.ndarray) and rows.dtype.kind in "biuf"):
+            yield from _tables_in(rows, X)
+    if not depth or not (hasattr(estimator, "get_params") or "estimator" in state):
         return
-    for name, inner in state.items():
-        if name.endswith("_") or name == "steps":
-            for part in inner[:_PARTS] if isinstance(inner, (list, tuple)) else [inner]:
-                one = part[1] if isinstance(part, tuple) and len(part) > 1 else part
-                yield from _kept_rows(one, X, depth - 1)
+    learned = [inner for name, inner in state.items() if name.endswith("_") or name == "steps"]
+    for inner in learned or [state.get("estimator")]:  # frozen, or calibrated
+        for part in inner[:_PARTS] if isinstance(inner, (list, tuple)) else [inner]:
+            one = part[1] if isinstance(part, tuple) and len(part) > 1 else part
+            yield from _kept_rows(one, X, depth - 1)
 
 
 def _tables_in(value, X, depth=3):

@@ -21,6 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import get_scorer
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_bdp._checks import check_targets
 from sklearn_bdp._sklearn_compat import safe_indexing
 from sklearn_bdp.accounting.jackknife import GENERIC, STATISTICS, of_sums
 from sklearn_bdp.exceptions import UnboundedMetricError
@@ -389,7 +390,8 @@ _METHODS = {
 
 def needs(measure: Measure, model: Any) -> None:
     """Raise TypeError where a model lacks what a measure asks for: a method, or predictions."""
-    values, name = getattr(model, "values", None), type(model).__name__
+    values: Any = getattr(model, "values", 0.0)
+    name = type(model).__name__
     given = isinstance(model, Predicted) and np.ndim(values) == 1  # else chances of its classes
     known: Any = np.ravel(values if given else np.asarray(classes_of(model, None)))
     plain = isinstance(model, BaseEstimator) and not is_classifier(model)
@@ -514,6 +516,8 @@ def check_predictions(y_pred: Any, targets: Any, public: Any, **texts: str | Non
         raise TypeError("y_pred must be predictions, not a model: score(model, ...) takes models.")
     model = checked_model("y_pred", y_pred, None, targets, public)
     values, classes = model.values, getattr(model, "classes_", None)
+    if values.dtype.kind in "OU":
+        check_targets("y_pred", y_pred)
     problem = ""
     if values.ndim == 2 and not (
         (values >= 0.0).all() and np.abs(values.sum(axis=1) - 1.0).max() <= 1e-3

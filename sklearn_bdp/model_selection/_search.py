@@ -57,7 +57,7 @@ from sklearn_bdp.guards.tables import check_agreement
 from sklearn_bdp.holdout.certificate import Preview
 from sklearn_bdp.holdout.plan import TrainingFolds
 from sklearn_bdp.holdout.reusable import ReusableHoldout
-from sklearn_bdp.holdout.settings import check_path
+from sklearn_bdp.holdout.settings import HoldoutConfig, check_path
 from sklearn_bdp.metrics.registry import check_scoring
 
 _NEEDS_HOLDOUT = "This %(name)s needs a fit with a holdout: call fit, and do not set holdout=None."
@@ -419,6 +419,9 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         params = self.get_params(deep=False)
         for name in ("n_jobs", "pre_dispatch", "verbose"):
             params.pop(name)
+        # Where answers are recorded is no part of what is fitted: that file comes with the search.
+        if isinstance(self.holdout, HoldoutConfig):
+            params["holdout"] = self.holdout.set_params(ledger=None)
         return object_digest((params, data_digest(*data.parts())))
 
     def _resumed(self, config, data):

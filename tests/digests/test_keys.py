@@ -1,21 +1,27 @@
 """Keys: whatever changes a prediction changes them, and the same work keeps them."""
 
 import functools
+import importlib
+import io
 import os
 import subprocess
 import sys
 import textwrap
+import threading
 import types
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.feature_selection import SelectKBest, f_classif, mutual_info_classif
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
@@ -227,6 +233,42 @@ def test_what_is_determined_has_a_recipe(estimator):
     assert recipe(estimator) is not None
 
 
+FITTED = {
+    "frozen": lambda fitted: make_pipeline(FrozenEstimator(fitted), TREE),
+    "a method": lambda fitted: transformer(fitted.transform),
+}
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_what_was_fitted_before_has_no_recipe(name):
+    """A recipe says what comes out of a fit, and nothing fits this again."""
+    assert recipe(FITTED[name](StandardScaler().fit(X))) is None
+
+
+def test_two_frozen_models_are_two():
+    one, other = (FrozenEstimator(LogisticRegression().fit(X, y)) for y in (Y, 1 - Y))
+    assert model(make_pipeline(one)) == model(make_pipeline(one)) is not None
+    assert model(make_pipeline(one)) != model(make_pipeline(other))
+
+
+def test_settings_that_change_what_a_model_accepts_change_its_key():
+    before = recipe(TREE), model(TREE)
+    with config_context(assume_finite=True):
+        assert recipe(TREE) != before[0]
+        assert model(TREE) != before[1]
+
+
+@pytest.mark.parametrize("kind", ["filename", "file"])
+def test_what_reads_the_files_that_records_name_is_never_recognised(kind):
+    texts = ["one two", "two three"] * 30
+    contents = make_pipeline(CountVectorizer(), TREE)
+    assert None not in (recipe(contents, texts), model(contents, texts))
+    files = make_pipeline(CountVectorizer(input=kind), TREE)
+    assert recipe(files, texts) is None
+    contents.steps[0][1].set_params(input=kind)  # as it would be after a fit
+    assert KnownModel(contents).key(ACCURACY, texts) is None
+
+
 # -- code of the user is known by what it says -----------------------------------------------------
 
 SCALE = 1.0
@@ -241,14 +283,12 @@ class Own(ClassifierMixin, BaseEstimator):
     """A model of the user's."""
 
     cut = 0.0
-    counter = 0
 
     def __init__(self, mode="plain", path=None):
         self.mode = mode
         self.path = path
 
     def fit(self, X, y):
-        type(self).counter += 1
         self.classes_ = np.unique(y)
         return self
 
@@ -492,6 +532,133 @@ def test_a_generator_counts_with_the_number_that_it_keeps_for_later():
     assert len({before, once, model(Own(mode=generator))}) == 3
 
 
+class Far(Own):
+    """What it does to far records shows in no prediction of the training ones."""
+
+    limit = __limit__ = 9.0
+
+    def fit(self, X, y):
+        self.near_ = bool((self.limit > X).all())
+        return super().fit(X, y)
+
+    def predict(self, X):
+        return np.where(within(self, X), super().predict(X), 0)
+
+
+def within(model, X):
+    return np.asarray(X)[:, 1] < model.limit
+
+
+class ByName(Far):
+    def predict(self, X):
+        near = np.asarray(X)[:, 1] < getattr(self, "lim" + "it")
+        return np.where(near, super().predict(X), 0)
+
+
+@pytest.mark.parametrize("kind", [Far, ByName])
+@pytest.mark.parametrize("name", ["limit", "__limit__"])
+def test_every_attribute_of_a_class_counts_whoever_reads_it(kind, name, monkeypatch):
+    before = model(kind())
+    monkeypatch.setattr(Far, name, 99.0)
+    assert model(kind()) != before is not None
+
+
+class Sub(np.ndarray):
+    """An array that carries something."""
+
+
+class Interface:
+    """What says that it is an array, and carries something."""
+
+    __array_interface__ = np.zeros(2).__array_interface__
+
+    def __array__(self, *args, **kwargs):
+        return np.zeros(2)
+
+
+def carrying(made, limit):
+    made.limit = limit
+    return made
+
+
+def with_attribute(frame, limit):
+    frame.attrs["limit"] = limit
+    return frame
+
+
+BESIDE = {
+    "index": lambda limit: pd.DataFrame({"a": [1.0, 2.0]}, index=[limit, 3.0]),
+    "index of a column": lambda limit: pd.Series([1.0, 2.0], index=[limit, 3.0]),
+    "name of a column": lambda limit: pd.Series([1.0, 2.0], name=limit),
+    "names of columns": lambda limit: pd.DataFrame({limit: [1.0], str(9 - limit): [2.0]}),
+    "attributes of a frame": lambda limit: with_attribute(pd.DataFrame({"a": [1.0]}), limit),
+    "attributes of an array": lambda limit: carrying(np.zeros(2).view(Sub), limit),
+    "attributes beside an interface": lambda limit: carrying(Interface(), limit),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_what_a_table_inside_a_model_carries_beside_its_values_counts(name):
+    keys = [model(Own(mode=BESIDE[name](limit))) for limit in (2, 2, 7)]
+    assert keys[0] == keys[1] is not None
+    assert keys[2] != keys[0]
+
+
+class Event:
+    """Named like a lock."""
+
+    def __init__(self, limit):
+        self.limit = limit
+
+
+class Forgetful(Event):
+    def __getstate__(self):
+        return {}
+
+
+class Named(Event):
+    def __reduce__(self):
+        return "NAMED"
+
+
+@pytest.mark.parametrize("kind", [Event, Forgetful, Named])
+def test_what_its_pickle_or_its_name_hides_is_part_of_an_object(kind):
+    keys = [model(Own(mode=kind(limit))) for limit in (2.0, 2.0, 7.0)]
+    assert keys[0] == keys[1] is not None
+    assert keys[2] != keys[0]
+
+
+def test_a_lock_is_a_lock():
+    one, other = (Own(mode=[threading.Lock(), threading.Event()]) for _ in range(2))
+    assert model(one) == model(other) is not None
+
+
+def test_only_results_of_searches_lose_durations():
+    assert model(carrying_time(Own(), 2.0)) != model(carrying_time(Own(), 7.0))
+    one, other = (transformer(np.square, kw_args={"max_fit_time": number}) for number in (2, 7))
+    assert recipe(one) != recipe(other)
+
+
+def carrying_time(made, number):
+    made.max_fit_time = made.refit_time_ = number
+    return made
+
+
+UNSEEN = {
+    "environ": lambda X: X * float(os.environ["FACTOR"]),
+    "getenv": lambda X: X * float(os.getenv("FACTOR")),
+    "globals": lambda X: X * globals()["FACTOR"],
+    "open": lambda X: X * len(list(open("factor" + ".txt"))),  # noqa: SIM115
+    "import_module": lambda X: X * importlib.import_module("factor").FACTOR,
+    "eval": lambda X: X * eval("FACTOR"),
+}
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_code_that_fetches_what_no_walk_can_see_is_never_recognised(name):
+    assert model(Own(mode=UNSEEN[name])) is None
+
+
 # -- what a key costs ------------------------------------------------------------------------------
 
 
@@ -509,8 +676,8 @@ def test_a_scorer_asks_each_model_of_the_user_once_about_each_set_of_rows(tmp_pa
 
     class Tree(DecisionTreeClassifier):
         def predict(self, X):
-            with open(log, "a") as file:
-                file.write(f"{len(X)} ")
+            with io.FileIO(log, "a") as file:
+                file.write(b"%d " % len(X))
             return super().predict(X)
 
     scorer = HoldoutScorer(ReusableHoldout(X[40:], Y[40:], random_state=0))

@@ -1,13 +1,17 @@
 """Training records that are holdout records are refused in one word, which is charged."""
 
+import contextlib
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
 from sklearn.ensemble import VotingClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -155,13 +159,24 @@ KEEPERS = [
     GaussianProcessClassifier(optimizer=None),
     make_pipeline(SimpleImputer(), KNeighborsClassifier(1)),
     VotingClassifier([("near", KNeighborsClassifier(1)), ("support", SVC())]),
+    CalibratedClassifierCV(KNeighborsClassifier(1), cv=2),
 ]
 
 
+NUMBERS = {
+    "fractions": lambda rng: rng.normal(size=(300, 4)),
+    "integers": lambda rng: rng.integers(-500, 500, (300, 4)),
+    "sparse": lambda rng: sp.csr_array(rng.normal(size=(300, 4))),
+}
+
+
+@pytest.mark.parametrize("numbers", NUMBERS)
 @pytest.mark.parametrize("model", KEEPERS, ids=lambda model: type(model).__name__)
-def test_a_model_that_keeps_holdout_records_is_refused_before_anything_is_asked(model):
+def test_a_model_that_keeps_holdout_records_is_refused_before_anything_is_asked(model, numbers):
     rng = np.random.default_rng(7)
-    A, b = rng.normal(size=(300, 4)), rng.integers(0, 2, 300)
+    A, b = NUMBERS[numbers](rng), rng.integers(0, 2, 300)
+    if sp.issparse(A) and isinstance(model, GaussianProcessClassifier):
+        pytest.skip("it takes no sparse data")
     holdout = ReusableHoldout(A[200:], b[200:], random_state=0)
     everything, part = clone(model).fit(A, b), clone(model).fit(A[:200], b[:200])
     with pytest.raises(SharedRecordsError):
@@ -176,9 +191,17 @@ def test_a_model_that_keeps_holdout_records_is_refused_before_anything_is_asked(
     holdout.final_report(part)
 
 
-def test_a_model_of_a_discrete_population_may_keep_rows_that_are_equal_by_chance():
+def test_a_frozen_model_that_keeps_holdout_records_is_refused(holdout):
+    for rows in (HELD, TRAIN):
+        frozen = FrozenEstimator(KNeighborsClassifier(1).fit(FULL[rows], Y[rows]))
+        with shared() if rows is HELD else contextlib.nullcontext():
+            holdout.check_model(CalibratedClassifierCV(frozen, cv=2).fit(FULL[TRAIN], Y[TRAIN]))
+
+
+@pytest.mark.parametrize("kind", [int, float])
+def test_a_model_of_a_discrete_population_may_keep_rows_that_are_equal_by_chance(kind):
     rng = np.random.default_rng(7)
-    A, b = rng.integers(0, 2, (600, 4)).astype(float), rng.integers(0, 2, 600)
+    A, b = rng.integers(0, 2, (600, 4)).astype(kind), rng.integers(0, 2, 600)
     holdout = ReusableHoldout(A[400:], b[400:], random_state=0)
     holdout.score(KNeighborsClassifier().fit(A[:400], b[:400]), 0.5)
     holdout.score(SVC().fit(A[:400], b[:400]), 0.5)

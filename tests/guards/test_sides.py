@@ -220,3 +220,39 @@ def test_an_index_that_only_counts_may_have_been_made_anew():
     labels = pd.Series(y, index=np.random.default_rng(0).permutation(len(y)))
     with warned(UserWarning, "y.loc[X.index]"):
         search().fit(frame, labels)
+
+
+# -- labels that are none -------------------------------------------------------------------------
+
+
+def labels_with(cell, count):
+    """Return text labels of which some are something else."""
+    labels = np.where(y > 0, "yes", "no").astype(object)
+    labels[:count] = [cell] * count
+    return labels
+
+
+NONE = {"None": None, "nan": np.nan, "single": np.float32("nan"), "NA": pd.NA, "NaT": pd.NaT}
+
+
+class Untouched(DecisionTreeClassifier):
+    def fit(self, X, y):
+        raise AssertionError("fitted")
+
+
+@pytest.mark.parametrize("kind", [np.asarray, pd.Series, list], ids=["array", "series", "list"])
+@pytest.mark.parametrize("name", NONE)
+def test_missing_labels_are_counted_before_anything_is_fitted(name, kind):
+    labels = kind(labels_with(NONE[name], 2))
+    owners = search(), HoldoutFeatureSelector(Untouched(), random_state=0)
+    for owner in (owners[0].set_params(estimator=Untouched(), error_score="raise"), owners[1]):
+        with refused(ValueError, "y", "2"):
+            owner.fit(X, labels)
+    with refused(ValueError, "y", "2"):
+        ReusableHoldout(X, labels)
+
+
+def test_text_among_numbers_is_no_kind_of_label():
+    for fit in (search().fit, ReusableHoldout):
+        with refused(ValueError, "y", "text"):
+            fit(X, labels_with(3, 1))

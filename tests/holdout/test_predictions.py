@@ -121,6 +121,17 @@ def test_what_no_model_would_say_is_refused_before_anything_is_spent(name):
     assert len(holdout.history()) == 0
 
 
+@pytest.mark.parametrize("cell", [None, np.nan, 731])
+def test_predictions_that_are_no_labels_are_refused_before_anything_is_spent(cell):
+    said = TEXT.astype(object)
+    said[7] = cell
+    for holdout in (of_targets(TEXT), ReusableHoldout.of_targets(TEXT)):
+        with refused(ValueError, "y_pred") as caught:
+            holdout.answer_predictions(said)
+        assert "731" not in str(caught.value)
+        assert len(holdout.history()) == 0
+
+
 @pytest.mark.parametrize("texts", [{"name": 3}, {"by": ""}, {"by": "x" * 201}])
 def test_names_are_texts(texts):
     holdout = of_targets()

@@ -35,7 +35,9 @@ def test_score_of_held_out_records_is_refused(data, kind):
     X, y = data
     held = search.holdout_indices_
     before = search.holdout_.information_spent
-    for rows in (held, slice(None), held[:20], np.concatenate([search.train_indices_, held[:9]])):
+    train = search.train_indices_
+    one = held[:1]  # whoever asks row by row gets the whole
+    for rows in (held, slice(None), held[:20], np.r_[train, held[:9]], one, np.r_[train, one]):
         with refused(SharedRecordsError, "final_report"):
             search.score(X[rows], y[rows])
     again = pickle.loads(pickle.dumps(search))
@@ -55,6 +57,16 @@ def test_score_of_other_records_is_scikit_learns(data):
     y = np.random.default_rng(1).integers(0, 2, (2, 400))
     search = fitted((discrete[0], y[0]))
     assert search.score(discrete[1], y[1]) == search.best_estimator_.score(discrete[1], y[1])
+    for row in range(20):  # equal to records on both sides by chance
+        assert search.score(discrete[1][[row]], y[1][[row]]) in (0.0, 1.0)
+
+
+def test_a_new_record_may_equal_a_held_out_one_where_held_out_records_equal_others():
+    X, y = np.arange(400.0)[:, None], np.arange(400) % 2
+    X, y = np.r_[X, [[7.5], [7.5]]], np.r_[y, 0, 0]
+    search = ReusableHoldoutSearchCV(LogisticRegression(), GRID)
+    search.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
+    assert search.score(X[400:401], y[400:401]) in (0.0, 1.0)
 
 
 def test_frames_other_orders_and_explicit_sets_are_recognized(data):

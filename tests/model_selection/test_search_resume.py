@@ -33,32 +33,49 @@ def data():
 
 
 class Counted(LogisticRegression):
-    """Counts its fits, and stops at one of them as Ctrl-C would."""
+    """A class of the user's, whose fits are counted."""
+
+    first = 0
+
+    def fit(self, X, y):
+        return super().fit(X[self.first :], y[self.first :])
+
+
+class Counter:
+    """Makes models, counts their fits, and stops at one of them as Ctrl-C would.
+
+    A counter that the class itself holds would make another model of each fit.
+    """
 
     fits, stop = 0, None
 
-    def fit(self, X, y):
-        type(self).fits += 1
-        if type(self).fits == type(self).stop:
-            raise KeyboardInterrupt
-        return super().fit(X, y)
+    def __call__(self):
+        return Counted()
 
 
 @pytest.fixture
-def counted():
-    Counted.fits, Counted.stop = 0, None
-    return Counted
+def counted(monkeypatch):
+    counter, plain = Counter(), LogisticRegression.fit
+
+    def fit(self, X, y):
+        counter.fits += 1
+        if counter.fits == counter.stop:
+            raise KeyboardInterrupt
+        return plain(self, X, y)
+
+    monkeypatch.setattr(LogisticRegression, "fit", fit)
+    return counter
 
 
 def made(estimator, **params):
     return ReusableHoldoutSearchCV(estimator, GRID, cv=3, **params)
 
 
-def interrupt(search, data, kind, at):
-    kind.fits, kind.stop = 0, at
+def interrupt(search, data, counted, at):
+    counted.fits, counted.stop = 0, at
     with pytest.raises(KeyboardInterrupt) as caught:
         search.fit(*data)
-    kind.fits, kind.stop = 0, None
+    counted.fits, counted.stop = 0, None
     return caught
 
 
@@ -118,17 +135,15 @@ def test_the_resumed_search_gives_what_an_uninterrupted_one_gives(data, counted)
 
 
 def test_what_fit_counts_is_no_other_search(data, counted):
-    class Logged(counted):
+    class Logged(Counted):
         def fit(self, X, y):
             SIZES.append(len(y))  # in the digest of the class, whose code names it
             return super().fit(X, y)
 
     search = made(Logged(), random_state=0)
-    Logged.fits, Logged.stop = 0, 39
-    with pytest.raises(KeyboardInterrupt):
-        search.fit(*data)
-    search.fit(*data)  # nothing is set back: the class has counted 39 fits by now
-    assert Logged.fits - 39 <= 10
+    interrupt(search, data, counted, 39)
+    search.fit(*data)
+    assert counted.fits <= 10
     assert len(search.holdout_.history()) == 10
 
 
@@ -148,11 +163,22 @@ def test_a_finished_search_keeps_nothing_of_the_interrupted_one(data, counted):
     assert vars(search.fit(*data)).keys() == vars(made(counted()).fit(*data)).keys()
 
 
+def test_folds_of_a_class_that_was_changed_are_fitted_again(data, counted, monkeypatch):
+    search = made(counted(), random_state=0)
+    interrupt(search, data, counted, 25)
+    monkeypatch.setattr(Counted, "first", 1)  # read by ``fit`` alone
+    search.fit(*data)
+    assert counted.fits == 40
+
+
 def test_with_a_ledger_a_new_process_pays_for_nothing_twice(data, counted, tmp_path):
     config = HoldoutConfig(ledger=tmp_path / "ledger.sqlite")
     interrupt(made(counted(), holdout=config), data, counted, 39)  # random_state=None
     again = made(counted(), holdout=config).fit(*data)  # another object: nothing but the file
     assert len(again.holdout_.history()) == 10  # those asked before the exit are among them
+    # The ledger that is there by now is no part of what was searched.
+    assert counted.fits <= 10 + 3  # dependence is looked at in folds of its own
+    assert not list(tmp_path.glob("*.folds"))
 
 
 SCRIPT = """
