@@ -353,6 +353,7 @@ class DetachedHoldout:
     remaining_budget: int | None
     _certificate: Certificate = dataclasses.field(repr=False)
     _records: History = dataclasses.field(repr=False)
+    marks: Any = dataclasses.field(repr=False)  # of the records that it does not hold
 
     def __getattr__(self, name):
         raise AttributeError(f"{name} needs the holdout. Use the search before without_holdout().")
@@ -432,7 +433,8 @@ class Savable:
         twin: Any = copy.copy(self)
         held = twin.holdout_
         facts = held.n, held.beta, held.information_spent, held.remaining_budget
-        twin.holdout_ = DetachedHoldout(*facts, held.certificate(), held.history())
+        marks = held.account.known.marks(held.X, held.y)
+        twin.holdout_ = DetachedHoldout(*facts, held.certificate(), held.history(), marks)
         if isinstance(twin.holdout, ReusableHoldout):
             twin.holdout = twin.holdout_
         vars(twin).pop("_unfinished", None)

@@ -264,6 +264,25 @@ class KnownRows:
                 raise SCORED.error(count=shared)
 
 
+    def marks(self, X: Any, y: Any) -> Any:
+        """Return 16 bits of each record that equals no other one of the fit.
+
+        A copy without records notices by them what was held out, and tells no record from others.
+        """
+        self._take_in()
+        own, counts = np.unique(row_digests(X, y), return_counts=True)
+        own = own[(counts == 1) & ~np.isin(own, self._known[y is None])]
+        return np.unique(own >> np.uint64(48)) if self.divided else own[:0]
+
+
+def check_marks(marks: Any, X: Any, y: Any) -> None:
+    """Raise where most of the records to be scored have such marks, more than by chance."""
+    found = np.isin(row_digests(X, y) >> np.uint64(48), marks)
+    chance = found.size * len(marks) / 2**16
+    if found.sum() > max(0.5 * found.size, chance + 4.0 * np.sqrt(chance)):
+        raise SCORED.error(count=int(found.sum()))
+
+
 def _kept_rows(estimator, X, depth=4):
     """Yield the training rows that a fitted model, or one inside it, keeps as they are."""
     state = getattr(estimator, "__dict__", None) or {}

@@ -37,7 +37,14 @@ from sklearn_bdp._evaluation.division import (
     open_holdout,
 )
 from sklearn_bdp._evaluation.fits import CrossValidation, Progress
-from sklearn_bdp._evaluation.scoring import Metrics, MetricScorer, Reporting, certified, released
+from sklearn_bdp._evaluation.scoring import (
+    RULES,
+    Metrics,
+    MetricScorer,
+    Reporting,
+    certified,
+    released,
+)
 from sklearn_bdp._sklearn_compat import (
     Interval,
     StrOptions,
@@ -51,7 +58,7 @@ from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp._version import __version__
 from sklearn_bdp.accounting import Certificate
 from sklearn_bdp.exceptions import UnboundedMetricError, UnverifiedWarning, UnweightedScoreWarning
-from sklearn_bdp.guards.rows import TrainingRecords
+from sklearn_bdp.guards.rows import TrainingRecords, check_marks
 from sklearn_bdp.guards.scores import warn_of
 from sklearn_bdp.guards.tables import check_agreement
 from sklearn_bdp.holdout.certificate import Preview
@@ -419,6 +426,9 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         params = self.get_params(deep=False)
         for name in ("n_jobs", "pre_dispatch", "verbose"):
             params.pop(name)
+        # A rule chooses among answers; the name of a metric says which are asked for.
+        if not isinstance(self.refit, str) or self.refit in RULES:
+            params.pop("refit")
         # Where answers are recorded is no part of what is fitted: that file comes with the search.
         if isinstance(self.holdout, HoldoutConfig):
             params["holdout"] = self.holdout.set_params(ledger=None)
@@ -601,6 +611,8 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         if isinstance(holdout, ReusableHoldout):
             side = TrainingRecords(((X, y),))
             holdout.account.known.check_scored(side, holdout.X, holdout.y)
+        elif holdout is not None:  # a copy without records
+            check_marks(holdout.marks, X, y)
         return super().score(X, y, **params)
 
     def preview(self, n_candidates: int | None = None, *, score: float | None = None) -> Preview:

@@ -277,3 +277,16 @@ def test_what_cannot_be_permuted_is_refused_before_anything_closes(options):
         screen.final_report()
     if screen.holdout_ is not None:
         screen.holdout_.answer([0.5], np.full((1, screen.holdout_.n), 0.5))
+
+
+# two holdouts of the same records
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+def test_what_could_fail_leaves_the_holdout_open():
+    X, y = planted(p=40)
+    frame = pd.DataFrame(X[300:]).add_prefix("f")
+    for rows in (frame, X[300:]):
+        holdout = ReusableHoldout(rows, y[300:], allow_shared_rows=True, random_state=0)
+        screen = fitted(X[:300], y[:300], holdout=holdout)
+        with refused(ValueError):
+            screen.set_params(random_state=-1).final_report()
+        assert len(screen.set_params(random_state=0).final_report().rows)

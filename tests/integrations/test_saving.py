@@ -13,6 +13,7 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp.exceptions import SharedRecordsError
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
 from sklearn_bdp.inspection import BudgetDisplay, HoldoutSearchDisplay
 from tests.facts import refused
@@ -34,6 +35,17 @@ def records_in(blob, search, data):
     """Return how many holdout records can be found in some bytes."""
     rows = np.ascontiguousarray(data[0][search.holdout_indices_])
     return sum(value.tobytes() in blob for value in rows[:, 0])
+
+
+def test_a_copy_without_records_gives_no_raw_score_of_them(search, data):
+    twin = pickle.loads(pickle.dumps(search.without_holdout()))
+    X, y = data
+    for rows in (search.holdout_indices_, search.holdout_indices_[:10]):
+        with refused(SharedRecordsError, len(rows)):
+            twin.score(X[rows], y[rows])
+    assert 0.0 <= twin.score(X[search.train_indices_], y[search.train_indices_]) <= 1.0
+    other = X + 0.01
+    assert 0.0 <= twin.score(other, y) <= 1.0
 
 
 def test_without_holdout_carries_no_record_and_shows_everything_released(search, data):
