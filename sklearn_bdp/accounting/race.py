@@ -47,7 +47,7 @@ _NARROW, _WIDENING = 1.5, 0.9  # coarse cells: of one query, and by how much wit
 
 @dataclasses.dataclass(frozen=True)
 class Pace:
-    """How finely ``spending="even"`` asks; chosen by ``benchmarks/simulate_year.py --sweep``."""
+    """How finely ``spending="even"`` asks; chosen by years of ``benchmarks/simulate_year.py``."""
 
     # Half-width of the coarse cells of a large batch, in deviations of prediction and score.
     coarse: float = 5.5

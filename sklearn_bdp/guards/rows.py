@@ -263,7 +263,6 @@ class KnownRows:
             if shared > chance:
                 raise SCORED.error(count=shared)
 
-
     def marks(self, X: Any, y: Any) -> Any:
         """Return 16 bits of each record that equals no other one of the fit.
 
