@@ -173,10 +173,10 @@ class Walk:
         if id(value) in self._known:
             return self._known[id(value)][1]
         if id(value) in self._active:
-            return f"back {len(self._active) - self._active[id(value)]}"
+            return f"back {len(self._active) - self._active[id(value)][0]}"
         if kind not in self._methods:
             self._methods[kind] = _method_for(kind)
-        self._active[id(value)] = len(self._active)
+        self._active[id(value)] = len(self._active), self._methods[kind]
         try:
             found = self._methods[kind](self, value)
         finally:
@@ -239,9 +239,10 @@ class Walk:
             return self._instance(value)
         self.plain &= tuple(getattr(kind, way.__name__) for way in _PICKLED) == _PICKLED
         state = value.get_params(deep=False) if self._recipe else vars(value)
-        if self._recipe:  # what a clone keeps fitted: frozen, or bound to a method
-            fitted = any(name.endswith("_") for name in vars(value).keys() - state.keys())
-            self.varies |= fitted or getattr(kind, "__sklearn_clone__", _CLONED) is not _CLONED
+        if self._recipe:  # what a clone keeps fitted: frozen, or held by a method or an object
+            holders = {method for _, method in self._active.values()} - {Walk._estimator}
+            frozen = getattr(kind, "__sklearn_clone__", _CLONED) is not _CLONED
+            self.varies |= frozen or bool(holders)
         if str(state.get("input")) in ("filename", "file"):
             raise Opaque(kind.__name__)  # it reads what records name
         manners = _MANNERS if installed_version(kind.__module__) is not None else ()

@@ -236,6 +236,7 @@ def test_what_is_determined_has_a_recipe(estimator):
 FITTED = {
     "frozen": lambda fitted: make_pipeline(FrozenEstimator(fitted), TREE),
     "a method": lambda fitted: transformer(fitted.transform),
+    "a partial": lambda fitted: transformer(functools.partial(np.add, fitted)),
 }
 
 
