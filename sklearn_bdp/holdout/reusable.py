@@ -404,7 +404,9 @@ class ReusableHoldout:
         """
         known: dict[str, Any] = {"training_size": training_size, "keys": keys}
         known |= {"training_variance": training_variance, "relaxed_to": relaxed_to}
-        return self._asked(training_values, scores=per_record_scores, **known)
+        known |= {"scores": per_record_scores}
+        batch = make_batch(self.n, self.model, training_values, **known)
+        return self.account.ask(batch, on_exhausted=self.on_exhausted)
 
     @sealed_errors
     def answer_evaluations(
@@ -453,10 +455,8 @@ class ReusableHoldout:
         known: dict[str, Any] = {"training_size": training_size, "keys": keys}
         known |= {"training_variance": training_variance, "relaxed_to": relaxed_to}
         known |= {"secondary": secondary, "own_cells": own_cells, "about": about}
-        return self._asked(training_values, evaluations=evaluations, **known)
-
-    def _asked(self, training_values, **queries):
-        batch = make_batch(self.n, self.model, training_values, **queries)
+        known |= {"evaluations": evaluations}
+        batch = make_batch(self.n, self.model, training_values, **known)
         return self.account.ask(batch, on_exhausted=self.on_exhausted)
 
     @sealed_errors
