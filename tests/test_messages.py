@@ -160,7 +160,7 @@ MISTAKES = {
     ),
     "the name of a column as groups": (
         lambda: search(correlation="groups", fit={"groups": "sex"}),
-        "Pass groups= for X (200), as in groups=X['patient'].",
+        "labels for the 200 records of X. Pass groups= for X, such as X['patient'].",
     ),
     "two groups": (
         lambda: search(correlation="groups", fit={"groups": Y}),

@@ -244,10 +244,10 @@ def labels_of_both(n, held, groups, groups_val):
         return np.asarray(groups)[:n], np.asarray(groups)[n:]
     for name, labels, count in (("groups", groups, n), ("groups_val", groups_val, held)):
         if labels is not None and num_samples(labels) != count:
-            both = f", and groups_val= for X_val ({held}), or groups= for both" * bool(held)
+            both = f", and groups_val= for X_val, or all {n + held} as groups=" * bool(held)
             raise ValueError(
-                f"{name} has {num_samples(labels)} labels for {count} records. Pass groups= for X "
-                f"({n}), as in groups=X['patient']{both}."
+                f"{name} has {num_samples(labels)} labels for the {count} records of "
+                f"{name.replace('groups', 'X')}. Pass groups= for X, such as X['patient']{both}."
             )
     return groups, groups_val
 
