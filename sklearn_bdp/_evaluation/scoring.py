@@ -356,7 +356,10 @@ class DetachedHoldout:
     marks: Any = dataclasses.field(repr=False)  # of the records that it does not hold
 
     def __getattr__(self, name):
-        raise AttributeError(f"{name} needs the holdout. Use the search before without_holdout().")
+        raise AttributeError(
+            f"this copy has no holdout, which is queried here ({name}). Use the search that "
+            "without_holdout() was called on."
+        )
 
     def certificate(self):
         """Return the guarantee as it stood.
