@@ -83,7 +83,15 @@ def test_after_an_interrupt_at_any_line_both_processes_agree(tmp_path, step):
     assert at > 300  # it went through all of them
 
 
-def test_an_interrupt_while_another_process_writes_leaves_nothing_open(path):
+@pytest.fixture
+def interrupts():
+    """Let SIGINT interrupt, also in a worker of the tests, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_while_another_process_writes_leaves_nothing_open(path, interrupts):
     mine = ReusableHoldout(X, Y, ledger=path, ledger_timeout=20.0)
     mine.answer([0.5], HITS[:1])
     holder = subprocess.Popen(
