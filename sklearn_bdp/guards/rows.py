@@ -87,7 +87,7 @@ MIXED = Guard(
 SCORED = Guard(
     "raw holdout score",
     "arguments",
-    "X contains {count:,} records that fit held out. Their raw score would make later intervals "
+    "X contains records that fit held out ({count:,}). Their raw score would make later intervals "
     "invalid. Call final_report(), or score new records. The holdout was not queried.",
     SharedRecordsError,
 )
@@ -270,14 +270,19 @@ class KnownRows:
         """
         self._take_in()
         own, counts = np.unique(row_digests(X, y), return_counts=True)
-        own = own[(counts == 1) & ~np.isin(own, self._known[y is None])]
-        return np.unique(own >> np.uint64(48)) if self.divided else own[:0]
+        alone = own[(counts == 1) & ~np.isin(own, self._known[y is None])]
+        ways = [None, {*map(str, X.columns)}] if is_frame(X) else [None]  # by place, by name
+        kept = np.isin(row_digests(X, y), alone) & self.divided
+        marks = [row_digests(X, y, names=names)[kept] >> np.uint64(48) for names in ways]
+        return ways[-1], np.unique(np.concatenate(marks))
 
 
 def check_marks(marks: Any, X: Any, y: Any) -> None:
     """Raise where most of the records to be scored have such marks, more than by chance."""
-    found = np.isin(row_digests(X, y) >> np.uint64(48), marks)
-    chance = found.size * len(marks) / 2**16
+    names, known = marks
+    names = names if is_frame(X) and names and names <= {*map(str, X.columns)} else None
+    found = np.isin(row_digests(X, y, names=names) >> np.uint64(48), known)
+    chance = found.size * len(known) / 2**16
     if found.sum() > max(0.5 * found.size, chance + 4.0 * np.sqrt(chance)):
         raise SCORED.error(count=int(found.sum()))
 
