@@ -357,7 +357,7 @@ class DetachedHoldout:
 
     def __getattr__(self, name):
         raise AttributeError(
-            f"this copy has no holdout, which is queried here ({name}). Use the search that "
+            f"this copy carries no holdout, so {name} is not available. Use the search that "
             "without_holdout() was called on."
         )
 

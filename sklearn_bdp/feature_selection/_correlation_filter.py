@@ -253,6 +253,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         self.lower_[candidates], self.upper_[candidates] = ends.min(axis=0), ends.max(axis=0)
         self.support_[candidates] = agreement >= effect - (1.0 + 1e-9) * cells
 
+    @sealed_errors  # the frames hold records of the holdout
     def final_report(self) -> AssociationReport:
         """Prove associations of the attributes that passed in the training set; close the holdout.
 

@@ -457,7 +457,7 @@ def check_fitted(model: Any, X: Any) -> None:
         check_is_fitted(model, msg=said)
     except NotFittedError:
         with contextlib.suppress(Exception):
-            model.predict(blank_rows(X))
+            copy.deepcopy(model).predict(blank_rows(X))  # it may count its calls
             return
         raise
 

@@ -160,13 +160,13 @@ def holdout_certificate(account: Any, book: Any) -> Certificate:
     """Return the guarantee as things stand in ``book``, what can be read of a ledger."""
     last, settings, model = book.last, account.settings, account.model
     threshold, known_to, sampling = _lone(last, settings, model, account.code(book))
-    widest, advice, ends = known_to + sampling, "", bool(book.notes(Fact.CLOSING))
+    widest, advice, closing = known_to + sampling, "", bool(book.notes(Fact.CLOSING))
     if settings.threshold is None:  # one that was given does not shrink with more records
         # Threshold, sampling error, grid and automatic noise all shrink like 1 / sqrt(n).
         advice = records_for(_GOALS, widest, model.units(settings.n))
         if last.closed:
             advice = "The final report closed the holdout: it accepts no new query."
-        elif ends:
+        elif closing:
             advice = "A final report was begun and interrupted: call final_report() again."
     # Levels are for life with a numeric epsilon, else those used so far.
     dp_epsilon, bdp_epsilon = last.dp_epsilon, math.inf
@@ -177,7 +177,7 @@ def holdout_certificate(account: Any, book: Any) -> Certificate:
     else:
         bdp_epsilon = float(model.bdp_epsilon(dp_epsilon, settings.n)) if dp_epsilon else 0.0
     final = None
-    if not ends:
+    if not closing:
         final = report_half_width(last, settings, ModelTail(model, settings.n), 0.5)
     return Certificate(
         tau=min(1.0, max(widest, last.widest)),
@@ -201,7 +201,7 @@ def holdout_certificate(account: Any, book: Any) -> Certificate:
         advice=(advice,) if advice else (),
         notes=_notes(last, settings=settings, model=model),
         n_answers=last.n_answered,
-        next_error=None if ends else min(1.0, widest),
+        next_error=None if closing else min(1.0, widest),
         final_error=final,
         spending=settings.spending.policy.words,
     )
