@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_bdp.correlation import MarkovChain, MarkovNetwork
-from sklearn_bdp.correlation.privacy import kernel_leakage
+from sklearn_bdp.correlation.leakage import kernel_leakage
 
 P1 = np.array([[0.9, 0.1], [0.2, 0.8]])
 

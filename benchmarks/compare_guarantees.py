@@ -22,12 +22,12 @@ import numpy as np
 from benchmarks.mechanisms import jung_half_width, rogers_half_width, rogers_thresholdout_half_width
 from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.accounting import answer_margin, noise_margin, noise_share
-from sklearn_bdp.accounting.margins import auto_scales
-from sklearn_bdp.accounting.race import Race, paced
+from sklearn_bdp.accounting.noise_calibration import auto_scales
 from sklearn_bdp.accounting.spending import PredictiveCode, Spending, code_length, final_code_length
-from sklearn_bdp.accounting.tails import ModelTail
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
+from sklearn_bdp.intervals.concentration import ModelTail
 from sklearn_bdp.planning import certify, floor_required_n, plan_holdout
+from sklearn_bdp.release.graded_release import Race, paced
 
 MODELS = {
     "independent": Independent(),

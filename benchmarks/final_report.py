@@ -22,9 +22,9 @@ import numpy as np
 from scipy.signal import lfilter
 from scipy.stats import norm, rankdata
 
-from sklearn_bdp.accounting.bounds import share_limits, star_limits, unit_moments
-from sklearn_bdp.accounting.jackknife import STATISTICS, approximate_row
 from sklearn_bdp.accounting.spending import final_code_length
+from sklearn_bdp.intervals.bounds import share_limits, star_limits, unit_moments
+from sklearn_bdp.intervals.jackknife import STATISTICS, approximate_row
 
 try:
     from benchmarks.simulate_year import Account, Choice

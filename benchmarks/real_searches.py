@@ -25,9 +25,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from sklearn_bdp import ReusableHoldout
-from sklearn_bdp.accounting.margins import RELAXED_PART
-from sklearn_bdp.accounting.tails import ModelTail
+from sklearn_bdp.accounting.noise_calibration import RELAXED_PART
 from sklearn_bdp.correlation import Independent
+from sklearn_bdp.intervals.concentration import ModelTail
 
 SEARCHES, SIZE = 4, 40
 

@@ -26,12 +26,12 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from sklearn_bdp.accounting import answer_margin, noise_margin, noise_share, spending
-from sklearn_bdp.accounting.margins import NOISE_PART, RELAXED_PART, auto_scales
-from sklearn_bdp.accounting.race import FinalPace, Race, paced
+from sklearn_bdp.accounting.noise_calibration import NOISE_PART, RELAXED_PART, auto_scales
 from sklearn_bdp.accounting.spending import PredictiveCode, Spending, code_length, final_code_length
-from sklearn_bdp.accounting.tails import ModelTail
 from sklearn_bdp.correlation import Independent, MarkovChain
+from sklearn_bdp.intervals.concentration import ModelTail
 from sklearn_bdp.mechanisms import Thresholdout
+from sklearn_bdp.release.graded_release import FinalPace, Race, paced
 
 try:
     from benchmarks import real_searches

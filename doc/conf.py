@@ -91,7 +91,7 @@ PACKAGES = (
     "sklearn_bdp.planning",
     "sklearn_bdp.accounting",
     "sklearn_bdp.mechanisms",
-    "sklearn_bdp.guards",
+    "sklearn_bdp.diagnostics",
     "sklearn_bdp.exceptions",
 )
 
@@ -128,7 +128,7 @@ TASKS = {
     "Choose a metric": "sklearn_bdp.metrics",
     "Draw": "sklearn_bdp.inspection",
     "Account and calibrate": "sklearn_bdp.accounting sklearn_bdp.mechanisms",
-    "Errors and warnings": "sklearn_bdp.exceptions sklearn_bdp.guards",
+    "Errors and warnings": "sklearn_bdp.exceptions sklearn_bdp.diagnostics",
 }
 
 

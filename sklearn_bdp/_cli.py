@@ -13,10 +13,10 @@ from sklearn import __version__ as sklearn_version
 
 from sklearn_bdp._version import __version__
 from sklearn_bdp.exceptions import LedgerError
-from sklearn_bdp.holdout.batch import route
-from sklearn_bdp.holdout.settings import DerivedSettings, check_path
 from sklearn_bdp.ledger.ledger import Fact, Ledger, backend_at
 from sklearn_bdp.ledger.records import canonical
+from sklearn_bdp.release.batch import route
+from sklearn_bdp.release.calibration import DerivedSettings, check_path
 
 #: Of the table of answers.
 _ROW = "{:>6} {:>9} {:>9} {:>9}  {:<9}{:<17} {:<18.18} {:.40}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sklearn_bdp.guards.rows import forget_accounts
+from sklearn_bdp.diagnostics.overlap import forget_accounts
 
 # Processes are forked from a server that has imported everything: milliseconds instead of seconds.
 multiprocessing.set_forkserver_preload(["tests.holdout.workers", "sklearn_bdp.holdout"])

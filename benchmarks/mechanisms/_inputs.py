@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sklearn_bdp._checks import check_array
+from sklearn_bdp.utils.validation import check_array
 
 _FAR = 100.0
 

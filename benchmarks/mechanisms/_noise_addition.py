@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from benchmarks.mechanisms._inputs import check_pair
-from sklearn_bdp._checks import check_integer, check_real
 from sklearn_bdp.mechanisms import Answers, Thresholdout, to_cell
+from sklearn_bdp.utils.validation import check_integer, check_real
 
 __all__ = ["DataSplitting", "NoiseAddition"]
 

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 from scipy.stats import norm
 
-from sklearn_bdp._checks import check_integer, check_option, check_probability
+from sklearn_bdp.utils.validation import check_integer, check_option, check_probability
 
 __all__ = ["jung_half_width", "rogers_half_width", "rogers_thresholdout_half_width"]
 

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from sklearn_bdp._checks import check_array, check_integer, check_probability, check_real
+from sklearn_bdp.utils.validation import check_array, check_integer, check_probability, check_real
 
 
 def adaptive_log_failure(log_p0, information):

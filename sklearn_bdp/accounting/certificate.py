@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sklearn_bdp._card import Card, Shown, digits, interval_picture, stated, why_wide
+from sklearn_bdp.utils.html import Card, Shown, digits, interval_picture, stated, why_wide
 
 ROUTE_NAMES = {
     "bdp": "leakage (Bayesian differential privacy, G1)",

@@ -18,14 +18,14 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtr
 
-from sklearn_bdp._checks import (
+from sklearn_bdp._typing import Array, FloatOrArray
+from sklearn_bdp.utils.validation import (
     check_array,
     check_integer,
     check_option,
     check_probability,
     check_real,
 )
-from sklearn_bdp._typing import Array, FloatOrArray
 
 # Prior of a complaint among checks (theory G21): 20 silent checks cost .18 nats in all, a first
 # complaint about 3 and the log of the number of findings. A larger prior makes silence dearer.

@@ -1,18 +1,18 @@
 """Correlation of records: models, tails, and how records are cut without cutting dependence.
 
 Every model answers how fast a mean of scores concentrates, how to split records, and what leakage
-follows from a level of differential privacy (:mod:`sklearn_bdp.correlation.privacy`, loaded when
+follows from a level of differential privacy (:mod:`sklearn_bdp.correlation.leakage`, loaded when
 asked).
 """
 
+from sklearn_bdp.correlation._check_correlation import WorstOf, check_correlation
 from sklearn_bdp.correlation.base import CorrelationModel, Split
 from sklearn_bdp.correlation.chain import MarkovChain, slow_autocorrelation_time
 from sklearn_bdp.correlation.components import Groups, Independent
-from sklearn_bdp.correlation.declared import WorstOf, check_correlation
 from sklearn_bdp.correlation.dependence import DependenceReport, check_groups, check_independence
 from sklearn_bdp.correlation.graph import DependencyGraph
 from sklearn_bdp.correlation.network import BayesianNetwork, MarkovNetwork
-from sklearn_bdp.correlation.past import GivenPast
+from sklearn_bdp.correlation.time_order import GivenPast
 
 __all__ = [
     "CorrelationModel",

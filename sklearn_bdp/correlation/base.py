@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_bdp._checks import check_array, check_integer, check_option, check_real
 from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation.tails import hoeffding_lower_limit
+from sklearn_bdp.utils.validation import check_array, check_integer, check_option, check_real
 
 Bound: TypeAlias = Literal["tight", "quilt", "blanket", "spectral"]
 Folds: TypeAlias = list[tuple[Array, Array]]  # train and test records of each
@@ -364,7 +364,7 @@ class CorrelationModel(ABC):
 
     def _calibration(self):
         """Return the bounds on leakage, in a module of their own that intervals never enter."""
-        from sklearn_bdp.correlation.privacy import calibrate
+        from sklearn_bdp.correlation.leakage import calibrate
 
         return self._remember("calibration", lambda: calibrate(self))
 

@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike
 from scipy.fft import dct
 from scipy.sparse.csgraph import connected_components
 
-from sklearn_bdp._bisection import doubled, last_whole
-from sklearn_bdp._checks import check_array, check_boolean, check_integer, check_real
 from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation.base import (
     CorrelationModel,
@@ -29,6 +27,8 @@ from sklearn_bdp.correlation.base import (
 )
 from sklearn_bdp.correlation.components import ComponentModel, GivenRest, unnamed_groups
 from sklearn_bdp.correlation.tails import chain_lower_limit
+from sklearn_bdp.utils.root_finding import doubled, last_whole
+from sklearn_bdp.utils.validation import check_array, check_boolean, check_integer, check_real
 
 SPLIT_FAILURE = 1e-3  # what the gap of a chain's `split` may cost
 FOLD_FAILURE = 0.05  # inner cross-validation carries no promise; a short gap will do

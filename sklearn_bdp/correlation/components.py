@@ -8,7 +8,6 @@ import numbers
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_bdp._checks import check_order
 from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation.base import (
     CorrelationModel,
@@ -20,6 +19,7 @@ from sklearn_bdp.correlation.base import (
     holdout_size,
 )
 from sklearn_bdp.correlation.tails import binomial_lower_limit, component_lower_limit
+from sklearn_bdp.utils.validation import check_order
 
 
 class ComponentModel(CorrelationModel):

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from scipy import fft, sparse
 from scipy.spatial import cKDTree
 
-from sklearn_bdp._checks import check_array, check_probability
 from sklearn_bdp.correlation.components import label_codes
+from sklearn_bdp.utils.validation import check_array, check_probability
 
 DRAWS = 199  # what the observed scores are compared with
 LONGEST_SERIES = 20_000  # longer series are looked at in their first records

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
-from sklearn_bdp._checks import check_option
 from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation.base import (
     CorrelationModel,
@@ -27,6 +26,7 @@ from sklearn_bdp.correlation.base import (
     holdout_size,
 )
 from sklearn_bdp.correlation.components import ComponentModel, GivenRest, Groups, unnamed_groups
+from sklearn_bdp.utils.validation import check_option
 
 #: Nodes without common edges that a holdout must have (theory G27).
 FEWEST = 20

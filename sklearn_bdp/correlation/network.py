@@ -18,7 +18,6 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from sklearn_bdp._checks import check_array, check_integer, check_real
 from sklearn_bdp._typing import Seed
 from sklearn_bdp.correlation.base import (
     CorrelationModel,
@@ -40,6 +39,7 @@ from sklearn_bdp.correlation.graph import (
     read_graph,
 )
 from sklearn_bdp.correlation.tails import component_lower_limit
+from sklearn_bdp.utils.validation import check_array, check_integer, check_real
 
 LARGEST_COUPLING = 12.0  # beyond it neighbours determine each other
 CONFIDENCE = 0.95  # of the upper limit

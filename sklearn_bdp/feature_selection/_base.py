@@ -14,17 +14,17 @@ from sklearn.utils import assert_all_finite, check_consistent_length, column_or_
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sklearn_bdp._checks import caller_level, check_labels
-from sklearn_bdp._evaluation.division import Division, check_owner, divide_for
-from sklearn_bdp._evaluation.scoring import Savable
-from sklearn_bdp._sklearn_compat import gives_frames, holds_numbers, is_frame, safe_indexing
 from sklearn_bdp.correlation import check_correlation
+from sklearn_bdp.diagnostics.tables import ADDED, check_orders
+from sklearn_bdp.evaluation.holdout_split import Division, check_owner, divide_for
+from sklearn_bdp.evaluation.scoring import Savable
 from sklearn_bdp.exceptions import (
     NothingConfirmedWarning,
     NothingSelectedError,
     UnknownFeaturesError,
 )
-from sklearn_bdp.guards.tables import ADDED, check_orders
+from sklearn_bdp.utils.sklearn_compat import gives_frames, holds_numbers, is_frame, safe_indexing
+from sklearn_bdp.utils.validation import caller_level, check_labels
 
 
 class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):

@@ -16,18 +16,18 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 
-from sklearn_bdp._checks import check_option, check_probability, check_real, sealed_errors
-from sklearn_bdp._evaluation.division import FitData, open_holdout
-from sklearn_bdp._evaluation.scoring import plain_certificate
-from sklearn_bdp._sklearn_compat import is_frame, num_samples, safe_indexing
 from sklearn_bdp._typing import Correlation, RandomState
+from sklearn_bdp.diagnostics.scores import warn_of
+from sklearn_bdp.evaluation.holdout_split import FitData, open_holdout
+from sklearn_bdp.evaluation.scoring import plain_certificate
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
 from sklearn_bdp.feature_selection._rankings import column_blocks, text_columns
 from sklearn_bdp.feature_selection._report import AssociationReport, screening_report
-from sklearn_bdp.guards.scores import warn_of
 from sklearn_bdp.holdout import query_key
-from sklearn_bdp.holdout.final import fix_statements, report_statements
 from sklearn_bdp.metrics.base import Evaluation
+from sklearn_bdp.report.final import fix_statements, report_statements
+from sklearn_bdp.utils.sklearn_compat import is_frame, num_samples, safe_indexing
+from sklearn_bdp.utils.validation import check_option, check_probability, check_real, sealed_errors
 
 #: Permutations that reach the critical value of an interval by chance; a few, where more would take
 #: so many multiplications; and where even they would take so many, nothing is proved.

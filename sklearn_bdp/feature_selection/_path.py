@@ -19,11 +19,11 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from sklearn_bdp._checks import caller_level
-from sklearn_bdp._evaluation.candidates import Assessment, Candidate, NoAnswer, columns_of, fit_fold
-from sklearn_bdp._evaluation.scoring import released
-from sklearn_bdp._sklearn_compat import num_samples
+from sklearn_bdp.evaluation.candidates import Assessment, Candidate, NoAnswer, columns_of, fit_fold
+from sklearn_bdp.evaluation.scoring import released
 from sklearn_bdp.feature_selection._rankings import text_columns
+from sklearn_bdp.utils.sklearn_compat import num_samples
+from sklearn_bdp.utils.validation import caller_level
 
 #: Level at which the training side speaks against the constant prediction. The holdout has to
 #: score the subset above it, too: a useless one does so in every second case.

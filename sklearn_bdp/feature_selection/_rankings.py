@@ -15,8 +15,8 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import is_classifier
 
-from sklearn_bdp._checks import check_integer, check_option, check_real
-from sklearn_bdp._sklearn_compat import holds_numbers, is_frame, num_samples, safe_indexing
+from sklearn_bdp.utils.sklearn_compat import holds_numbers, is_frame, num_samples, safe_indexing
+from sklearn_bdp.utils.validation import check_integer, check_option, check_real
 
 #: Pairs of complementary halves behind a share; few for a caller's score, which may take long.
 _PAIRS, _FEW_PAIRS = 25, 3

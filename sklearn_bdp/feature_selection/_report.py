@@ -8,9 +8,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from sklearn_bdp._card import Card, Shown
-from sklearn_bdp._checks import check_option
 from sklearn_bdp.feature_selection._rankings import STABLE, useless_bound
+from sklearn_bdp.utils.html import Card, Shown
+from sklearn_bdp.utils.validation import check_option
 
 #: Rows of a table that are shown; ``rows`` holds all of them.
 SHOWN = 20

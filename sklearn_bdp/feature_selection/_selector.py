@@ -15,18 +15,18 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
-from sklearn_bdp._checks import check_integer, check_option, check_real
-from sklearn_bdp._evaluation.candidates import Candidate, Experiment, Verifier, fit_candidate
-from sklearn_bdp._evaluation.division import FitData, check_records, inner_folds, open_holdout
-from sklearn_bdp._evaluation.fits import check_dependence
-from sklearn_bdp._evaluation.scoring import Reporting, bounded_metric, certified, clipping_of
-from sklearn_bdp._sklearn_compat import check_method_params, is_frame, safe_indexing
 from sklearn_bdp._typing import Correlation, RandomState
+from sklearn_bdp.evaluation.candidates import Candidate, Experiment, Verifier, fit_candidate
+from sklearn_bdp.evaluation.fits import check_dependence
+from sklearn_bdp.evaluation.holdout_split import FitData, check_records, inner_folds, open_holdout
+from sklearn_bdp.evaluation.scoring import Reporting, bounded_metric, certified, clipping_of
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
 from sklearn_bdp.feature_selection._path import ask, choose, judge, path_table, propose, verify
 from sklearn_bdp.feature_selection._rankings import Ranking, make_units
 from sklearn_bdp.feature_selection._report import path_report
-from sklearn_bdp.holdout.plan import TrainingFolds
+from sklearn_bdp.report.plan import TrainingFolds
+from sklearn_bdp.utils.sklearn_compat import check_method_params, is_frame, safe_indexing
+from sklearn_bdp.utils.validation import check_integer, check_option, check_real
 
 
 class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase):

@@ -11,26 +11,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import type_of_target
 
-from sklearn_bdp._card import Card
-from sklearn_bdp._checks import (
-    as_frame,
-    check_integer,
-    check_probability,
-    check_real,
-    sealed_errors,
-)
-from sklearn_bdp._digests.content import content_key, data_digest
-from sklearn_bdp._process import HOLDOUTS
 from sklearn_bdp._version import __version__
+from sklearn_bdp.correlation._check_correlation import check_correlation
 from sklearn_bdp.correlation.components import check_row_order
-from sklearn_bdp.correlation.declared import check_correlation
-from sklearn_bdp.guards.rows import TrainingRecords, targets_digest
-from sklearn_bdp.holdout._account import Account
-from sklearn_bdp.holdout._measures import check_fitted, check_predictions
-from sklearn_bdp.holdout.batch import check_overlap, route
-from sklearn_bdp.holdout.certificate import holdout_certificate, preview_batch, warn_if_vacuous
-from sklearn_bdp.holdout.final import report_and_close, shown_report
-from sklearn_bdp.holdout.inputs import (
+from sklearn_bdp.diagnostics.overlap import TrainingRecords, targets_digest
+from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.ledger.records import AnswerRecord, History, HoldoutAnswers
+from sklearn_bdp.metrics.registry import forecast_metric, get_metric
+from sklearn_bdp.release.accountant import Account
+from sklearn_bdp.release.batch import check_overlap, route
+from sklearn_bdp.release.calibration import DerivedSettings, HoldoutConfig, check_path
+from sklearn_bdp.release.certificate import holdout_certificate, preview_batch, warn_if_vacuous
+from sklearn_bdp.release.query_batch import (
     check_data,
     check_keys,
     check_training_value,
@@ -38,18 +30,26 @@ from sklearn_bdp.holdout.inputs import (
     make_batch,
     metric_key,
 )
-from sklearn_bdp.holdout.settings import DerivedSettings, HoldoutConfig, check_path
-from sklearn_bdp.ledger.ledger import Fact
-from sklearn_bdp.ledger.records import AnswerRecord, History, HoldoutAnswers
-from sklearn_bdp.metrics.registry import forecast_metric, get_metric
+from sklearn_bdp.report.final import report_and_close, shown_report
+from sklearn_bdp.report.measures import check_fitted, check_predictions
+from sklearn_bdp.utils.hashing import content_key, data_digest
+from sklearn_bdp.utils.html import Card
+from sklearn_bdp.utils.process import HOLDOUTS
+from sklearn_bdp.utils.validation import (
+    as_frame,
+    check_integer,
+    check_probability,
+    check_real,
+    sealed_errors,
+)
 
 if TYPE_CHECKING:
     from sklearn_bdp.accounting import Certificate
-    from sklearn_bdp.holdout.certificate import Preview
-    from sklearn_bdp.holdout.in_time import Earlier
-    from sklearn_bdp.holdout.plan import TrainingFolds
-    from sklearn_bdp.holdout.report import FinalReport
     from sklearn_bdp.metrics.base import BoundedMetric, Evaluation
+    from sklearn_bdp.release.certificate import Preview
+    from sklearn_bdp.report.final_report import FinalReport
+    from sklearn_bdp.report.in_time import Earlier
+    from sklearn_bdp.report.plan import TrainingFolds
 
 
 class ReusableHoldout:

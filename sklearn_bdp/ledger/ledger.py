@@ -23,7 +23,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sklearn_bdp._checks import sealed_errors
 from sklearn_bdp.exceptions import (
     LedgerBusyError,
     LedgerError,
@@ -34,6 +33,7 @@ from sklearn_bdp.ledger._sqlite import SQLiteBackend
 from sklearn_bdp.ledger.backend import FORMAT, Backend, MemoryBackend, Row, corrupted, other_format
 from sklearn_bdp.ledger.postgresql import PostgreSQLBackend, is_url
 from sklearn_bdp.ledger.records import Answers, BatchRecord, History, canonical, digest, parse_json
+from sklearn_bdp.utils.validation import sealed_errors
 
 KEY_VARIABLE = "SKLEARN_BDP_LEDGER_KEY"
 _SHORTEST_KEY = 16

@@ -4,9 +4,9 @@ import contextlib
 import os
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from sklearn_bdp._checks import sealed_errors
 from sklearn_bdp.exceptions import LedgerBusyError, LedgerUnavailableError
 from sklearn_bdp.ledger.backend import DatabaseBackend, Row, Stored, corrupted, last_link
+from sklearn_bdp.utils.validation import sealed_errors
 
 #: What notices a server that is gone without a word; parts of the URL come before them.
 _DEFAULTS = {

@@ -131,7 +131,7 @@ class AnswerRecord:
         already, or unknown.
     shape : dict or None, default=None
         What is public about how the score varies; see
-        :func:`sklearn_bdp.accounting.score_tail`.
+        :func:`sklearn_bdp.intervals.score_tail`.
     answered : bool, default=True
         Whether the holdout answered. If not, the value follows ``on_exhausted``, and the answer is
         in no ledger.

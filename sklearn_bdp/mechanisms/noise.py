@@ -29,7 +29,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sklearn_bdp._checks import check_integer
+from sklearn_bdp.utils.validation import check_integer
 
 FINEST = 2.0**-44  # step of the grid that all noise lives on
 _LEADING = 63  # bits of U taken from the first word; its last bit is the sign

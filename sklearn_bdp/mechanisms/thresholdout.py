@@ -18,14 +18,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_bdp._checks import (
-    check_array,
-    check_boolean,
-    check_integer,
-    check_option,
-    check_probability,
-    check_real,
-)
 from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.mechanisms.noise import (
     FINEST,
@@ -37,6 +29,14 @@ from sklearn_bdp.mechanisms.noise import (
     grid_gaussian,
     grid_laplace,
     to_grid,
+)
+from sklearn_bdp.utils.validation import (
+    check_array,
+    check_boolean,
+    check_integer,
+    check_option,
+    check_probability,
+    check_real,
 )
 
 _FAR = 100.0  # predictions and thresholds beyond this would leave the exact range of the grid

@@ -19,8 +19,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
 
-from sklearn_bdp._sklearn_compat import num_samples
 from sklearn_bdp._typing import Array, FloatOrArray
+from sklearn_bdp.utils.sklearn_compat import num_samples
 
 _lock = threading.Lock()
 _depth = 0
@@ -31,7 +31,7 @@ _saved = None
 class ScoreShape:
     """What is public about how a score varies: known from the metric and the training side.
 
-    Its fields are the arguments of :func:`sklearn_bdp.accounting.score_tail`, described there. A
+    Its fields are the arguments of :func:`sklearn_bdp.intervals.score_tail`, described there. A
     holdout fills in ``class_floors``, once its mechanism was asked for the shares of the classes.
     """
 
@@ -189,7 +189,7 @@ class BoundedMetric(abc.ABC):
         Returns
         -------
         ScoreShape
-            The arguments of :func:`sklearn_bdp.accounting.score_tail`.
+            The arguments of :func:`sklearn_bdp.intervals.score_tail`.
         """
         return ScoreShape(binary=self.is_binary)
 

@@ -12,8 +12,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_bdp._checks import check_boolean, check_real
-from sklearn_bdp._digests.objects import object_digest
 from sklearn_bdp.exceptions import ScoreContractError
 from sklearn_bdp.metrics.base import (
     BoundedMetric,
@@ -23,6 +21,8 @@ from sklearn_bdp.metrics.base import (
     respond,
     silenced,
 )
+from sklearn_bdp.utils.object_hashing import object_digest
+from sklearn_bdp.utils.validation import check_boolean, check_real
 
 #: Rounding errors beyond a declared range, as a part of it.
 _SLACK = 1e-9

@@ -14,8 +14,6 @@ from sklearn import metrics
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.multiclass import type_of_target
 
-from sklearn_bdp._checks import check_array, check_integer, check_real
-from sklearn_bdp._metric_names import NAMES
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics.base import BoundedMetric, as_labels
 from sklearn_bdp.metrics.by_class import BalancedAccuracy, ClassMetric, Recall, RocAuc
@@ -29,6 +27,8 @@ from sklearn_bdp.metrics.means import (
     PinballLoss,
     TopKAccuracy,
 )
+from sklearn_bdp.utils.metric_names import NAMES
+from sklearn_bdp.utils.validation import check_array, check_integer, check_real
 
 _WIDEST = 1e100  # its square is a double
 

@@ -10,8 +10,14 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 
-from sklearn_bdp._sklearn_compat import Interval, StrOptions, SuccessiveHalving, halve, num_samples
 from sklearn_bdp.model_selection._search import ReusableHoldoutSearchCV
+from sklearn_bdp.utils.sklearn_compat import (
+    Interval,
+    StrOptions,
+    SuccessiveHalving,
+    halve,
+    num_samples,
+)
 
 
 class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):

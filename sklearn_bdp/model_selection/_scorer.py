@@ -12,23 +12,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_bdp._checks import as_frame, check_kind, check_targets, sealed_errors
-from sklearn_bdp._digests.content import content_key, copied, data_digest
-from sklearn_bdp._digests.objects import KnownModel, fingerprint
-from sklearn_bdp._sklearn_compat import (
+from sklearn_bdp.diagnostics.overlap import TrainingRecords, cell_codes, mixed
+from sklearn_bdp.diagnostics.scores import RowWiseCheck, warn_clipped
+from sklearn_bdp.exceptions import ScoreContractError, UnknownFeaturesError
+from sklearn_bdp.holdout import AnswerRecord, query_key
+from sklearn_bdp.holdout.reusable import ReusableHoldout
+from sklearn_bdp.metrics.base import same_names
+from sklearn_bdp.metrics.registry import check_scoring, get_metric
+from sklearn_bdp.release.batch import check_overlap
+from sklearn_bdp.utils.hashing import content_key, copied, data_digest
+from sklearn_bdp.utils.object_hashing import KnownModel, fingerprint
+from sklearn_bdp.utils.sklearn_compat import (
     called_by_validation,
     is_being_fitted,
     num_samples,
     safe_indexing,
 )
-from sklearn_bdp.exceptions import ScoreContractError, UnknownFeaturesError
-from sklearn_bdp.guards.rows import TrainingRecords, cell_codes, mixed
-from sklearn_bdp.guards.scores import RowWiseCheck, warn_clipped
-from sklearn_bdp.holdout import AnswerRecord, query_key
-from sklearn_bdp.holdout.batch import check_overlap
-from sklearn_bdp.holdout.reusable import ReusableHoldout
-from sklearn_bdp.metrics.base import same_names
-from sklearn_bdp.metrics.registry import check_scoring, get_metric
+from sklearn_bdp.utils.validation import as_frame, check_kind, check_targets, sealed_errors
 
 #: Types of columns, of pandas and polars, that models take encoded only.
 _TEXT = {"object", "str", "string", "category", "String", "Categorical", "Enum"}

@@ -24,11 +24,15 @@ from sklearn.utils import Bunch, indexable
 from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from sklearn_bdp._checks import caller_level, check_integer, check_real
-from sklearn_bdp._digests.content import data_digest, query_key
-from sklearn_bdp._digests.objects import object_digest
-from sklearn_bdp._evaluation.candidates import Assessment, Candidate, Experiment, NoAnswer, Verifier
-from sklearn_bdp._evaluation.division import (
+from sklearn_bdp._typing import Correlation, RandomState
+from sklearn_bdp._version import __version__
+from sklearn_bdp.accounting import Certificate
+from sklearn_bdp.diagnostics.overlap import TrainingRecords, check_marks
+from sklearn_bdp.diagnostics.scores import warn_of
+from sklearn_bdp.diagnostics.tables import check_agreement
+from sklearn_bdp.evaluation.candidates import Assessment, Candidate, Experiment, NoAnswer, Verifier
+from sklearn_bdp.evaluation.fits import CrossValidation, Progress
+from sklearn_bdp.evaluation.holdout_split import (
     FitData,
     check_owner,
     check_records,
@@ -36,8 +40,7 @@ from sklearn_bdp._evaluation.division import (
     inner_folds,
     open_holdout,
 )
-from sklearn_bdp._evaluation.fits import CrossValidation, Progress
-from sklearn_bdp._evaluation.scoring import (
+from sklearn_bdp.evaluation.scoring import (
     RULES,
     Metrics,
     MetricScorer,
@@ -45,7 +48,15 @@ from sklearn_bdp._evaluation.scoring import (
     certified,
     released,
 )
-from sklearn_bdp._sklearn_compat import (
+from sklearn_bdp.exceptions import UnboundedMetricError, UnverifiedWarning, UnweightedScoreWarning
+from sklearn_bdp.holdout.reusable import ReusableHoldout
+from sklearn_bdp.metrics.registry import check_scoring
+from sklearn_bdp.release.calibration import HoldoutConfig, check_path
+from sklearn_bdp.release.certificate import Preview
+from sklearn_bdp.report.plan import TrainingFolds
+from sklearn_bdp.utils.hashing import data_digest, query_key
+from sklearn_bdp.utils.object_hashing import object_digest
+from sklearn_bdp.utils.sklearn_compat import (
     Interval,
     StrOptions,
     as_indices,
@@ -54,18 +65,7 @@ from sklearn_bdp._sklearn_compat import (
     num_samples,
     root_context,
 )
-from sklearn_bdp._typing import Correlation, RandomState
-from sklearn_bdp._version import __version__
-from sklearn_bdp.accounting import Certificate
-from sklearn_bdp.exceptions import UnboundedMetricError, UnverifiedWarning, UnweightedScoreWarning
-from sklearn_bdp.guards.rows import TrainingRecords, check_marks
-from sklearn_bdp.guards.scores import warn_of
-from sklearn_bdp.guards.tables import check_agreement
-from sklearn_bdp.holdout.certificate import Preview
-from sklearn_bdp.holdout.plan import TrainingFolds
-from sklearn_bdp.holdout.reusable import ReusableHoldout
-from sklearn_bdp.holdout.settings import HoldoutConfig, check_path
-from sklearn_bdp.metrics.registry import check_scoring
+from sklearn_bdp.utils.validation import caller_level, check_integer, check_real
 
 _NEEDS_HOLDOUT = "This %(name)s needs a fit with a holdout: call fit, and do not set holdout=None."
 #: Standard errors behind the leader at which a candidate is not verified with ``verify="auto"``.

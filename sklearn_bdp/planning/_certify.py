@@ -10,11 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-from sklearn_bdp._bisection import crossing, last_whole
-from sklearn_bdp._checks import caller_level, check_beta, check_integer, check_option, check_real
 from sklearn_bdp._typing import Correlation
 from sklearn_bdp.accounting.certificate import Certificate
-from sklearn_bdp.accounting.margins import (
+from sklearn_bdp.accounting.noise_calibration import (
     answer_margin,
     least_accuracy,
     log_transcripts,
@@ -26,6 +24,14 @@ from sklearn_bdp.accounting.margins import (
 from sklearn_bdp.exceptions import VacuousGuaranteeWarning
 from sklearn_bdp.mechanisms import Thresholdout, n_cells, thresholdout_epsilon
 from sklearn_bdp.planning._models import any_size, continued, plain_model
+from sklearn_bdp.utils.root_finding import crossing, last_whole
+from sklearn_bdp.utils.validation import (
+    caller_level,
+    check_beta,
+    check_integer,
+    check_option,
+    check_real,
+)
 
 OURS = ("transcript", "bdp", "posterior")
 PRINTED = ("zhao2017", "dwork2017")

@@ -6,21 +6,26 @@ import math
 
 import numpy as np
 
-from sklearn_bdp._bisection import doubled, last_whole
-from sklearn_bdp._checks import (
+from sklearn_bdp._typing import Correlation
+from sklearn_bdp.accounting.noise_calibration import (
+    NOISE_PART,
+    answer_margin,
+    auto_scales,
+    noise_share,
+)
+from sklearn_bdp.accounting.spending import Spending, code_length, final_code_length, place_lengths
+from sklearn_bdp.intervals.concentration import half_of, score_tail
+from sklearn_bdp.planning._models import continued
+from sklearn_bdp.release.graded_release import paced
+from sklearn_bdp.utils.metric_names import BINARY, BY_CLASS, NAMES
+from sklearn_bdp.utils.root_finding import doubled, last_whole
+from sklearn_bdp.utils.validation import (
     check_beta,
     check_integer,
     check_option,
     check_probability,
     check_real,
 )
-from sklearn_bdp._metric_names import BINARY, BY_CLASS, NAMES
-from sklearn_bdp._typing import Correlation
-from sklearn_bdp.accounting.margins import NOISE_PART, answer_margin, auto_scales, noise_share
-from sklearn_bdp.accounting.race import paced
-from sklearn_bdp.accounting.spending import Spending, code_length, final_code_length, place_lengths
-from sklearn_bdp.accounting.tails import half_of, score_tail
-from sklearn_bdp.planning._models import continued
 
 # Nats that a year releases, by ``benchmarks/simulate_year.py``: at its start, for each search, for
 # the first correction (of a bias that all candidates share) and for each surprise after it.

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sklearn_bdp.accounting.tails import half_width
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
 from sklearn_bdp.correlation.tails import chain_lower_limit, chernoff_lower_limit
+from sklearn_bdp.intervals.concentration import half_width
 from tests.accounting.routes import halved
 from tests.correlation.tails import chain_rate, log_tail_above
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.accounting import answer_margin, noise_margin
-from sklearn_bdp.accounting.margins import auto_resolution, auto_scales, auto_threshold
+from sklearn_bdp.accounting.noise_calibration import auto_resolution, auto_scales, auto_threshold
 from tests.facts import refused
 
 

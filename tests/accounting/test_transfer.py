@@ -5,7 +5,11 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from sklearn_bdp.accounting.margins import log_transcripts, posterior_excess, sampling_half_width
+from sklearn_bdp.accounting.noise_calibration import (
+    log_transcripts,
+    posterior_excess,
+    sampling_half_width,
+)
 from tests.accounting.routes import adaptive_failure, noise_tail
 
 

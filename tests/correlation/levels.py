@@ -3,8 +3,8 @@
 import numpy as np
 
 from sklearn_bdp.correlation import WorstOf
+from sklearn_bdp.correlation.leakage import ChainCalibration, NetworkCalibration, calibrate
 from sklearn_bdp.correlation.network import rooted
-from sklearn_bdp.correlation.privacy import ChainCalibration, NetworkCalibration, calibrate
 
 
 def sequential_epsilon(model, dp_epsilon, n):

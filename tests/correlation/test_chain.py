@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.correlation import MarkovChain
-from sklearn_bdp.correlation.privacy import block_information, calibrate
+from sklearn_bdp.correlation.leakage import block_information, calibrate
 from tests.facts import refused
 
 from .levels import sequential_epsilon

@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp import ReusableHoldoutSearchCV
-from sklearn_bdp.correlation.past import date_numbers, horizon_in_dates
+from sklearn_bdp.correlation.time_order import date_numbers, horizon_in_dates
 from tests.facts import refused
 
 pd = pytest.importorskip("pandas")

@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 from sklearn_bdp.correlation import MarkovNetwork
+from sklearn_bdp.correlation.leakage import birkhoff_messages, calibrate, reach_factor
 from sklearn_bdp.correlation.network import (
     best_block_costs,
     block_costs,
@@ -14,7 +15,6 @@ from sklearn_bdp.correlation.network import (
     dobrushin_reach,
     rooted,
 )
-from sklearn_bdp.correlation.privacy import birkhoff_messages, calibrate, reach_factor
 
 from .oracle import bdp_leakage, edge_diameters, field_distribution
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.correlation import MarkovChain
-from sklearn_bdp.correlation.privacy import (
+from sklearn_bdp.correlation.leakage import (
     close_above,
     contract,
     iterate_leakage,

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from sklearn_bdp.correlation import BayesianNetwork, Groups, MarkovChain, MarkovNetwork
-from sklearn_bdp.correlation.privacy import calibrate
+from sklearn_bdp.correlation.leakage import calibrate
 from tests.facts import refused
 
 from .levels import records_of_trees, sequential_epsilon

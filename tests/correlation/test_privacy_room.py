@@ -34,7 +34,7 @@ X = np.random.default_rng(0).normal(size=(200, 3))
 search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, random_state=0)
 search.fit(X, X[:, 0] > 0)
 """
-LOADED = "print([m for m in sys.modules if m.startswith('sklearn_bdp.correlation.privacy')])"
+LOADED = "print([m for m in sys.modules if m.startswith('sklearn_bdp.correlation.leakage')])"
 
 
 def test_limits_tails_splits_folds_and_a_search_load_no_levels_and_a_level_loads_them():
@@ -44,4 +44,4 @@ def test_limits_tails_splits_folds_and_a_search_load_no_levels_and_a_level_loads
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     models, search, after = done.stdout.splitlines()
     assert models == search == "[]"
-    assert "sklearn_bdp.correlation.privacy" in after
+    assert "sklearn_bdp.correlation.leakage" in after

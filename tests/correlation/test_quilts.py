@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.correlation import MarkovChain
-from sklearn_bdp.correlation.privacy import (
+from sklearn_bdp.correlation.leakage import (
     bridge_sides,
     calibrate,
     chain_influences,

@@ -7,7 +7,7 @@ import pytest
 
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.correlation.chain import stationary_distribution
-from sklearn_bdp.correlation.privacy import calibrate
+from sklearn_bdp.correlation.leakage import calibrate
 from tests.facts import refused
 
 P1 = np.array([[0.9, 0.1], [0.2, 0.8]])

@@ -9,8 +9,8 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import PredefinedSplit, ShuffleSplit, StratifiedShuffleSplit
 
-from sklearn_bdp._evaluation import FitData, divide
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, MarkovChain, MarkovNetwork
+from sklearn_bdp.evaluation import FitData, divide
 from tests.facts import refused
 
 CHAIN = [[0.9, 0.1], [0.2, 0.8]]

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from sklearn_bdp import ReusableHoldoutSearchCV
-from sklearn_bdp._evaluation import Candidate, Experiment, PrefixMemory, Task, WholeJob
+from sklearn_bdp.evaluation import Candidate, Experiment, PrefixMemory, Task, WholeJob
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 
 

@@ -9,7 +9,7 @@ from sklearn.datasets import make_classification, make_friedman1
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from sklearn_bdp import ReusableHoldoutSearchCV
-from sklearn_bdp._evaluation import ModelStore
+from sklearn_bdp.evaluation import ModelStore
 
 
 def test_a_store_gives_every_model_back():

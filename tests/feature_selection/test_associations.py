@@ -16,7 +16,7 @@ from sklearn_bdp import HoldoutConfig, ReusableHoldout
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.exceptions import HoldoutClosedError
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, permuted, proved_associations
-from sklearn_bdp.holdout.final import fixed_length
+from sklearn_bdp.report.final import fixed_length
 from tests.facts import refused
 
 KINDS = {

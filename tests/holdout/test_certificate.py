@@ -8,9 +8,9 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import ReusableHoldoutSearchCV
-from sklearn_bdp.accounting import score_tail
 from sklearn_bdp.correlation import Groups, MarkovChain
 from sklearn_bdp.holdout import ReusableHoldout
+from sklearn_bdp.intervals import score_tail
 from sklearn_bdp.mechanisms import thresholdout_epsilon
 
 # Several holdouts of the same records, each for a test of its own.

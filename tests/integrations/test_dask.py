@@ -14,7 +14,7 @@ import pytest
 from sklearn.model_selection import cross_val_score
 
 from sklearn_bdp import HoldoutConfig, HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp.guards.rows import forget_accounts
+from sklearn_bdp.diagnostics.overlap import forget_accounts
 
 distributed = pytest.importorskip("distributed")
 pytestmark = [

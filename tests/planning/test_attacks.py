@@ -8,18 +8,18 @@ import pytest
 from scipy.sparse import coo_array
 from scipy.stats import binom
 
-from sklearn_bdp.accounting.bounds import Units
-from sklearn_bdp.accounting.race import fine_half_width
 from sklearn_bdp.accounting.spending import PredictiveCode, final_code_length
-from sklearn_bdp.accounting.tails import ModelTail, half_width
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, MarkovChain
 from sklearn_bdp.holdout import HoldoutConfig
-from sklearn_bdp.holdout.batch import Terms, decide, pace_of, route
-from sklearn_bdp.holdout.inputs import Batch
-from sklearn_bdp.holdout.settings import DerivedSettings
+from sklearn_bdp.intervals.bounds import Units
+from sklearn_bdp.intervals.concentration import ModelTail, half_width
 from sklearn_bdp.ledger.records import BatchRecord
 from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.planning import certify
+from sklearn_bdp.release.batch import Terms, decide, pace_of, route
+from sklearn_bdp.release.calibration import DerivedSettings
+from sklearn_bdp.release.graded_release import fine_half_width
+from sklearn_bdp.release.query_batch import Batch
 
 N, COLUMNS, BETA = 420, 41, 0.05
 STAY = 0.9

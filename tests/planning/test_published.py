@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.papers.dwork import dwork_required_n
 from sklearn_bdp.accounting import zhao_premise, zhao_required_n
-from sklearn_bdp.accounting.margins import zhao_accuracy
+from sklearn_bdp.accounting.noise_calibration import zhao_accuracy
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
 from sklearn_bdp.planning import certify, floor_required_n, plan_holdout
 from tests.facts import refused, warned

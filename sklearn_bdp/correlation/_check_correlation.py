@@ -1,0 +1,215 @@
+"""What callers declare as ``correlation``, as a model; of a list the worst counts."""
+
+from __future__ import annotations
+
+import difflib
+import numbers
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from sklearn_bdp._typing import Array, Correlation, Seed
+from sklearn_bdp.correlation.base import CorrelationModel, Folds, Split
+from sklearn_bdp.correlation.chain import SPLIT_FAILURE, MarkovChain
+from sklearn_bdp.correlation.components import ComponentModel, Groups, Independent, unnamed_groups
+from sklearn_bdp.correlation.graph import DependencyGraph, is_networkx
+from sklearn_bdp.correlation.time_order import GivenPast
+
+
+class WorstOf(CorrelationModel):
+    """List of models of which one is true (Song, Wang, Chaudhuri 2017: the class Theta).
+
+    Parameters
+    ----------
+    models : list of CorrelationModel
+        At least one; those tied to a number of records must agree on it.
+
+    Raises
+    ------
+    ValueError
+        If the list is empty or the numbers of records differ.
+
+    See Also
+    --------
+    check_correlation : Makes it from a list.
+
+    Examples
+    --------
+    >>> from sklearn_bdp.correlation import Groups, Independent, WorstOf
+    >>> WorstOf([Independent(), Groups([0, 0, 1])]).bdp_epsilon(0.1, 3)
+    0.2
+    """
+
+    def __init__(self, models: Sequence[CorrelationModel]) -> None:
+        models = tuple(models) if np.iterable(models) else (models,)
+        if not models or not all(isinstance(model, CorrelationModel) for model in models):
+            raise ValueError(f"models must be correlation models, one or more, got {models!r:.60}.")
+        if any(m.is_given_past for m in models):
+            raise ValueError(
+                "models must not hold correlation='time': use it alone, or a list of chains."
+            )
+        sizes = sorted({m.n_records for m in models if m.n_records is not None})
+        if len(sizes) > 1:
+            raise ValueError(f"models must describe one number of records, got {sizes}.")
+        self.models, self.n_records = models, sizes[0] if sizes else None
+        self.is_componentwise = all(model.is_componentwise for model in models)
+        self.is_sequential = any(model.is_sequential for model in models)
+        self.is_independent = all(model.is_independent for model in models)
+        self.caveats = tuple(dict.fromkeys(line for model in models for line in model.caveats))
+        self.target = "later records of the same process" if self.is_sequential else "new records"
+        self._freeze(*sorted(model.fingerprint() for model in models))
+
+    def __repr__(self) -> str:
+        return f"WorstOf([{', '.join(repr(model) for model in self.models)}])"
+
+    def describe(self) -> str:
+        return "the worst of: " + "; ".join(model.describe() for model in self.models)
+
+    def components(self, n: int) -> Array:
+        # Records are joined by the groups of any of the models.
+        codes = [model.components(n) for model in self.models]
+        first = np.concatenate([np.unique(one, return_index=True)[1][one] for one in codes])
+        links = np.tile(np.arange(n), len(codes)), first
+        graph = sparse.coo_array((np.ones(len(first)), links), shape=(n, n))
+        return connected_components(graph, directed=False)[1]
+
+    _sizes = ComponentModel._sizes
+
+    def _spread(self, n, statistical):
+        return max(m._spread(n, statistical) for m in self.models)
+
+    def _lower_limit(self, values, levels, n, binary):
+        return np.min([m._lower_limit(values, levels, n, binary) for m in self.models], axis=0)
+
+    def cut_failure(self, gap: int) -> float:
+        return max(m.cut_failure(gap) for m in self.models)
+
+    def gap_for(self, failure: float) -> int:
+        return max(m.gap_for(failure) for m in self.models)
+
+    def _cutter(self):
+        """Return a model whose cuts break no dependence under any of the models, or raise."""
+        rest = [m for m in self.models if not m.is_independent]
+        if not rest:
+            return self.models[0]
+        if any(m.holds_given_rest and m.is_componentwise for m in rest):
+            raise ValueError(
+                "correlation must not be a list with a network that is split by nodes: declare one "
+                "with the largest influences, or join graphs by networkx.disjoint_union_all."
+            )
+        if all(m.is_componentwise for m in rest):
+            return unnamed_groups(self.components(rest[0].n_records))
+        if all(m.is_sequential for m in rest):  # chains: the one that forgets most slowly
+            return max(rest, key=lambda m: m.gap_for(SPLIT_FAILURE))
+        raise ValueError(
+            "a list of chains and graphs does not say where to cut: pass X_val and y_val."
+        )
+
+    def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
+        return self._cutter().split(self.check_n(n), holdout, random_state=random_state)
+
+    def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
+        return self._cutter().folds(self.check_n(n), n_splits, random_state=random_state)
+
+    def subset(self, indices: ArrayLike) -> CorrelationModel:
+        return WorstOf([m.subset(indices) for m in self.models])
+
+
+def check_correlation(
+    correlation: Correlation, *, groups: ArrayLike | None = None
+) -> CorrelationModel:
+    """Return the correlation model that an argument stands for.
+
+    Parameters
+    ----------
+    correlation : None, array-like, scipy.sparse, networkx graph, model, list, "groups" or "time"
+        ``None``: independent records. A dense square array: the transition matrix of a Markov
+        chain. A sparse matrix or networkx graph: structure only. A model: itself. A list of
+        any of these: the worst of them. ``"groups"``: records depend inside ``groups``.
+        ``"time"``: :class:`GivenPast`.
+    groups : array-like of shape (n,), optional
+        One label per record, for ``"groups"``.
+
+    Returns
+    -------
+    CorrelationModel
+        The model.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the argument is none of these or malformed.
+
+    See Also
+    --------
+    CorrelationModel : Base class of what it returns.
+
+    Examples
+    --------
+    >>> from sklearn_bdp.correlation import check_correlation
+    >>> check_correlation(None)
+    Independent()
+    >>> check_correlation("groups", groups=["a", "a", "b"])
+    Groups(<3 records in 2 groups>)
+    """
+    if correlation is None:
+        return Independent()
+    if isinstance(correlation, CorrelationModel):
+        return correlation
+    check_declared(correlation)
+    if isinstance(correlation, str):
+        if correlation == "time":
+            return GivenPast()
+        if groups is None:
+            raise ValueError("correlation='groups' needs groups=, one label per record, got None.")
+        return Groups(groups)
+    if sparse.issparse(correlation) or is_networkx(correlation):
+        return DependencyGraph(correlation)
+    if isinstance(correlation, list | tuple) and not _is_matrix(correlation):
+        return WorstOf([check_correlation(item, groups=groups) for item in correlation])
+    if isinstance(correlation, type) and issubclass(correlation, CorrelationModel):
+        raise TypeError(f"correlation must be an instance, got the class {correlation.__name__}.")
+    try:
+        matrix = np.asarray(correlation, dtype=float)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(f"{_RULE}, got {type(correlation).__name__}.") from error
+    if matrix.ndim != 2:
+        raise ValueError(f"{_RULE}, got an array of shape {matrix.shape}.")
+    return MarkovChain(matrix)
+
+
+_RULE = (
+    "correlation must be None, 'groups', 'time', a square transition matrix, a graph, a "
+    "correlation model or a list of these"
+)
+
+
+def check_declared(correlation: object) -> None:
+    """Raise where a declared correlation is a mere number, a list with "time", or misspelled."""
+    if isinstance(correlation, numbers.Real) and not isinstance(correlation, bool):
+        raise ValueError(
+            f"{_RULE}, got the number {correlation!r}. If this is an autocorrelation time in "
+            f"records, declare MarkovChain.from_autocorrelation_time({correlation!r})."
+        )
+    if isinstance(correlation, list | tuple) and any(
+        isinstance(item, str) and item == "time" for item in correlation
+    ):
+        raise ValueError(
+            f"correlation='time' cannot be part of a list, got correlation={correlation!r}: use "
+            "MarkovChain.from_autocorrelation_time(records) there."
+        )
+    if isinstance(correlation, str) and correlation not in ("groups", "time"):
+        near = difflib.get_close_matches(correlation.lower(), ("groups", "time"), n=1)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{_RULE}, got correlation={correlation!r}.{meant}")
+
+
+def _is_matrix(items):
+    """Return whether a list is a matrix written as rows of numbers."""
+    rows = [row for row in items if isinstance(row, list | tuple | np.ndarray)]
+    return len(rows) == len(items) > 0 and all(
+        len(row) > 0 and all(np.isscalar(entry) for entry in row) for row in rows
+    )

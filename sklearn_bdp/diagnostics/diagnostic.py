@@ -1,0 +1,56 @@
+"""What a guard is: what it reads, and what it reports."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from typing import Any
+
+from sklearn_bdp.utils.validation import caller_level
+
+
+@dataclasses.dataclass(frozen=True)
+class Guard:
+    """A check against careless use.
+
+    Parameters
+    ----------
+    name : str
+        Name in the table of guards.
+    reads : {"arguments", "training set", "released values", "holdout"}
+        What it looks at. Only what reads the holdout is charged.
+    says : str
+        Message, with names of facts in braces. No fact depends on holdout records.
+    category : type
+        Class of the warning or the error.
+    """
+
+    name: str
+    reads: str
+    says: str
+    category: type
+
+    def warn(self, **facts: Any) -> None:
+        """Give the warning.
+
+        Parameters
+        ----------
+        **facts : object
+            What the message names.
+        """
+        warnings.warn(self.says.format(**facts), self.category, stacklevel=caller_level())
+
+    def error(self, **facts: Any) -> Exception:
+        """Return the error to raise.
+
+        Parameters
+        ----------
+        **facts : object
+            What the message names.
+
+        Returns
+        -------
+        Exception
+            Of the guard's class.
+        """
+        return self.category(self.says.format(**facts))

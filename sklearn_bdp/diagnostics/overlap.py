@@ -1,0 +1,503 @@
+"""Records recognized by their values, and the check that reads the holdout (theory G21).
+
+A record is the same record in another order, type of number, container or column order, and next
+to missing values. Its digest is a sum over columns of a hash of (column, value), so that columns
+may come in any order where they have names, and the zeros of sparse data need not be looked at.
+Digests of holdout records stay in the process and are never shown. The check reports one of a few
+words, which is charged. Rows that are known to be training rows are never compared again, at no
+charge. An account in memory knows nothing of others: a new one of records that were asked about
+starts from nothing, and its intervals with it. Such records are known by their targets, in their
+order, which stay when features are added, chosen or transformed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import math
+import multiprocessing
+import numbers
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.stats import hypergeom
+
+from sklearn_bdp.correlation.components import count_shared_labels
+from sklearn_bdp.diagnostics.diagnostic import Guard
+from sklearn_bdp.diagnostics.tables import cell_kinds, same_columns
+from sklearn_bdp.exceptions import (
+    AnotherAccountWarning,
+    MissingClassesWarning,
+    SharedGroupsWarning,
+    SharedRecordsError,
+)
+from sklearn_bdp.utils.hashing import as_one_array, data_digest
+from sklearn_bdp.utils.process import ANSWERED
+from sklearn_bdp.utils.sklearn_compat import inside_validation, is_frame, num_samples, safe_indexing
+
+ANOTHER = Guard(
+    "another account",
+    "arguments",
+    "Queries about these targets were answered before in this process, by another account. The "
+    "intervals are not valid together. Pass holdout=search.holdout_ on with "
+    "X[search.train_indices_], or give both one ledger.",
+    AnotherAccountWarning,
+)
+#: What a check can find, in the order in which it is looked for: one finding at most is reported.
+FINDINGS = {
+    "rows": Guard(
+        "shared rows",
+        "holdout",
+        "X contains holdout records, more than chance explains. Pass training rows only. If equal "
+        "records are different people, set allow_shared_rows=True in HoldoutConfig or "
+        "ReusableHoldout. No query was answered, and the check is charged.",
+        SharedRecordsError,
+    ),
+    "groups": Guard(
+        "shared groups",
+        "holdout",
+        "Groups of the training set and of the holdout have the same labels. Divide whole groups: "
+        "intervals are too good for new ones. If labels were given anew, make them unique.",
+        SharedGroupsWarning,
+    ),
+    "labels": Guard(
+        "other labels",
+        "holdout",
+        "y has no label in common with the holdout. Code y as its targets. The check is charged.",
+        ValueError,
+    ),
+    "classes": Guard(
+        "missing classes",
+        "holdout",
+        "A class of one side is missing from the other side. If labels are coded in another way "
+        "there, code y as the holdout's targets. The check is charged.",
+        MissingClassesWarning,
+    ),
+}
+MIXED = Guard(
+    "unknown rows",
+    "training set",
+    "X contains rows that were not among the training rows when the search drew its holdout. Pass "
+    "X[search.train_indices_], or call holdout.check_training_rows(X, y) first, which is charged.",
+    SharedRecordsError,
+)
+SCORED = Guard(
+    "raw holdout score",
+    "arguments",
+    "X contains records that fit held out ({count:,}). Their raw score would make later intervals "
+    "invalid. Call final_report(), or score new records. The holdout was not queried.",
+    SharedRecordsError,
+)
+#: What has to be true where labels of groups stand on both sides.
+ANEW = "groups of the holdout are others than those of the training set (labels given anew)"
+#: Targets below which equal ones may well be those of other records.
+_FEWEST = 20
+#: Part of a holdout's rows that are those of another one where it is a subgroup of it.
+_SUBGROUP = 0.9
+#: Chance below which a class is missing from one side for a reason.
+_NO_CHANCE = 1e-3
+#: Fitted attributes of scikit-learn's models that are training rows: of neighbors, of support
+#: vector machines, of Gaussian processes.
+_KEEPERS = ("_fit_X", "support_vectors_", "X_train_")
+_PARTS = 20  # members of an ensemble, or of a list among the fit parameters, that are looked at
+_TOGETHER = 64  # columns of numbers that are hashed at a time
+_MISSING = np.uint64(0x7FF8DEADBEEF0001)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TrainingRecords:
+    """What an analyst brings to a holdout; hashed when it has to be compared."""
+
+    #: Pairs of records and targets; without targets, features are compared alone.
+    tables: tuple
+    train_model: Any = None  # the correlation of the training records, which may name groups
+    classifier: bool = False  # whether targets are classes
+
+    def with_tables_of(self, fit_params: Any) -> TrainingRecords:
+        """Return the side with the tables that stand among fit parameters besides."""
+        found = _tables_in(fit_params, self.tables[0][0]) if fit_params else ()
+        more = tuple((table, None) for table in found)
+        return dataclasses.replace(self, tables=(*self.tables, *more)) if more else self
+
+    @functools.cached_property
+    def rows(self) -> list[Any]:
+        """Digests of each table's rows with and without targets; none for cells without values."""
+        found: list[Any] = []
+        for X, y in self.tables:
+            try:
+                bare = row_digests(X)
+                full = bare if y is None else bare + _summed(_as_table(y), "target ")
+            except (TypeError, ValueError):
+                full = bare = np.array([], np.uint64)
+            found.append((full, bare))
+        return found
+
+    @functools.cached_property
+    def groups(self) -> Any:
+        """Digests of the labels of groups; empty where there are none."""
+        labels = getattr(self.train_model, "_labels", None)
+        return np.array([], np.uint64) if labels is None else labels.digests
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Return what the side is known by: the same records in any order."""
+        state = hashlib.sha256(b"classes" if self.classifier else b"")
+        for codes in (*self.rows, (self.groups,)):
+            state.update(b"table")
+            for part in codes:
+                state.update(np.sort(part).tobytes())
+        return state.hexdigest()
+
+    def finding(self, X: Any, y: Any, model: Any, *, rows: bool) -> str | None:
+        """Return what the holdout's records say about it: one of ``FINDINGS``, or nothing."""
+        if rows:
+            for own, targets in self.tables:
+                shared, chance = count_shared_rows(own, targets, X, y)
+                if shared > chance:
+                    return "rows"
+        if self.train_model is not None and count_shared_labels(model, self.train_model)[0]:
+            return "groups"
+        if not self.classifier:
+            return None
+        sides = np.asarray(self.tables[0][1]), np.asarray(y)
+        text = ["text" in cell_kinds(side) for side in sides]  # one of them: an error of its own
+        if text[0] != text[1] or any(side.size != len(side) or not side.size for side in sides):
+            return None
+        labels, held = (side.ravel() for side in sides)
+        if not np.isin(held, labels).any():
+            return "labels"
+        n_held = model.effective_n(len(held))
+        for ours, others, size in ((held, labels, len(labels)), (labels, held, n_held)):
+            known, counts = np.unique(ours, return_counts=True)
+            expected = (1.0 - counts / len(ours)) ** size < _NO_CHANCE  # not left out by chance
+            if (~np.isin(known, others) & expected).any():
+                return "classes"
+        return None
+
+
+class KnownRows:
+    """Rows that stand on the training side: drawn there, or compared with the holdout before."""
+
+    def __init__(self) -> None:
+        self.drawn = False  # whether a search drew the holdout and its training rows
+        self.divided = False  # whether a fit was given both sides: X that it divided, or X_val
+        self._added: list[TrainingRecords] = []  # to be hashed when another side comes
+        self._known = [np.array([], np.uint64), np.array([], np.uint64)]
+        self._groups = np.array([], np.uint64)
+        self._sides: set[str] = set()
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._take_in()  # a pickle holds no record
+        return vars(self)
+
+    def add(self, side: TrainingRecords, *, drawn: bool = False) -> None:
+        """Take in a side that has no holdout records."""
+        self.drawn |= drawn
+        self._added.append(side)
+
+    def _take_in(self):
+        for side in self._added:
+            self._sides.add(side.digest)
+            self._groups = np.union1d(self._groups, side.groups)
+            for codes in side.rows:
+                self._known = list(map(np.union1d, self._known, codes))
+        self._added = []
+
+    def said_of(self, side: TrainingRecords, *, explicit: bool) -> str | None:
+        """Return what has to be true of a side that need not be compared; None for another one.
+
+        ``explicit``: rows beyond those of a drawn split are compared in place of being refused.
+        """
+        if any(side is one for one in self._added):
+            return ""
+        shares, groups = self._shares(side), np.isin(side.groups, self._groups)
+        if self.drawn and not explicit and any(0.0 < share < 1.0 for share in shares):
+            raise MIXED.error()
+        if self.drawn and groups.any() and not groups.all():
+            FINDINGS["groups"].warn()
+            return ANEW
+        rows_only = side.train_model is None and not side.classifier
+        known = (self.drawn or rows_only) and min(shares, default=1.0) == 1.0
+        return "" if known or side.digest in self._sides else None
+
+    def _shares(self, side):
+        """Return which part of each table's rows is known, where they can be compared."""
+        self._take_in()
+        return [
+            float(np.isin(codes, self._known[y is None]).mean())
+            for (codes, _), (_, y) in zip(side.rows, side.tables, strict=True)
+            if codes.size
+        ]
+
+    def kept(self, estimator: Any, X: Any) -> TrainingRecords:
+        """Return the rows that a model keeps; beside a drawn split, unknown ones were transformed.
+
+        ``X``: records of the columns that are compared.
+        """
+        tables = [((rows, None),) for rows in _kept_rows(estimator, X)]
+        if self.drawn:
+            tables = [one for one in tables if any(self._shares(TrainingRecords(one)) or [1.0])]
+        return TrainingRecords(sum(tables, ()))
+
+    def check_scored(self, side: TrainingRecords, X: Any, y: Any) -> None:
+        """Raise where records to be scored are those that a fit held out.
+
+        Whoever called that fit gave it both sides, so that the error tells nothing new. ``X``,
+        ``y``: the holdout's records.
+        """
+        if not self.divided:
+            return
+        self._take_in()
+        own, targets = side.tables[0]
+        rest = np.flatnonzero(~np.isin(side.rows[0][0], self._known[targets is None]))
+        if rest.size:
+            targets = None if targets is None else safe_indexing(targets, rest)
+            shared, chance = count_shared_rows(safe_indexing(own, rest), targets, X, y)
+            if shared == rest.size:  # row by row, too, where none of them equals another of the fit
+                held = row_digests(X, None if targets is None else y)
+                every = np.concatenate([held, self._known[targets is None]])
+                chance = 0 if np.unique(every).size == every.size else chance
+            if shared > chance:
+                raise SCORED.error(count=shared)
+
+    def marks(self, X: Any, y: Any) -> Any:
+        """Return 16 bits of each record that equals no other one of the fit.
+
+        A copy without records notices by them what was held out, and tells no record from others.
+        """
+        self._take_in()
+        own, counts = np.unique(row_digests(X, y), return_counts=True)
+        alone = own[(counts == 1) & ~np.isin(own, self._known[y is None])]
+        ways = [None, {*map(str, X.columns)}] if is_frame(X) else [None]  # by place, by name
+        kept = np.isin(row_digests(X, y), alone) & self.divided
+        marks = [row_digests(X, y, names=names)[kept] >> np.uint64(48) for names in ways]
+        return ways[-1], np.unique(np.concatenate(marks))
+
+
+def check_marks(marks: Any, X: Any, y: Any) -> None:
+    """Raise where most of the records to be scored have such marks, more than by chance."""
+    names, known = marks
+    names = names if is_frame(X) and names and names <= {*map(str, X.columns)} else None
+    found = np.isin(row_digests(X, y, names=names) >> np.uint64(48), known)
+    chance = found.size * len(known) / 2**16
+    if found.sum() > max(0.5 * found.size, chance + 4.0 * np.sqrt(chance)):
+        raise SCORED.error(count=int(found.sum()))
+
+
+def _kept_rows(estimator, X, depth=4):
+    """Yield the training rows that a fitted model, or one inside it, keeps as they are."""
+    state = getattr(estimator, "__dict__", None) or {}
+    for name in _KEEPERS:
+        rows = state.get(name)
+        if sp.issparse(rows) or (isinstance(rows, np.ndarray) and rows.dtype.kind in "biuf"):
+            yield from _tables_in(rows, X)
+    if not depth or not (hasattr(estimator, "get_params") or "estimator" in state):
+        return
+    learned = [inner for name, inner in state.items() if name.endswith("_") or name == "steps"]
+    for inner in learned or [state.get("estimator")]:  # frozen, or calibrated
+        for part in inner[:_PARTS] if isinstance(inner, (list, tuple)) else [inner]:
+            one = part[1] if isinstance(part, tuple) and len(part) > 1 else part
+            yield from _kept_rows(one, X, depth - 1)
+
+
+def _tables_in(value, X, depth=3):
+    """Yield the tables (``eval_set``, references) that may hold records."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple) and depth:
+        for part in value[:_PARTS]:
+            yield from _tables_in(part, X, depth - 1)
+    elif (is_frame(value) or getattr(value, "ndim", 0) == 2) and same_columns(value, X):
+        yield value
+
+
+def count_shared_rows(X, y, X_holdout, y_holdout):
+    """Return how many training records are holdout records, and how many chance explains.
+
+    Where ``y`` is None, records are compared without targets. Where a population holds equal
+    records, training records equal one another as well: chance explains the number expected from
+    those, four standard deviations and one more record; nothing where the training records are, as
+    a whole, the holdout or a part of it that chance cannot have picked.
+    """
+    shared = None
+    if all(hasattr(table, "iloc") and hasattr(table, "columns") for table in (X, X_holdout)):
+        shared = {*map(str, X.columns)}.intersection(map(str, X_holdout.columns)) or None
+    try:
+        if shared is None and len({_as_table(one).shape[1] for one in (X, X_holdout)}) > 1:
+            return 0, 0
+        ours = row_digests(X, y, names=shared)
+        theirs = row_digests(X_holdout, None if y is None else y_holdout, names=shared)
+    except (TypeError, ValueError):  # cells without values, ragged rows: nothing to compare
+        return 0, 0
+    if ours.size == 0 or theirs.size == 0:
+        return 0, 0
+    values, counts = np.unique(ours, return_counts=True)
+    found = int(np.isin(ours, theirs).sum())
+    if found == ours.size and values.size > 1 and 2 * found > theirs.size:
+        # Rows of the holdout one by one: of a large discrete population a sample as large hardly
+        # ever stays within another's counts.
+        known, times = np.unique(theirs, return_counts=True)
+        if np.all(times[np.searchsorted(known, values)] >= counts):
+            return found, 0
+    # Of the other training records a random set as large as the holdout holds an equal one with a
+    # hypergeometric chance, which is free of bias. Where there are fewer others than that, the rate
+    # of equal pairs gives an upper bound (Jensen).
+    others = ours.size - 1
+    if theirs.size <= others:
+        kinds, kind = np.unique(counts, return_inverse=True)  # nearly all records are alone
+        chances = 1.0 - hypergeom.pmf(0, others, kinds - 1, theirs.size)[kind]
+    else:
+        pairs = float((counts * (counts - 1.0)).sum()) / max(ours.size * others, 1)
+        chances = np.full(counts.shape, 1.0 - (1.0 - pairs) ** theirs.size)
+    expected = float((counts * chances).sum())
+    # Twice: once for the records that meet, once because the rate itself is estimated.
+    variance = 2.0 * float((counts**2 * chances * (1.0 - chances)).sum())
+    return found, math.floor(expected + 4.0 * math.sqrt(variance) + 1.0)
+
+
+def row_digests(X, y=None, *, names=None):
+    """Return a 64-bit digest of each record: equal for equal records, whatever they are kept in.
+
+    Numbers count to single precision. ``names``: columns of a frame to look at; ``None``: all
+    columns, known by their places.
+    """
+    if sp.issparse(X):
+        cells, total = X.tocoo(), np.zeros(X.shape[0], np.uint64)
+        salts = np.array([_salt(str(place)) for place in range(X.shape[1])], np.uint64)
+        np.add.at(total, cells.row, _hashed(cells.data, salts[cells.col]))
+    elif names is None:
+        total = _summed(_as_table(X), "")
+    else:
+        X = X.iloc[:, [str(name) in names for name in X.columns]]
+        total = _summed(_as_table(X), "name ", map(str, X.columns))
+    return total if y is None else total + _summed(_as_table(y), "target ")
+
+
+def _summed(table, prefix, names=None):
+    """Return the sums of the hashes of the cells in each row; columns are known by labels."""
+    labels = list(range(table.shape[1]) if names is None else names)
+    if not labels:
+        raise ValueError("no columns")
+    salts = np.array([_salt(f"{prefix}{label}") for label in labels], np.uint64)
+    total, plain = np.zeros(len(table), np.uint64), isinstance(table, np.ndarray)
+    step = _TOGETHER if plain and table.dtype.kind in "biuf" else 1
+    for start in range(0, len(labels), step):
+        part = slice(start, start + step)
+        block = table[:, part] if plain else table.iloc[:, start].to_numpy()[:, None]
+        total += _hashed(block, salts[part]).sum(axis=1, dtype=np.uint64)
+    return total
+
+
+def _hashed(cells, salts):
+    """Return a hash of each cell under the salt of its column; zeros count nothing."""
+    codes = cell_codes(cells)
+    return np.where(codes == 0, np.uint64(0), mixed(codes, salts))
+
+
+def _as_table(data):
+    """Return a frame or a sparse table, or an array with a column for each cell of a record."""
+    data = as_one_array(data)
+    if sp.issparse(data) or (hasattr(data, "iloc") and hasattr(data, "columns")):
+        return data
+    if not hasattr(data, "__array__"):  # the cells of lists keep their types
+        data = np.asarray(list(data), dtype=object)
+    data = np.asarray(data)
+    return data.reshape(len(data), -1)
+
+
+def cell_codes(cells, *, single=True):
+    """Return a 64-bit code of each cell: 0 for zero, one code for all that is missing.
+
+    ``single``: numbers count to single precision, so that a copy in it is the same.
+    """
+    # A type of pandas (categories, strings, masked numbers) has objects in its cells.
+    plain = isinstance(getattr(cells, "dtype", None), np.dtype)
+    cells = np.asarray(cells, dtype=None if plain else object)
+    if cells.dtype.kind in "biuf":
+        values = cells.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rounded = values.astype(np.float32).astype(np.float64) if single else values
+        codes = (rounded + 0.0).view(np.uint64)  # -0.0 is 0.0
+        return np.where(np.isnan(values), _MISSING, codes)
+    if cells.dtype.kind in "mM":
+        return np.where(np.isnat(cells), _MISSING, cells.astype(np.int64).view(np.uint64))
+    known = {}
+    codes = [_cell_code(cell, known) for cell in cells.ravel().tolist()]
+    return np.array(codes, dtype=np.uint64).reshape(cells.shape)
+
+
+def _cell_code(cell, known):
+    """Return the code of a cell of any type; text that reads as a number is that number."""
+    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
+        return _MISSING
+    if isinstance(cell, bytes):
+        cell = cell.decode("utf-8", "surrogateescape")
+    cell = cell if isinstance(cell, str | numbers.Real) else str(cell)
+    if cell not in known:
+        try:
+            known[cell] = cell_codes(np.array([float(cell)]))[0]
+        except (ValueError, OverflowError):
+            known[cell] = _salt(f"text {cell}")
+    return known[cell]
+
+
+@functools.lru_cache(maxsize=1024)
+def _salt(text):
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return np.uint64(int.from_bytes(digest[:8], "big"))
+
+
+def mixed(codes, salt):
+    """Return a hash of each code under a salt (splitmix64's finaliser)."""
+    with np.errstate(over="ignore"):
+        bits = (codes ^ salt) * np.uint64(0x9E3779B97F4A7C15) + salt
+        bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return bits ^ (bits >> np.uint64(31))
+
+
+def forget_accounts() -> None:
+    """Forget what was answered, as a new process would."""
+    ANSWERED.clear()
+
+
+def targets_digest(X: Any, y: Any) -> str | None:
+    """Return what targets are known by; None where they say too little.
+
+    Targets that are sorted (or all the same) may be those of any table of that size: there the
+    features count, too. Nothing is known of the fits of a search or cross-validation, which are
+    tested from outside, nor in workers.
+    """
+    if num_samples(y) < _FEWEST or multiprocessing.parent_process() or inside_validation():
+        return None
+    labels = np.asarray(y)
+    labels = labels.astype(float) if labels.dtype.kind in "biu" else labels
+    labels = labels.ravel() if labels.size == len(labels) else labels
+    repeats = labels.ndim == 1 and (labels[1:] == labels[:-1]).any()
+    return data_digest(X, labels) if repeats and in_runs(labels) else data_digest(labels)
+
+
+def answered_before(about: set[str], rows: Callable[[], Any]) -> bool:
+    """Return whether an account has answered about these targets, or about nearly all of the rows.
+
+    ``rows`` returns digests of rows with targets; those of a subgroup of a holdout are among its.
+    """
+    if not ANSWERED.keys().isdisjoint(about):
+        return True
+    own = rows() if ANSWERED and about else None
+    if not own or len(np.unique(own[0])) < _FEWEST:
+        return False
+    for known, has in ANSWERED.items():
+        ANSWERED[known] = has = has() if callable(has) else has
+        if has and np.isin(own[0], has[0]).mean() > _SUBGROUP:
+            return True
+    return False
+
+
+def in_runs(labels: Any) -> bool:
+    """Return whether equal labels stand together: the order of the rows says nothing."""
+    runs = labels[np.r_[True, labels[1:] != labels[:-1]]]
+    return all(np.unique(part).size == part.size for part in (runs[:1000], runs))  # soon, or all

@@ -1,0 +1,166 @@
+"""What is wrong with a table: its form, the order of its records.
+
+Of the holdout only the form is looked at: names, number and kind of columns.
+"""
+
+import numpy as np
+from sklearn.utils import get_tags
+
+from sklearn_bdp.correlation.components import Groups, check_row_order
+from sklearn_bdp.correlation.time_order import date_numbers, is_dates
+from sklearn_bdp.diagnostics.diagnostic import Guard
+from sklearn_bdp.utils.validation import check_order
+
+#: What to do where columns were added since the holdout was made.
+ADDED = (
+    "Put a feature that was added into a transformer of the pipeline (FunctionTransformer): a new "
+    "holdout of the same records is a new account without the answers of the first"
+)
+FORM = Guard(
+    "other form",
+    "arguments",
+    "The holdout must have the form of X and y, got {found}. {fix}. The holdout was not queried.",
+    ValueError,
+)
+
+#: What to do where ``X`` was narrowed to some columns.
+NARROWED = (
+    "Pass all columns and keep the selected ones inside the pipeline: "
+    "make_pipeline(ColumnTransformer([('kept', 'passthrough', columns)]), model)"
+)
+#: Hints of the arguments.
+IN_GROUPS = ", but correlation=None assumes independence. Set correlation='groups', with groups="
+UNUSED = "groups= was passed, but neither correlation nor cv uses it. Set correlation='groups'"
+#: What dates say of records that are declared independent.
+IN_TIME = ", but correlation=None assumes independence. Set correlation='time', or reset the index"
+
+#: Share of about equal steps from which on sorted dates look like a calendar: hours, working days,
+#: months.
+REGULAR, ABOUT = 0.75, 0.15
+
+
+def check_agreement(estimator, division):
+    """Raise where a model fitted on the training part cannot fit the holdout."""
+    if division.train is not None:
+        return  # both are of one table
+    X, other = division.X, division.X_holdout
+    names, have = (list(getattr(table, "columns", [])) for table in (X, other))
+    if names and have and names != have:
+        missing = [name for name in names if name not in have][:5]
+        extra = [name for name in have if name not in names][:5]
+        if missing:
+            raise FORM.error(found=f"no columns {missing}", fix=ADDED)
+        if extra:
+            raise FORM.error(found=f"columns {extra} besides", fix=NARROWED)
+        raise FORM.error(found="columns in another order", fix="Pass X[holdout.X.columns]")
+    width, have = _shape(X)[1:], _shape(other)[1:]
+    pairwise = get_tags(estimator).input_tags.pairwise
+    if len(width) == len(have) and width != have and not pairwise:
+        raise FORM.error(found=f"{have[0]} and not {width[0]} columns", fix=ADDED)
+    if ("number", "text") in zip(cell_kinds(X), cell_kinds(other), strict=False):
+        raise FORM.error(found="text in place of numbers", fix="Pass records of one type")
+    if division.y is not None:
+        y, held = np.asarray(division.y), np.asarray(division.y_holdout)
+        if y.size * len(held) != held.size * len(y):
+            raise FORM.error(found="another number of outputs", fix="Pass targets of one form")
+        if {*cell_kinds(y), *cell_kinds(held)} == {"number", "text"}:
+            raise FORM.error(found="labels of another type", fix="Code both sides alike")
+
+
+def cell_kinds(X):
+    """Return what each column of a frame holds, or a whole array, as far as it begins."""
+    found = []
+    for part in X.items() if hasattr(X, "items") else [("", X)]:
+        unnamed = "f" if hasattr(X, "__array_namespace__") else "O"  # strict ones hold numbers
+        kind = getattr(getattr(part[1], "dtype", None), "kind", unnamed)
+        if kind == "O":  # the types of objects are looked at
+            first = np.asarray(part[1][:50], dtype=object).ravel()[:50].tolist()
+            kind = "U" if first and all(isinstance(value, str) for value in first) else kind
+        found.append("number" if kind in "biufc" else "text" if kind in "UST" else "other")
+    return found
+
+
+def same_columns(X, other):
+    """Return whether two tables have columns that can be compared: by name, else by place."""
+    names, have = (getattr(table, "columns", None) for table in (X, other))
+    if names is not None and have is not None:
+        return set(names) == set(have)
+    return _shape(X)[1:] == _shape(other)[1:]
+
+
+def _shape(X):
+    """Return the shape of arrays, frames and matrices; of lists that of their array."""
+    try:
+        return tuple(np.shape(X))
+    except ValueError:  # ragged
+        return (len(X),)
+
+
+def check_orders(owner, X, y, /, *, X_val=None, y_val=None, **others):
+    """Raise where what comes beside the records (groups, weights …) names them in another order."""
+    for name, values in {"y": y, **others}.items():
+        check_order(name, values, X)
+    check_order("y_val", y_val, X_val, of="X_val")
+    for records in (X, X_val):
+        check_row_order("correlation", owner.correlation, records)
+
+
+def check_sorted(X, name="X"):
+    """Raise where records in time come with an index of dates that is not sorted."""
+    index = getattr(X, "index", None)
+    if is_dates(index) and (index.hasnans or not index.is_monotonic_increasing):
+        fix = "missing (NaT): drop them" if index.hasnans else f"unsorted: pass {name}.sort_index()"
+        raise ValueError(
+            "correlation='time' and chains need records in time order, got dates in the index of "
+            f"{name} that are {fix}. Do the same with its targets."
+        )
+
+
+def check_future(X, X_val):
+    """Raise where a series is not sorted, or the validation records do not come last."""
+    check_sorted(X)
+    check_sorted(X_val, "X_val")
+    if not _has_dates(X) or not _has_dates(X_val):
+        return
+    try:
+        early = X_val.index.min() <= X.index.max()
+    except TypeError:  # dates with and without a zone, or periods of another length
+        return
+    if early:
+        raise ValueError(
+            "X_val must come after X if records come in time (correlation='time' or a chain): a "
+            "model is verified on the future of what it has seen. Pass the last records as X_val."
+        )
+
+
+def declaration_hints(X, *, correlation, groups, splitters):
+    """Return what the arguments say about dependence and the declared correlation does not."""
+    names = [type(s).__name__ for s in splitters if hasattr(s, "split")]
+    by_group = next((name for name in names if "Group" in name), None)
+    if correlation is not None:
+        parts = correlation if isinstance(correlation, list | tuple) else [correlation]
+        used = by_group or any(isinstance(part, Groups | str) and part != "time" for part in parts)
+        return () if groups is None or used else (UNUSED,)
+    hints = []
+    if groups is not None and len(np.unique(np.asarray(groups, dtype=str))) < len(groups):
+        hints.append("groups= was passed" + IN_GROUPS)
+    elif by_group and groups is None:
+        hints.append(by_group + " was passed" + IN_GROUPS)
+    if "TimeSeriesSplit" in names:
+        hints.append("TimeSeriesSplit was passed" + IN_TIME)
+    elif _has_dates(X):
+        dates = date_numbers(X.index).astype(np.int64)
+        steps, spaces = np.diff(dates), np.diff(np.sort(dates))
+        alike = np.abs(spaces - np.median(spaces)) <= ABOUT * np.median(spaces)
+        if (steps >= 0).all() or (steps <= 0).all():
+            hints.append("X is sorted by date" + IN_TIME)
+        elif spaces.min() > 0 and alike.mean() >= REGULAR:  # a series, and no list of events
+            found = "The index of X is a shuffled calendar"
+            hints.append(found + IN_TIME + ", after X.sort_index()")
+    return tuple(hints)
+
+
+def _has_dates(X):
+    """Return whether the index of a frame is one of dates, none of them missing."""
+    index = getattr(X, "index", None)
+    return is_dates(index) and len(index) > 1 and not index.hasnans

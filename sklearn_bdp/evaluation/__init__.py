@@ -1,0 +1,12 @@
+"""One candidate: split, folds, open a holdout, fit, score, digest; for searches and selectors."""
+
+from sklearn_bdp.evaluation.candidates import (
+    Candidate,
+    Experiment,
+    ModelStore,
+    PrefixMemory,
+    Task,
+    WholeJob,
+)
+from sklearn_bdp.evaluation.fits import FoldScores, Progress
+from sklearn_bdp.evaluation.holdout_split import FitData, divide

@@ -1,0 +1,365 @@
+"""Cross-validation of candidates: all fits of a search in one parallel call, and what is kept.
+
+Fits that share a part of the data travel together, so that it is shipped rarely and transformers
+that candidates share are fitted once. Results come back as they are ready, so that an
+interruption loses only what was not finished.
+"""
+
+import collections
+import contextlib
+import functools
+import json
+import operator
+import traceback
+from dataclasses import astuple, dataclass, field, replace
+from typing import Any
+
+import joblib
+import numpy as np
+from sklearn.base import clone
+
+from sklearn_bdp.diagnostics.scores import CUT, compare_dependence, warn_of
+from sklearn_bdp.evaluation.candidates import (
+    INTERRUPTIONS,
+    Candidate,
+    Task,
+    WholeJob,
+    cross_validated,
+    run_jobs,
+)
+from sklearn_bdp.evaluation.scoring import Kept
+from sklearn_bdp.exceptions import ScoreContractError
+from sklearn_bdp.metrics.means import Clipping
+from sklearn_bdp.utils.object_hashing import object_digest
+from sklearn_bdp.utils.sklearn_compat import (
+    fit_and_score,
+    insert_error_scores,
+    num_samples,
+    report_failures,
+)
+from sklearn_bdp.utils.validation import sealed_errors
+
+#: Bytes of per-record scores that are kept of a search's folds; the worst candidates go first.
+ROOM = 2**25
+
+
+@dataclass(frozen=True, eq=False)
+class FoldJob:
+    """Fit on all but one fold of the training part and score, as scikit-learn does."""
+
+    part: int  # number of the fold
+    estimator: object
+    X: object = field(repr=False)
+    y: object = field(repr=False)
+    options: dict = field(repr=False)  # for scikit-learn's ``_fit_and_score``, with the rows
+    kept: dict = field(repr=False)  # what its scorers tell of the fits that go on
+
+    def run(self, task, memory):
+        """Return the :class:`FoldScores` of one fit.
+
+        Records that a model was trained on are scored after those that it is tested on.
+        """
+        estimator = clone(self.estimator)
+        kept = Kept(None if self.options["return_train_score"] else memory)
+        self.kept[id(estimator)] = kept
+        try:
+            with memory.lent(estimator, self.part):
+                own = {"parameters": task.candidate.params, "callback_ctx": task.context}
+                own["candidate_progress"] = task.progress
+                result = fit_and_score(estimator, self.X, self.y, **own, **self.options)
+        except Exception as error:  # its frames do not survive the search, their text does
+            error.add_note(traceback.format_exc())
+            raise
+        finally:
+            del self.kept[id(estimator)]
+        if kept.breach is not None:
+            raise kept.breach
+        if not kept.scores or len(kept.scores[0]) != len(self.options["test"]):
+            return FoldScores(result)
+        return FoldScores(result, kept.scores[0].astype(np.float32), kept.clipping[0])
+
+
+@dataclass
+class FoldScores:
+    """What one fit on a fold of the training set gave."""
+
+    result: dict  # as scikit-learn reports it
+    #: Of tested records, where they are known and there is room for them.
+    scores: np.ndarray | None = field(default=None, repr=False)
+    clipping: Any = None  # what clipping changes there, where that was found out
+    #: Number of the scores, their sum and that of their squares.
+    sums: tuple = (0, 0.0, 0.0)
+
+
+class Progress:
+    """Finished fits of one search on one division of the data, for the time after an interruption.
+
+    Scores of folds are training-side numbers; what the holdout answered is in its own records.
+    Fits are known by names: digests of row, fold and parameters, None where these cannot be read.
+    ``file``: where fits are kept besides for a new process, without scores of records; a line that
+    was not written to its end counts as not written. ``room``: bytes of records' scores.
+    """
+
+    def __init__(self, *, file=None, room=ROOM):
+        self.file = file
+        self.division = self.holdout = None
+        self._known = {}  # folds by name
+        self._rows = collections.defaultdict(dict)  # folds by row and part
+        self._left = room
+        known = file is not None and file.is_file()
+        for line in file.read_text("utf-8").splitlines() if known else ():
+            with contextlib.suppress(ValueError, TypeError):
+                name, result, sums, clipping = json.loads(line)
+                clipping = clipping and Clipping(*clipping)
+                self._known[name] = FoldScores(result, None, clipping, tuple(sums))
+
+    def find(self, row, part, name):
+        """Return what is known about a fit, or None."""
+        known = self._known.get(name)
+        if known is not None and part not in self._rows[row]:
+            self._keep(row, part, known)
+        return known
+
+    def add(self, row, part, name, found, units=None):
+        """Keep a finished fit; ``units``: scores of what varies by itself, such as dates."""
+        if found.scores is not None:
+            values = (found.scores if units is None else units).astype(float)
+            found.sums = len(values), float(values.sum()), float(values @ values)
+        if name is not None:
+            self._known[name] = found
+        if name is not None and self.file is not None:
+            clipping = found.clipping and astuple(found.clipping)
+            # A folder that cannot be written is the ledger's concern.
+            with contextlib.suppress(OSError, TypeError):
+                line = json.dumps([name, found.result, found.sums, clipping], default=float)
+                with self.file.open("a", encoding="utf-8") as file:
+                    file.write(line + "\n")
+        self._keep(row, part, found)
+
+    def _keep(self, row, part, found):
+        """Keep per-record scores while there is room; those of the worst candidates go first."""
+        self._rows[row][part] = found
+        self._left -= 0 if found.scores is None else found.scores.nbytes
+        while self._left < 0:
+            rows = [r for r in self._rows.values() if any(f.scores is not None for f in r.values())]
+            if len(rows) < 2:
+                return
+            means = [np.mean([f.sums[1] / max(f.sums[0], 1) for f in r.values()]) for r in rows]
+            for fold in rows[int(np.argmin(np.nan_to_num(means, nan=-np.inf)))].values():
+                if fold.scores is not None:
+                    self._left += fold.scores.nbytes
+                    fold.scores = None
+
+    def variance(self, row):
+        """Return the variance of a record's score in the folds of a row; NaN if it is not known."""
+        found = [(0, 0.0, 0.0), *(fold.sums for fold in self._rows[row].values())]
+        count, total, squares = np.sum(found, axis=0)
+        if not count:
+            return np.nan
+        return float(np.clip(squares / count - (total / count) ** 2, 0.0, 0.25))
+
+    def clipping(self, row):
+        """Return what clipping changes on the folds of a row, None where it is not known."""
+        found = [fold.clipping for fold in self._rows[row].values() if fold.clipping is not None]
+        return functools.reduce(operator.add, found) if found else None
+
+    def scores(self, row, tests, n):
+        """Return the per-record scores of a row and the last fold that tested each record, or None.
+
+        NaN and -1 for records in no test fold.
+        """
+        kept = self._rows[row]
+        if len(kept) < len(tests) or any(each.scores is None for each in kept.values()):
+            return None
+        scores, fold = np.full(n, np.nan), np.full(n, -1)
+        for part, test in enumerate(tests):
+            scores[test], fold[test] = kept[part].scores, part
+        return scores, fold
+
+
+def check_dependence(division, setting, params, *, groups=None, known=None):
+    """Compare training-side scores of a candidate with the declared correlation; warn once."""
+
+    def score(metric, folds):
+        try:
+            one = replace(setting, metric=metric, folds=folds)
+            return cross_validated(one, Candidate(params))[0].astype(float)
+        except ScoreContractError:
+            raise
+        except Exception:
+            return np.full(num_samples(division.X), np.nan)
+
+    return compare_dependence(
+        division, setting.estimator, setting.metric, score, groups=groups, known=known
+    )
+
+
+class CrossValidation:
+    """Ordinary cross-validation of candidates on the training set, and what it says of the records.
+
+    ``search`` declares it, as in scikit-learn; ``splitter``: None where scores come with the fit
+    for verification; ``context``: the root of scikit-learn's callbacks, if there are any.
+
+    ``results``: ``cv_results_`` of the training set, and ``scores`` in score units; None without
+    a splitter. ``report``: what the scores per record, in time or row order, say about dependence.
+    """
+
+    def __init__(self, search, metrics, verifier, progress, *, splitter, split_params, context):
+        self.search, self.metrics, self.division = search, metrics, progress.division
+        self.name, self.metric, self.secondary = metrics.name, metrics.metric, metrics.secondary
+        self.verifier, self.progress = verifier, progress
+        self.splitter, self.split_params, self.context = splitter, split_params, context
+        self.candidates, self.out, self._more = [], [], collections.defaultdict(list)
+        self.results, self.scores, self.splits = None, None, []
+        self.report = self.per_record = None
+        self.first = 0  # row of the first candidate that is not eliminated
+        self.verification = None
+
+    @sealed_errors  # frames of workers in this process hold raw scores
+    def evaluate(self, candidate_params, cv=None, more_results=None, callback_ctx=None):
+        """Cross-validate candidates; the signature is that of scikit-learn's searches."""
+        search, division, verifier = self.search, self.division, self.verifier
+        made, first = [Candidate(params) for params in candidate_params], len(self.candidates)
+        splits = self._splits(cv or self.splitter)
+        if search.verbose > 0:
+            what = f"{len(splits)} folds for each of {len(made)} candidates"
+            print(f"Fitting {what}, totalling {len(made) * len(splits)} fits")
+        tasks = [
+            Task(first + place, candidate, progress=(place, len(made)))
+            for place, candidate in enumerate(made)
+        ]
+        found = {}  # what scikit-learn reports about each fold, by row and part
+        jobs = self._fold_jobs(tasks, splits, found, callback_ctx)
+        caller = None if self.context is None else search
+        if search.verify == "all" and not search._eliminates:  # every candidate needs a whole fit
+            whole = verifier.whole_tasks(tasks)
+            if caller is not None and self.verification is None:
+                self.verification = self.context.subcontext(
+                    task_name="verification", max_subtasks=None, sequential_subtasks=False
+                ).call_on_fit_task_begin(estimator=search)
+            if caller is not None:
+                heard = self.verification.subcontext
+                whole = [replace(t, context=heard(task_name="fit", task_id=t.row)) for t in whole]
+            jobs.append((WholeJob(verifier.setting, caller), whole))
+        dates = division.dates_given_past()
+
+        def score(row):
+            return float(np.mean([self._value(found.get((row, k))) for k in range(len(splits))]))
+
+        def take(job, task, result):
+            if isinstance(job, WholeJob):
+                verifier.take(task, result, guess=score(task.row))
+                return
+            found[task.row, job.part] = dict(result.result)
+            self._value(result.result)  # raises where the metric to verify is missing
+            units = result.scores
+            if units is not None and dates is not None:  # dates are judged given their past
+                _, codes = np.unique(dates[job.options["test"]], return_inverse=True)
+                units = np.bincount(codes, weights=units.astype(float)) / np.bincount(codes)
+            self.progress.add(task.row, job.part, task.name, result, units)
+
+        try:
+            run_jobs(jobs, take, **verifier.dispatch)
+        except INTERRUPTIONS:  # what is finished on both sides is asked before the exit
+            verifier.ask_finished(tasks, {t.row: self.metric.to_unit(score(t.row)) for t in tasks})
+            raise
+        out = [found[task.row, part] for task in tasks for part in range(len(splits))]
+        if not out:
+            raise ValueError(
+                "No fits were performed. Was the CV iterator empty? Were there no candidates?"
+            )
+        report_failures(out, search.error_score)
+        if callable(search.scoring):
+            insert_error_scores(out, search.error_score)
+        if search._eliminates:
+            self.first = first
+        self.splits, self.candidates, self.out = splits, self.candidates + made, self.out + out
+        for key, value in (more_results or {}).items():
+            self._more[key].extend(value)
+        params = [candidate.params for candidate in self.candidates]
+        self.results = search._format_results(params, len(splits), self.out, self._more)
+        self.scores = np.asarray(self.results[f"mean_test_{self.name}"], dtype=float)
+        return self.results
+
+    def _splits(self, splitter):
+        """Return the folds of the training set."""
+        division, expected = self.division, self.search.n_splits_
+        try:
+            splits = list(splitter.split(division.X, division.y, **self.split_params))
+        except ValueError as error:
+            raise ValueError(
+                f"cv={splitter} cannot divide the {num_samples(division.X)} training records: "
+                f"{str(error).rstrip('.')}. Set fewer folds, such as cv=2, or bring more records."
+            ) from error
+        model = division.train_model
+        if model is not None and any(model.cuts(train, test) for train, test in splits):
+            raise CUT.error()
+        if len(splits) != expected:
+            raise ValueError(
+                "cv.split and cv.get_n_splits return inconsistent results. Expected "
+                f"{expected} splits, got {len(splits)}"
+            )
+        return splits
+
+    def _fold_jobs(self, tasks, splits, found, callback_ctx):
+        """Return the fits on folds that are not known yet; those that are go to ``found``."""
+        search, setting = self.search, self.verifier.setting
+        digests = [object_digest(task.candidate.params) for task in tasks]
+        jobs = []
+        for part, (train, test) in enumerate(splits):
+            fold, todo = joblib.hash((part, train, test), hash_name="sha1"), []
+            for task, digest in zip(tasks, digests, strict=True):
+                name, context = digest and f"{task.row} {fold} {digest}", None
+                known = self.progress.find(task.row, part, name)
+                if known is not None:
+                    found[task.row, part] = dict(known.result)
+                    continue
+                if callback_ctx is not None:
+                    place = task.progress[0] * len(splits) + part
+                    named = {"task_name": "candidate-split-evaluation", "task_id": place}
+                    context = callback_ctx.subcontext(**named)
+                todo.append(replace(task, name=name, context=context))
+            options = {
+                "scorer": self.metrics.scorers,
+                "fit_params": setting.fit_params,
+                "score_params": {},
+                "return_train_score": search.return_train_score,
+                "return_times": True,
+                "error_score": search.error_score,
+                "verbose": search.verbose,
+                "caller": None if self.context is None else search,
+                "train": train,
+                "test": test,
+                "split_progress": (part, len(splits)),
+            }
+            parts = setting.estimator, setting.X, setting.y
+            jobs.append((FoldJob(part, *parts, options, self.metrics.kept), todo))
+        return jobs
+
+    def _value(self, result):
+        """Return the verified metric's score of one fold; NaN where it is not known."""
+        scores = np.nan if result is None else result["test_scores"]
+        if not isinstance(scores, dict):
+            return scores
+        if self.name not in scores:  # a caller's scorer of several metrics
+            raise ValueError(
+                f"refit={self.name!r} must name one of the scores that scoring returns, got "
+                f"{sorted(scores) if scores else 'no dict of scores'}."
+            )
+        return scores[self.name]
+
+    def check(self):
+        """Compare the scores of the best candidate with the declared correlation."""
+        last = self.scores[self.first :]  # earlier rounds of halving had smaller folds
+        if np.isnan(last).all():
+            warn_of(self.division)
+            return
+        best = self.first + int(np.nanargmax(last))
+        tests = [test for _, test in self.splits]
+        self.report, self.per_record = check_dependence(
+            self.division,
+            self.verifier.setting,
+            self.candidates[best].params,
+            groups=self.split_params.get("groups"),
+            known=self.progress.scores(best, tests, num_samples(self.division.X)),
+        )

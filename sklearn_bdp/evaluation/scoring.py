@@ -1,0 +1,523 @@
+"""What is verified, its scorers on the training side, the certificate of a choice, its copies."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import check_scoring, get_scorer_names
+from sklearn.model_selection import GridSearchCV
+
+from sklearn_bdp.accounting import Certificate
+from sklearn_bdp.diagnostics.scores import ALL, DEFAULT_METRIC, warn_of_choice
+from sklearn_bdp.evaluation.candidates import Candidate, NoAnswer, cross_validated, targets
+from sklearn_bdp.evaluation.holdout_split import config_of
+from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
+from sklearn_bdp.holdout import History
+from sklearn_bdp.holdout.reusable import ReusableHoldout
+from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.metrics import PerRecordScore, get_metric
+from sklearn_bdp.release.certificate import (
+    holdout_certificate,
+    preview_batch,
+    records_for,
+    width_parts,
+)
+from sklearn_bdp.report.final import report_and_close
+from sklearn_bdp.report.final_report import FinalReport
+from sklearn_bdp.utils.html import digits
+from sklearn_bdp.utils.sklearn_compat import num_samples
+
+#: What takes the place of a score by class where only means over records are proved.
+MEANS = "scoring='neg_brier_score', which judges probabilities as ROC AUC does, or 'accuracy'"
+
+#: Names that ``refit`` knows besides those of metrics.
+RULES = ("one_se", "best_lower")
+#: What knows how little losses vary in time.
+_APPROXIMATE = (
+    "in time a proven interval uses the whole range of {}. The approximate interval of "
+    "final_report() uses how much scores vary between blocks of time. It needs a holdout worth 200 "
+    "independent records"
+)
+#: Part of the range up to which a score that moves is called confirmed.
+CONFIRMED = 0.01
+_GOALS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+
+
+@dataclasses.dataclass
+class Kept:
+    """What the scorers of one fit found out, call by call."""
+
+    memory: object = None  # of transformed records, where nothing but the part left out is scored
+    scores: list = dataclasses.field(default_factory=list)  # per record, by the metric that ranks
+    clipping: list = dataclasses.field(default_factory=list)
+    #: Of the contract of a PerRecordScore, by any metric: scikit-learn would write NaN and go on.
+    breach: Exception | None = None
+
+
+class MetricScorer:
+    """A scikit-learn scorer of a bounded metric, in score units.
+
+    ``kept``: what is :class:`Kept` of each fit that goes on, by the ``id`` of its estimator.
+    ``leads``: whether candidates are ranked by it.
+    """
+
+    def __init__(self, metric, kept=None, *, leads=False):
+        self.metric, self.kept, self.leads = metric, {} if kept is None else kept, leads
+
+    def __call__(self, estimator, X, y=None):
+        """Return the score of ``estimator`` on ``(X, y)``; each record counts once."""
+        kept = self.kept.get(id(estimator))
+        if kept is not None and kept.memory is not None:
+            estimator = kept.memory.sharing(estimator, X, "tested", metric=self.metric)
+        y = targets(X, y)
+        try:
+            per_record, value = self.metric.training_scores(estimator, X, y)
+        except ScoreContractError as breach:
+            if kept is None:
+                raise
+            kept.breach = breach
+            return math.nan
+        if kept is not None and self.leads and per_record is not None:
+            kept.clipping.append(self.metric.clipping(estimator, X, y, per_record))
+            kept.scores.append(per_record)
+        return self.metric.from_unit(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class WithoutTargets:
+    """A caller's score per record where there are no targets: it is given ``None``."""
+
+    function: Callable
+
+    def __call__(self, estimator, X, y):
+        """Return one number per record."""
+        return self.function(estimator, X, None)
+
+
+class DictScorer:
+    """A caller's scorer of several metrics, with the verified one computed as on the holdout."""
+
+    def __init__(self, scorer, name, verified):
+        self.scorer, self.name, self.verified = scorer, name, verified
+
+    def __call__(self, estimator, X, y=None):
+        """Return a dict of scores."""
+        scores = self.scorer(estimator, X, y)
+        if not isinstance(scores, dict) or self.name not in scores:
+            return scores if isinstance(scores, dict) else {}  # an error here would become NaN
+        return {**scores, self.name: self.verified(estimator, X, y)}
+
+
+class Metrics:
+    """Metrics of a search: the one that is verified and ranks, those verified beside it, scorers.
+
+    ``name``, ``metric``: the one that ranks. ``secondary``: the others, by name; what a callable
+    returns besides is known only once it was called, and is not verified. ``scorers``: what scores
+    the folds, verified metrics as on the holdout; ``kept``: what these tell of the fits that go on.
+    """
+
+    def __init__(self, search, division):
+        scoring, refit = search.scoring, search.refit
+        self.search, self.asked, self.secondary, self.kept = search, {}, {}, {}
+        named = isinstance(refit, str) and refit not in RULES
+        if isinstance(scoring, list | tuple | set | dict):
+            names = sorted(scoring) if isinstance(scoring, set) else list(scoring)
+            if refit is True or (named and refit not in names) or not names:
+                raise ValueError(
+                    "For multi-metric scoring, the parameter refit must be set to a scorer key or "
+                    f"a callable to refit: the key names the metric to verify (one of {names}); "
+                    f"with a callable, a rule of {list(RULES)} or False it is the first, got "
+                    f"refit={refit!r}."
+                )
+            self.asked = scoring if isinstance(scoring, dict) else {name: name for name in names}
+            self.name = refit if named else names[0]
+            self.metric = _informed(search, self.asked[self.name], division)
+        elif named and not callable(scoring) and refit != scoring:
+            raise ValueError(
+                f"refit must be a bool, a callable or one of {list(RULES)} with a single metric, "
+                f"got refit={refit!r}."
+            )
+        else:
+            several = named and callable(scoring)  # a callable that returns a dict
+            self.name = refit if several else "score"
+            try:
+                self.metric = _informed(search, refit if several else scoring, division)
+            except (TypeError, ValueError) as error:
+                if several:
+                    raise UnboundedMetricError(
+                        f"scoring is a callable, and refit={refit!r} does not name a bounded "
+                        f"metric that could be verified on the holdout: {error}"
+                    ) from None
+                if callable(scoring) and isinstance(error, UnboundedMetricError):
+                    error.add_note(
+                        "If it returns a dict of scores, set refit='name' to the one to verify."
+                    )
+                raise
+        for other in self.asked:
+            if other == self.name:
+                continue
+            with warnings.catch_warnings(), contextlib.suppress(TypeError, ValueError):
+                warnings.simplefilter("ignore")
+                self.secondary[other] = _informed(search, self.asked[other], division)
+        verified = MetricScorer(self.metric, self.kept, leads=True)
+        if self.name == "score":
+            self.scorers = verified
+        elif callable(scoring):
+            self.scorers = DictScorer(scoring, self.name, verified)
+        else:
+            probe, computed = copy.copy(search), {self.name: verified}
+            computed |= {k: MetricScorer(one, self.kept) for k, one in self.secondary.items()}
+            probe.scoring, probe.refit = {**self.asked, **computed}, False
+            self.scorers = GridSearchCV._get_scorers(probe)[0]  # raises on names nobody knows
+
+    def public(self):
+        """Return ``scorer_``: what :meth:`score` means, as documented by scikit-learn."""
+
+        def plain(scoring, metric):
+            ours = isinstance(scoring, str) and scoring not in get_scorer_names()
+            known = scoring is None or isinstance(scoring, str) or hasattr(scoring, "_score_func")
+            if known and not ours:
+                return check_scoring(self.search.estimator, scoring)
+            return scoring if metric is None else MetricScorer(metric)
+
+        own = {self.name: self.metric, **self.secondary}
+        if self.asked:
+            return {key: plain(scoring, own.get(key)) for key, scoring in self.asked.items()}
+        scoring = self.search.scoring
+        return scoring if self.name != "score" else plain(scoring, self.metric)
+
+
+def _informed(search, scoring, division):
+    """Return the bounded metric that knows the training targets."""
+    metric = bounded_metric(search, scoring, division)
+    return metric.informed(division.y, division.train_groups())
+
+
+def bounded_metric(search, scoring, division):
+    """Return the bounded metric, telling what was chosen on the caller's behalf.
+
+    Raises where its sensitivity is not proved under the correlation of the holdout.
+    """
+    y, model = division.y, division.model
+    if y is None:
+        if not isinstance(scoring, PerRecordScore):
+            raise ValueError(
+                f"{type(search).__name__} requires y to be passed, but the target y is None; only "
+                f"a PerRecordScore can do without, got scoring={scoring!r}."
+            )
+        name = scoring.name or getattr(scoring.function, "__name__", None)
+        function = WithoutTargets(scoring.function)
+        scoring = dataclasses.replace(scoring, function=function, name=name)
+    metric = get_metric(scoring, estimator=search.estimator, y=y)
+    if scoring is None and metric.note:
+        DEFAULT_METRIC.warn(note=metric.note)
+    if not metric.is_mean and (model.is_given_rest or not model.is_componentwise):
+        raise UnboundedMetricError(
+            f"scoring={metric.name!r} is not a mean over records, and its sensitivity is proved "
+            f"for independent records and groups only, got {model.describe()}. Use {MEANS}."
+        )
+    return metric
+
+
+def plain_certificate(holdout, division, book):
+    """Return the certificate of a holdout, with what has to be true of the splits behind it."""
+    certificate = holdout_certificate(holdout.account, book)
+    said = filter(None, [division.assumption, *book.notes(Fact.ASSUMPTION)])
+    return dataclasses.replace(
+        certificate, assumptions=(*certificate.assumptions, *dict.fromkeys(said))
+    )
+
+
+def certified(
+    holdout, division, metric, found, *, of, training, clipping, notes=(), assumptions=()
+):
+    """Return the certificate, led by the score of what was chosen; warn where that misleads.
+
+    ``found``: what is known of it, whose answer says why the interval is so wide; ``of``: what was
+    chosen, in words; ``training``: its cross-validated score, in score units; ``clipping``: what
+    clipping changes on training records.
+    """
+    score, *interval = found.in_units(metric)
+    facts = {"of": of, "score": score, "interval": interval, "training": training}
+    warn_of_choice(holdout, metric, division, **facts, clipping=clipping)
+    caveats, span = [metric.caveat] if metric.caveat else [], metric.upper - metric.lower
+    past = holdout.model.is_given_past
+    if caveats and holdout.model.is_sequential and not past:  # a loss of a declared range
+        caveats.append(_APPROXIMATE.format(metric.name))
+    with holdout.account.reading(again=False) as book:  # as of the answers that it is about
+        certificate = plain_certificate(holdout, division, book)
+        certificate = certificate.in_units(metric.measured, metric.lower, metric.upper)
+        size = num_samples(division.X)
+        ahead = outlook(certificate, holdout, book, metric, score, interval, training_size=size)
+    verdict, baseline, parts = "", None, None
+    if abs(score - training) < CONFIRMED * span:
+        verdict = "the holdout confirms cross-validation"
+    elif math.isfinite(training):
+        change = f"{score - training:+.3g} (cross-validated: {digits(training)})"
+        verdict = f"the holdout corrects cross-validation by {change}"
+    if metric.name == "roc_auc":  # of a model that has learned nothing
+        baseline = 0.5
+    elif metric.name in ("accuracy", "balanced_accuracy"):
+        counts = np.unique(np.asarray(division.y), return_counts=True)[1]
+        by_class = metric.name == "balanced_accuracy"
+        baseline = float(1 / counts.size if by_class else counts.max() / counts.sum())
+    if not isinstance(found.answer, NoAnswer):
+        parts = width_parts(found.answer, holdout.account.settings, holdout.model)
+    return dataclasses.replace(
+        certificate,
+        chosen=(f"{metric.measured} of {of}", score, *interval),
+        verdict=verdict,
+        assumptions=(*certificate.assumptions, *assumptions),
+        notes=(*certificate.notes, *caveats, *notes),
+        baseline=baseline,
+        parts=parts,
+        **ahead,
+    )
+
+
+def outlook(certificate, holdout, book, metric, score, interval, *, training_size):
+    """Return the fields of a certificate that speak of one more question."""
+    if certificate.next_error is None:
+        return {}
+    asked, fields = {"metric": metric, "training_size": training_size}, {}
+    if not metric.is_mean:
+        # The holdout speaks of means over records, which are known better than scores by class.
+        width = preview_batch(holdout.account, book, score=0.5, **asked).half_width
+        fields = {"next_error": width, "tau": max(certificate.tau, width), "advice": ()}
+    if not math.isfinite(score):
+        return fields
+    unit, span = metric.to_unit(score), metric.upper - metric.lower
+    half = 0.5 * (interval[1] - interval[0]) / span
+    seen = preview_batch(holdout.account, book, score=unit, **asked)
+    width = seen.half_width
+    fields["final_error"] = min(seen.half_width_final, half)
+    if metric.is_mean and 2.0 * half < ALL:
+        # It may be known how little scores vary (theory G15).
+        width = min(width, half)
+    # All parts of an interval shrink like 1 / sqrt(n), unless it ends where the range does.
+    shrinks = certificate.advice and 2.0 * width < ALL
+    advice = records_for(_GOALS, width, holdout.model.units(holdout.n), span) if shrinks else ""
+    return fields | {"outlook": (width, advice)}
+
+
+# -- what a fitted search or selector shows and gives away without holdout records ---------------
+
+
+def clipping_of(setting, columns):
+    """Return what clipping changes on the folds for a model of some columns; None where none is.
+
+    Nothing is fitted for a metric that does not clip.
+    """
+    if setting.metric.caveat and columns:
+        with warnings.catch_warnings(), contextlib.suppress(Exception):  # told when it was scored
+            warnings.simplefilter("ignore")
+            return cross_validated(setting, Candidate(columns=columns))[1]
+    return None
+
+
+def released(metric, answers, *, end=""):
+    """Return what was released by one metric, in score units, and where each answer came from."""
+    columns = {f"answered_from{end}": np.array([one.source for one in answers])}
+    for column, name in (("score", "value"), ("lower", "lower"), ("upper", "upper")):
+        values = np.array([getattr(one, name) for one in answers])
+        columns[f"holdout_{column}{end}"] = metric.from_unit(values)
+    return columns
+
+
+@dataclasses.dataclass(frozen=True)
+class DetachedHoldout:
+    """What a holdout has released, without its records; it can be read and not be asked.
+
+    Parameters
+    ----------
+    n : int
+        Number of records.
+    beta : float
+        Probability that any of the intervals is wrong.
+    information_spent : float
+        Nats.
+    remaining_budget : int or None
+        "Above" answers that were left.
+    """
+
+    n: int
+    beta: float
+    information_spent: float
+    remaining_budget: int | None
+    _certificate: Certificate = dataclasses.field(repr=False)
+    _records: History = dataclasses.field(repr=False)
+    marks: Any = dataclasses.field(repr=False)  # of the records that it does not hold
+
+    def __getattr__(self, name):
+        raise AttributeError(
+            f"this copy carries no holdout, so {name} is not available. Use the search that "
+            "without_holdout() was called on."
+        )
+
+    def certificate(self):
+        """Return the guarantee as it stood.
+
+        Returns
+        -------
+        Certificate
+            As :meth:`ReusableHoldout.certificate <sklearn_bdp.ReusableHoldout.certificate>`.
+        """
+        return self._certificate
+
+    def history(self):
+        """Return everything that had been released, oldest first.
+
+        Returns
+        -------
+        History
+            A sequence of :class:`~sklearn_bdp.holdout.AnswerRecord`.
+        """
+        return self._records
+
+
+class Savable:
+    """Mixin of estimators with a parameter ``holdout`` and, once fitted, a ``holdout_``."""
+
+    holdout: Any
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters; ``holdout__<name>`` sets a field of the configuration of the holdout.
+
+        Parameters
+        ----------
+        **params : dict
+            Parameters of the estimator. For fields, ``holdout`` is replaced by a changed copy; a
+            fraction becomes a :class:`~sklearn_bdp.HoldoutConfig` first.
+
+        Returns
+        -------
+        object
+            The estimator itself.
+        """
+        start = "holdout__"
+        own = {name: params.pop(name) for name in list(params) if name.startswith(start)}
+        super().set_params(**params)  # type: ignore[misc] # of BaseEstimator, which is untyped
+        if own:
+            config = None if self.holdout is None else config_of(self)
+            if config is None:
+                raise ValueError(
+                    f"{min(own)} cannot be set: holdout is None or made already, got "
+                    f"{type(self.holdout).__name__}. Set it to a fraction or a HoldoutConfig first."
+                )
+            own = {name.removeprefix(start): value for name, value in own.items()}
+            self.holdout = config.set_params(**own)
+        return self
+
+    def without_holdout(self) -> Any:
+        """Return a copy of the fitted object that carries no holdout record.
+
+        A fitted search carries its holdout, so that the next search can go on with it: whoever
+        gets the pickle gets the records. The copy predicts and shows everything that was released
+        (``cv_results_``, ``certificate_``, ``holdout_.history()``); it cannot ask, and fitting
+        it again needs ``set_params(holdout=...)``.
+
+        Returns
+        -------
+        object
+            A copy with a ``holdout_`` that can be read and not be asked.
+        """
+        if not isinstance(getattr(self, "holdout_", None), ReusableHoldout):
+            raise ValueError(
+                f"without_holdout needs a fitted {type(self).__name__} with a holdout, got one "
+                "that has none."
+            )
+        twin: Any = copy.copy(self)
+        held = twin.holdout_
+        facts = held.n, held.beta, held.information_spent, held.remaining_budget
+        marks = held.account.known.marks(held.X, held.y)
+        twin.holdout_ = DetachedHoldout(*facts, held.certificate(), held.history(), marks)
+        if isinstance(twin.holdout, ReusableHoldout):
+            twin.holdout = twin.holdout_
+        vars(twin).pop("_unfinished", None)
+        return twin
+
+    # A notebook shows score and interval above scikit-learn's diagram.
+
+    def _card(self):
+        certificate = getattr(self, "certificate_", None)
+        return "" if certificate is None else certificate._repr_html_()
+
+    def _repr_html_inner(self):
+        return self._card() + super()._repr_html_inner()
+
+    def _repr_mimebundle_(self, **kwargs):
+        shown = super()._repr_mimebundle_(**kwargs)
+        return {k: self._card() + v if k == "text/html" else v for k, v in shown.items()}
+
+
+class Reporting(Savable):
+    """Mixin of estimators that choose one verified model: its final report."""
+
+    holdout_: ReusableHoldout
+    _has_fit_params: bool  # whether the model was fitted with more than records and targets
+    #: What is reported beside ``compare``: models by name, their cross-validated scores, the metric
+    #: that verified them and the variance of a record's score.
+    _to_report: Callable[..., tuple]
+
+    def final_report(
+        self,
+        *,
+        scoring: Any = None,
+        compare: Any = None,
+        by: Any = None,
+        per: Any = None,
+        refit_every: Any = None,
+    ) -> FinalReport:
+        """Report the final score of the verified model with a narrow interval; close the holdout.
+
+        Parameters
+        ----------
+        scoring : str, BoundedMetric, scorer, None or a list of them, default=None
+            Metrics; ``None``: the one of the search or selection.
+        compare : str, estimator or array-like, default=None
+            A baseline whose difference to the model is reported, too: an estimator fitted on
+            ``X[train_indices_]``, or predictions of the holdout records. How much the difference
+            varies is cross-validated on the folds of the search. In time also ``"naive"`` (the last
+            known target) and ``"seasonal-7"`` (that of seven dates before); of a feature selector
+            also ``"fixed"``, the model of the fixed features alone.
+        by, per : object, default=None
+            As for :meth:`sklearn_bdp.ReusableHoldout.final_report`.
+        refit_every : int or timedelta, default=None
+            Under ``correlation="time"``: report the recipe of the model, refitted before every
+            block of so many dates on all records known by then.
+
+        Returns
+        -------
+        FinalReport
+            As :meth:`sklearn_bdp.ReusableHoldout.final_report`: a card with the score of
+            ``best_estimator_`` of a search, or of ``estimator_`` of a selector on its
+            ``support_``, its interval, and what was asked before.
+
+        Raises
+        ------
+        HoldoutClosedError
+            If the holdout gave another final report.
+        ValueError
+            If there is no holdout, no model was kept, or there is none of fixed features beside the
+            selected one.
+        """
+        models, values, metric, variance = self._to_report(compare)
+        if refit_every is not None and self._has_fit_params:
+            raise ValueError(
+                "refit_every= fits the recipe without other parameters, and fit was passed some. "
+                "The holdout was not queried."
+            )
+        wanted = scoring if isinstance(scoring, list | tuple) else [scoring]
+        wanted = [metric if one in (None, metric.name) else one for one in wanted]
+        own = bool(wanted) and wanted[0] is metric
+        asked = {"compare": compare, "by": by, "per": per, "refit_every": refit_every}
+        asked |= {"scoring": wanted, "variance": variance if own else None}
+        known = values if own and np.isfinite(values).all() else None
+        return report_and_close(self.holdout_, models, known, **asked)

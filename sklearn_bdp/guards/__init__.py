@@ -1,9 +1,0 @@
-"""Checks against careless use: what each reads, what it reports (theory G21).
-
-Guards that read the training set are free. Guards that read the holdout report one of a few
-words, which is recorded and charged.
-"""
-
-from sklearn_bdp.guards.guard import Guard
-
-__all__ = ["Guard"]

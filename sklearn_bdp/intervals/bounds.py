@@ -1,0 +1,523 @@
+r"""Limits of means that know more than the number of records: squares, bets on units, the past.
+
+*Squares.* For scores that are not 0 or 1 (regression errors, losses) the worst-case variance
+:math:`p(1-p)` is far too large. The mean of :math:`(\varphi_i - c)^2` on the holdout is one more
+mean over records; a coarse upper limit for it is asked of the mechanism and coded. Theory G15, and
+G18 for records that depend on each other inside groups.
+
+*Bets.* Nothing is asked after a final report, so a limit may read every unit of the holdout, one
+after the other in a secret order, as bets against a mean that is too large do. Theory G28, after
+Voráček and Orabona 2025 (arXiv:2505.22422). Units (records, patients, regions) are pairs
+``(S_g, k_g)`` with ``0 <= S_g <= k_g <= bound``; the target is ``E S / E k``: the mean of a score
+(``k = 1`` or the records of a patient), a share inside a class or a subgroup (``k`` counts the
+records inside and may be 0), F1 (``S`` twice the true positives, ``k`` called plus positive).
+
+*The past.* ``m_t``, the expectation of the score of date ``t`` given all that was known before it,
+is whatever it is: drift, seasons and any dependence are allowed. What is limited is the mean of the
+``m_t`` over the dates of the holdout, at the models as they are (theory G26). For every fixed stake
+:math:`a > 0`, predictable lower ends :math:`l_t \le s_t` and predictable centers
+:math:`c_t \le l_t + 0.9/a`,
+
+.. math:: \prod_t \frac{1 + a (s_t - c_t)}{1 + a (m_t - c_t)}
+
+has mean 1, and its denominator is at most :math:`(1 + a(\mu - \bar c))^T` (means of unequal
+numbers). Stakes that follow the past, binomial tails and rates chosen after the data are false
+here; tests show how.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import xlogy
+from scipy.stats import beta as beta_distribution
+
+from sklearn_bdp._typing import Array, FloatOrArray
+from sklearn_bdp.utils.root_finding import last_accepted
+from sklearn_bdp.utils.validation import check_array, check_integer, check_real
+
+# -- Squares: scores that vary little (G15, G18) ---------------------------------------------------
+
+#: Part of a limit's failure probability for limits by squares; the rest is for plain ones.
+SHARE = 0.8
+#: Upper limits that are tried one after the other, in units of the first.
+LEVELS = (1.0, 2.0, 4.0)
+#: Probability that a limit which is tried does not hold.
+SURPRISE = 0.1
+
+_RATES = np.r_[np.geomspace(1e-3, 0.5, 48, endpoint=False), 1.0 - np.geomspace(0.5, 1e-3, 48)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Units:
+    """What was drawn independently, records or whole groups, by their weights in a mean (G18)."""
+
+    count: float
+    largest: float  # weight
+    squares: float  # sum of squared weights
+    effective: float  # units that a mean with squared weights is worth
+    sensitivity: float  # how far one record can move a mean square
+
+    @classmethod
+    def of(cls, sizes: ArrayLike) -> Self:
+        """Return groups of so many records each."""
+        sizes = np.asarray(sizes, float)
+        squared = (sizes / sizes.sum()) ** 2
+        total = float(squared.sum())
+        moved = float((squared * np.minimum(1.0, 2.0 / sizes)).max()) / total
+        largest, worth = math.sqrt(squared.max()), total**2 / float((squared**2).sum())
+        return cls(len(sizes), largest, total, worth, moved)
+
+    @classmethod
+    def records(cls, n: int) -> Self:
+        """Return independent records."""
+        return cls(n, 1.0 / n, 1.0 / n, n, 1.0 / n)
+
+
+def squares_lower_limit(values, log_failure, units, *, center, squares, rate):
+    r"""Return lower limits for the expectation of a mean of independent scores in [0, 1].
+
+    Theory G15, G18, after Fan, Grama and Liu 2015 and Howard et al. 2021. ``center`` :math:`c` and
+    ``rate`` :math:`\lambda`, both in (0, 1), are fixed in advance; ``squares`` are upper ends of
+    what the mean of :math:`(\bar\varphi_g - c)^2` may be, groups :math:`g` weighted by their
+    squared weights :math:`w_g^2`, ``values`` lower ends of what the mean may be, and limits are at
+    most these.
+    """
+    values = check_array("values", values, low=0.0, high=1.0)
+    level = check_array("log_failure", log_failure, high=0.0)
+    center = np.asarray(center, float)
+    # G18: exp(r x - psi(r) x^2) <= 1 + r x for x >= -1, here x = (group mean - c) / c and r the
+    # rate times w_g / W; psi(r y) <= y^2 psi(r) for y <= 1: one mean of squares serves all rates.
+    largest, count, stake = units.largest, units.count, np.asarray(rate, float)
+    penalty = -np.log1p(-stake) - stake
+    spent = penalty * units.squares / largest**2 * np.asarray(squares) / center**2 - level
+    grown = np.expm1((stake * (values - center) / (center * largest) - spent) / count)
+    limit = center + center * largest * count * grown / stake
+    return np.clip(limit, 0.0, values)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SquaresPlan:
+    """What is fixed about squares before a batch is asked, from public numbers."""
+
+    centers: Array  # what deviations are taken from
+    levels: Array  # upper limits of mean squared deviations that are tried, (m, len(LEVELS))
+    eligible: Array  # queries whose scores are known to vary little
+    log_failure: float  # what rates are chosen for
+    units: Units
+
+    @property
+    def shares(self) -> tuple[Array, Array]:
+        """Logs of the parts of a failure probability: for plain limits, for limits by squares."""
+        plain = np.where(self.eligible, math.log1p(-SHARE), 0.0)
+        return plain, np.where(self.eligible, math.log(SHARE), -math.inf)
+
+    def deviations(self, moments: Array) -> Array:
+        """Return mean squared deviations from the centers; ``moments`` are means and mean squares.
+
+        Of the means of groups, weighted by squared weights; both in columns.
+        """
+        means, squares = moments.T
+        return np.clip(squares - 2.0 * self.centers * means + self.centers**2, 0.0, 1.0)
+
+    def price(self, level: int | None) -> float:
+        """Return the nats of one release: the first level that held (its position), or ``None``."""
+        if level is None:
+            return -len(LEVELS) * math.log(SURPRISE)
+        return -level * math.log(SURPRISE) - math.log1p(-SURPRISE)
+
+    def limits(
+        self, least: Array, most: Array, side: Array, known: dict[int, float]
+    ) -> tuple[Array, Array]:
+        """Return lower and upper limits for the eligible queries; 0 and 1 for the others.
+
+        ``least`` and ``most`` are the ends of what the means may be, ``side`` the logs of the
+        one-sided failure probabilities, ``known`` the upper limits of mean squared deviations that
+        the mechanism confirmed, by position.
+        """
+        lower, upper = np.zeros(len(self.centers)), np.ones(len(self.centers))
+        for place, squares in known.items():
+            center, level = self.centers[place], side[place] + math.log(SHARE)
+            ends = []
+            # One minus the score deviates as much.
+            for one, value in ((center, least[place]), (1.0 - center, 1.0 - most[place])):
+                # The rate that is best where everything is as predicted.
+                asked = {"center": one, "squares": self.levels[place, 0], "rate": _RATES}
+                values = np.full(_RATES.shape, one)
+                limits = squares_lower_limit(values, self.log_failure, self.units, **asked)
+                best = float(_RATES[np.argmax(limits)])
+                fixed = {"center": one, "squares": squares, "rate": best}
+                ends.append(squares_lower_limit(value, level, self.units, **fixed))
+            lower[place], upper[place] = ends[0], 1.0 - ends[1]
+        return lower, upper
+
+
+def plan_squares(predictions, variances, *, training_sizes, units, log_failure):
+    """Fix centers, levels and rates from public numbers.
+
+    ``variances`` are those of a unit's score on the training side, NaN where unknown. Eligible
+    are queries whose variance is known and clearly below ``p (1 - p)``. ``log_failure`` is about
+    the log of the one-sided failure probability that limits will have; any number is valid, the
+    right one gives the sharpest limits.
+    """
+    log_failure = check_real("log_failure", log_failure, high=0.0)
+    centers = np.clip(predictions, 1e-3, 1.0 - 1e-3)
+    worst = centers * (1.0 - centers)
+    expected = drawn_variances(variances, worst, training_sizes)
+    eligible = np.isfinite(expected) & (expected < 0.7 * worst)
+    expected = np.where(eligible, expected, worst)
+    # Squares of scores have a kurtosis of their own; four is generous for losses.
+    spread = 4.0 * np.sqrt(1.0 / units.effective + 1.0 / training_sizes)
+    levels = expected[:, None] * (1.0 + spread[:, None]) * np.array(LEVELS)
+    return SquaresPlan(centers, np.minimum(levels, 1.0), eligible, log_failure, units)
+
+
+def drawn_variances(variances: Array, worst: Array, training_sizes: Array) -> Array:
+    """Return training-side variances, drawn towards the worst case by two records.
+
+    Positive where ``worst``, the largest they can be, is; NaN stands for unknown ones.
+    """
+    return (variances * training_sizes + 2.0 * worst) / (training_sizes + 2.0)
+
+
+# -- Bets on units in a secret order (G28) ---------------------------------------------------------
+
+_PRIOR = 20.0  # units that the variance of the training side counts for
+_MOST = 0.9  # largest part of the wealth that is staked
+_STEP, _NEAR, _GROWTH = 0.05, 8.0, 1.03  # grid: in deviations of the mean, up to, then times
+_BLOCK = 32  # units whose bets are prepared in one go; rejected points drop out between blocks
+
+
+class UnitMoments(NamedTuple):
+    """What bets know in advance: moments of *training* units, scored out of fold."""
+
+    center: float  # sum of S over sum of k, drawn toward 1/2
+    variance: float  # mean of (S - center * k)^2
+    mean_count: float  # mean of k
+
+
+def unit_moments(sums: ArrayLike, counts: ArrayLike) -> UnitMoments:
+    """Return the moments of training units; any numbers are valid, right ones give sharp limits.
+
+    Parameters
+    ----------
+    sums, counts : array-like of shape (n_units,)
+        ``S_g`` and ``k_g`` of training units, in the scale of the row, from models that did not
+        see them (cross-validation).
+
+    Raises
+    ------
+    ValueError
+        If every count is 0: nothing is known of the row.
+    """
+    sums, counts = check_array("sums", sums, low=0.0), check_array("counts", counts, low=0.0)
+    total = float(counts.sum())
+    if not total > 0.0:
+        raise ValueError(f"counts must not all be 0, got {counts.size} units of count 0.")
+    center, mean_count = (float(sums.sum()) + 0.5) / (total + 1.0), total / counts.size
+    variance, least = np.mean((sums - center * counts) ** 2), 0.01 * center * (1.0 - center)
+    return UnitMoments(center, max(least * mean_count, float(variance)), mean_count)
+
+
+def star_limits(sums, counts, *, bound, moments, log_inverse_level):
+    r"""Return limits for ``E S / E k`` of units that are independent and identically distributed.
+
+    Each of the two limits fails with probability at most ``exp(-log_inverse_level)``: pass
+    :math:`L = \ln(2/\alpha)` for a two-sided interval (theory G28, STaR bets).
+
+    Parameters
+    ----------
+    sums, counts : array-like of shape (n_units,)
+        ``S_g`` and ``k_g``, in a secret order that does not depend on their values, drawn once and
+        never redrawn. Units with ``k_g = 0`` belong in it. Their number is fixed by design.
+    bound : float
+        Largest possible ``k_g``, fixed before the split: never the holdout's own maximum.
+    moments : UnitMoments
+        From training units, by :func:`unit_moments`.
+    log_inverse_level : float
+        Minus the log of the failure probability of one side, in nats.
+
+    Returns
+    -------
+    lower, upper : float
+        In [0, 1]. For paired differences ``d`` in ``[-r, r]`` let ``S`` be the sum of
+        ``(1 + d/r)/2``; the limits are ``r (2 mu - 1)``.
+    """
+    totals, units = _units(sums, counts, bound)
+    level = check_real("log_inverse_level", log_inverse_level, low=0.0, closed="neither")
+    center, variance, mean_count = moments
+    deviation = math.sqrt(variance / len(totals)) / mean_count
+    grids = [_grid(one, deviation) for one in (center, 1.0 - center)]
+    # Points are tried upwards, and none above the first that stands is needed: hardly ever one
+    # beyond a deviation below the center.
+    ends = center - deviation, 1.0 - center - deviation
+    parts = [
+        np.split(one, [np.searchsorted(one, end)]) for one, end in zip(grids, ends, strict=True)
+    ]
+    first = _first_standing(totals, units, [low for low, _ in parts], bound, variance, level)
+    rest = [
+        high if at == len(low) else high[:0] for at, (low, high) in zip(first, parts, strict=True)
+    ]
+    if any(map(len, rest)):
+        more = _first_standing(totals, units, rest, bound, variance, level)
+        first = [at + further for at, further in zip(first, more, strict=True)]
+    # The last point before the first that is not rejected; a limit above the mean needs the first
+    # point from the mean on rejected, whose wealth is a supermartingale (Ville). Never bisect.
+    lower, turned = (
+        float(grid[at - 1]) if at else 0.0 for grid, at in zip(grids, first, strict=True)
+    )
+    return lower, 1.0 - turned
+
+
+def _units(sums, counts, bound):
+    """Return checked arrays of one shape."""
+    sums = check_array("sums", sums, low=0.0)
+    counts = np.broadcast_to(check_array("counts", counts, low=0.0, high=bound), sums.shape)
+    if not (sums.ndim == 1 and sums.size and np.all(sums <= counts * (1.0 + 1e-12))):
+        raise ValueError("sums must be one-dimensional, not empty, and at most counts.")
+    return np.minimum(sums, counts), counts
+
+
+def _grid(center, deviation):
+    """Return the points that are tried, ascending inside (0, 1)."""
+    near = deviation * np.arange(0.0, _NEAR + _STEP / 2.0, _STEP)
+    steps = max(0.0, math.log(1.0 / near[-1]) / math.log(_GROWTH))
+    far = near[-1] * _GROWTH ** np.arange(1.0, steps + 1.0)
+    apart = np.concatenate([near, far])
+    points = np.concatenate([center - apart[:0:-1], center + apart])
+    return points[(points > 0.0) & (points < 1.0)]
+
+
+def _first_standing(sums, counts, points, bound, variance, level):
+    """Return for both sides the position of the first point that no bet rejects, or their number.
+
+    Upper limits bet on ``k - S`` at one minus the mean.
+    """
+    side = np.repeat([0, 1], [len(one) for one in points])
+    place, mean = np.concatenate([np.arange(len(one)) for one in points]), np.concatenate(points)
+    scores = np.column_stack([sums, counts - sums])
+    left, squares = np.full(mean.size, level), np.full(mean.size, _PRIOR * variance)
+    for start in range(0, len(sums), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        off = scores[block][:, side] - mean * counts[block, None]
+        before = np.cumsum(np.vstack([squares, off**2]), axis=0)
+        squares = before[-1]
+        # V_t = (20 v + sum of the squares so far) / (19 + t), for G - t + 1 units still to come.
+        number = np.arange(start + 1.0, start + 1.0 + len(off))[:, None]
+        scale = np.sqrt(2.0 * (_PRIOR - 1.0 + number) / (before[:-1] * (len(sums) - number + 1.0)))
+        most, none = _MOST / (mean * bound), np.zeros(mean.size)
+        for row, size in zip(off, scale, strict=True):
+            stake = np.minimum(np.sqrt(left) * size, most)
+            # Rejected: nothing is staked any more.
+            left = np.maximum(left - np.log(1.0 + stake * row), none)
+        standing = left > 0.0
+        side, place, mean = side[standing], place[standing], mean[standing]
+        left, squares = left[standing], squares[standing]
+    return [int(place[side == one].min(initial=len(points[one]))) for one in (0, 1)]
+
+
+def order_free_limits(sums, counts, *, bound, moments, log_inverse_level):
+    r"""Return limits for ``sum E S_g / sum E k_g`` of independent units that need not be alike.
+
+    For stratified holdouts, holdouts given the rest, regimes that are seen. Parameters as in
+    :func:`star_limits`; the order says nothing. A mean ``m`` is rejected where
+
+    .. math:: \sum_g \ln\Bigl(1 + \lambda\frac{S_g - m k_g}{m K}\Bigr) \ge L,
+
+    with :math:`\lambda` in (0, 1) fixed by ``moments``. For equal counts this is the limit
+    :math:`c + (c/\lambda)(\exp\{\overline{\ln(1 + \lambda(\varphi - c)/c)} - L/n\} - 1)` at a
+    center ``c`` of its own value; theory G28 (order-free form of G15 and G18).
+    """
+    totals, units = _units(sums, counts, bound)
+    level = check_real("log_inverse_level", log_inverse_level, low=0.0, closed="neither")
+    centers, scores = (moments.center, 1.0 - moments.center), (totals, units - totals)
+    ends = []
+    for center, score in zip(centers, scores, strict=True):
+        # The stake that grows fastest if everything is as on the training side, at the limit
+        # that a normal approximation predicts.
+        half = math.sqrt(2.0 * level * moments.variance / len(totals)) / moments.mean_count
+        least = center**2 / (center + half)
+        gain = (center - least) * moments.mean_count
+        rate = min(0.95, gain * least * bound / (gain**2 + moments.variance))
+
+        def rejected(mean, score=score, rate=rate):
+            off = (score - mean[:, None] * units) / (mean[:, None] * bound)
+            return np.log1p(rate * off).sum(axis=1) >= level
+
+        ends.append(float(last_accepted(rejected, np.array([1e-300]), np.array([1.0]))[0]))
+    return ends[0] if ends[0] > 1e-299 else 0.0, 1.0 - ends[1]
+
+
+def share_limits(hits: int, count: int, level: float, *, alike: bool = True) -> tuple[float, float]:
+    """Return Clopper-Pearson limits of a share of independent records (theory G8).
+
+    Together they fail with probability at most ``level``. Where records are not ``alike`` (means
+    differ: stratified, given the rest), one hit needs ``level / (2 count)`` as its lower limit,
+    one miss the same, and ``level`` must be at most 1/2 (Hoeffding 1956).
+    """
+    hits, count = check_integer("hits", hits, low=0), check_integer("count", count, low=0)
+    level = check_real("level", level, low=0.0, high=0.5, closed="right")
+    side = 0.5 * level
+
+    def lower(found):
+        if found == 1 and not alike:
+            return side / count
+        return float(beta_distribution.ppf(side, found, count - found + 1)) if found else 0.0
+
+    return lower(hits), 1.0 - lower(count - hits)
+
+
+# -- Dates, each given its past (G26) --------------------------------------------------------------
+
+#: Stakes of a mixture, in units of the best one by prediction, and their shares.
+STAKES, SHARES = (1.0, 0.25, 0.5, 2.0, 4.0), (0.6, 0.1, 0.1, 0.1, 0.1)
+#: Largest part of the stake's inverse by which a center lies above the lower end of a score.
+_ROOM = 0.9
+
+
+def past_lower_limit(
+    scores: ArrayLike,
+    log_failure: float,
+    *,
+    stakes: ArrayLike,
+    shares: ArrayLike = (1.0,),
+    center: FloatOrArray = 0.0,
+    least: FloatOrArray = 0.0,
+    horizon: int = 1,
+) -> float:
+    r"""Return a lower limit for the mean expected score, each date given its past (theory G26).
+
+    With one stake this is
+
+    .. math:: \bar c + \frac1a\Bigl(\exp\Bigl\{\frac1T \Bigl[\sum_t \ln(1 + a(s_t - c_t)) - HL
+       \Bigr]\Bigr\} - 1\Bigr).
+
+    Parameters
+    ----------
+    scores : array-like of shape (T,)
+        Score of each date, in any units.
+    log_failure : float
+        Log of the failure probability, :math:`-L`.
+    stakes, shares : array-like of shape (K,)
+        Positive stakes, fixed in advance, and their shares, which sum to at most 1.
+    center : float or array-like of shape (T,), default=0.0
+        Predicted score of each date; lowered to ``least + 0.9 / stake`` where it lies above.
+    least : float or array-like of shape (T,), default=0.0
+        Lower ends of what each score may be, known before it.
+    horizon : int, default=1
+        Largest number of dates between a forecast and its score. The limit then holds for the mean
+        expected score given what was known at forecast time. With 1 it is the day before.
+
+    Returns
+    -------
+    float
+        At least the mean of ``least``. An upper limit is minus the lower limit of ``-scores``.
+    """
+    scores = check_array("scores", scores, shape=(None,))
+    size, level = len(scores), -check_real("log_failure", log_failure, high=0.0)
+    stakes = np.atleast_1d(check_array("stakes", stakes, low=0.0))[:, None]
+    log_shares = np.log(check_array("shares", shares, low=0.0, high=1.0))
+    span = check_integer("horizon", horizon, low=1)
+    least = np.broadcast_to(np.asarray(least, float), (size,))
+    centers = np.minimum(center, least + _ROOM / stakes)
+    middles, part = centers.mean(axis=1), stakes[:, 0]
+    logs = np.log1p(stakes * (scores - centers)).sum(axis=1)
+
+    def limits(lengths):  # of every stake by itself
+        return middles + np.expm1((logs - span * lengths) / size) / part
+
+    # A mean is rejected by the mixture where one stake rejects it alone, and only if one would
+    # reject it with all of the level.
+    low, high = float(np.max(limits(level - log_shares))), float(np.max(limits(level)))
+    floor = float(least.mean())
+    for _ in range(48 if len(stakes) > 1 and high > floor else 0):
+        mean = max(0.5 * (low + high), floor)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            wealth = (logs - size * np.log1p(part * (mean - middles))) / span
+        low, high = (
+            (mean, high) if np.logaddexp.reduce(wealth + log_shares) >= level else (low, mean)
+        )
+    return max(low, floor)
+
+
+def past_limits(
+    scores: ArrayLike,
+    log_failure: float,
+    *,
+    expected: float,
+    variance: float | None,
+    least: FloatOrArray = 0.0,
+    most: FloatOrArray = 1.0,
+    horizon: int = 1,
+) -> tuple[float, float]:
+    """Return both limits at stakes that are best where the scores are as expected (theory G26).
+
+    Parameters
+    ----------
+    scores : array-like of shape (T,)
+        Score of each date, in order.
+    log_failure : float
+        Log of the failure probability of one side.
+    expected : float
+        Score of a date to be expected, by the training set.
+    variance : float or None
+        Variance of a date's score, by the training set; None: scores are 0 or 1.
+    least, most : float or array-like of shape (T,), default=0.0, 1.0
+        Ends of what each date's score may be, known before it (of a pair: minus and plus the
+        distance of the forecasts).
+    horizon : int, default=1
+        Largest number of holdout dates from a forecast to its known score.
+
+    Returns
+    -------
+    tuple of float
+        Lower and upper limit of the mean conditional expectation, in units of the scores.
+    """
+    scores = check_array("scores", scores, shape=(None,))
+    size, ends = len(scores), []
+    for sign, low in ((1.0, np.asarray(least, float)), (-1.0, -np.asarray(most, float))):
+        asked: Any = {"least": low, "horizon": horizon}
+        if variance is None:
+            stakes = bit_stake(sign * expected - low.mean(), log_failure, size, horizon)
+            end = past_lower_limit(sign * scores, log_failure, stakes=stakes, center=low, **asked)
+        else:
+            best = math.sqrt(-2.0 * horizon * log_failure / (size * max(variance, 1e-12)))
+            asked |= {"stakes": best * np.array(STAKES), "shares": SHARES}
+            end = past_lower_limit(sign * scores, log_failure, center=sign * expected, **asked)
+        ends.append(sign * end)
+    return ends[0], ends[1]
+
+
+def bit_stake(share: Any, log_failure: Any, n: int, horizon: int = 1) -> Array:
+    r"""Return the stake for scores of 0 and 1 whose mean is about ``share`` (theory G26).
+
+    Chernoff at the fixed rate :math:`\ln(1 + a) = \ln\frac{v(1-p)}{p(1-v)}` with
+    :math:`\mathrm{kl}(v \,\|\, p) = HL/T`: what is best where the mean is as predicted.
+    """
+    value = np.clip(share, 0.5 / n, 1.0 - 0.5 / n)
+    nats = -horizon * np.asarray(log_failure) / n
+
+    def near(p):
+        with np.errstate(divide="ignore"):
+            rate = xlogy(value, value / p) + xlogy(1.0 - value, (1.0 - value) / (1.0 - p))
+        return rate <= nats
+
+    p = np.maximum(last_accepted(near, value * np.ones_like(nats), 0.0, steps=60), 1e-300)
+    return value * (1.0 - p) / (p * (1.0 - value)) - 1.0
+
+
+def past_mean_limit(
+    values: ArrayLike, log_failure: ArrayLike, n: int, *, expected: ArrayLike
+) -> Array:
+    """Return lower limits from means alone of ``n`` dates with scores in [0, 1] (theory G26).
+
+    Chernoff with the rate of :func:`bit_stake` at what was ``expected`` before; by concavity it
+    holds for all scores in [0, 1]. ``values`` are lower ends of what the means may be.
+    """
+    values, level = check_array("values", values), check_array("log_failure", log_failure, high=0.0)
+    stake = bit_stake(np.asarray(expected, float), level, n)
+    return np.maximum(0.0, np.expm1(values * np.log1p(stake) + level / n) / stake)

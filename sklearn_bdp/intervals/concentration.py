@@ -1,0 +1,470 @@
+"""Tails of scores: means under a model, and scores that weigh records by class.
+
+Such a score varies with how many records of each class the holdout has. That is a fact about the
+holdout: its mechanism is asked for the shares, once for each set of classes, in cells that are
+charged like any release. What follows from a cell is a floor under each count. Theory G12, G20.
+"""
+
+from __future__ import annotations
+
+import abc
+import bisect
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from sklearn_bdp._typing import Array, FloatOrArray
+from sklearn_bdp.correlation.base import CorrelationModel, check_levels
+from sklearn_bdp.correlation.tails import bounded_lower_limit, weighted_lower_limit
+from sklearn_bdp.intervals.bounds import past_mean_limit
+from sklearn_bdp.utils.root_finding import last_accepted
+from sklearn_bdp.utils.validation import check_array, check_integer, check_option, check_real
+
+
+class Tail(abc.ABC):
+    """What limits a query's expectation, once its value on the holdout is known to a cell.
+
+    All limits are one-sided: a two-sided interval of failure probability ``f`` asks both sides at
+    ``log(f / 2)``. They are monotone in the value and in the failure probability.
+    """
+
+    @abc.abstractmethod
+    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
+        """Return lower limits for the expectations of fixed queries.
+
+        Parameters
+        ----------
+        values : float or array-like
+            Lower ends of what the queries' holdout values may be, in [0, 1].
+        log_failure : float or array-like
+            Log of the one-sided failure probability, at most 0; broadcast against ``values``.
+
+        Returns
+        -------
+        ndarray
+            Limits in [0, 1], at most ``values``.
+        """
+
+    def upper_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
+        """Return upper limits for the expectations of fixed queries.
+
+        Parameters
+        ----------
+        values, log_failure : float or array-like
+            As for `lower_limit`, with upper ends.
+
+        Returns
+        -------
+        ndarray
+            Limits in [0, 1], at least ``values``.
+        """
+        values = check_array("values", values, low=0.0, high=1.0)
+        # One minus the score is a score of the same kind.
+        return 1.0 - self.lower_limit(1.0 - values, log_failure)
+
+    def limits(
+        self, least: Array, most: Array, log_failure: Array, expected: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Return lower and upper limits in one go.
+
+        Parameters
+        ----------
+        least, most : ndarray of shape (m,)
+            Ends of what the queries' holdout values may be, in [0, 1].
+        log_failure : ndarray of shape (m,)
+            Log of the one-sided failure probability, at most 0.
+        expected : ndarray of shape (m,), default=None
+            What the values were expected to be before any was seen: sharper limits for records that
+            are judged given their past (theory G26).
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (m,)
+            Limits in [0, 1].
+        """
+        count = len(least)
+        levels = np.concatenate([log_failure, log_failure])
+        both = self.lower_limit(np.concatenate([least, 1.0 - most]), levels)
+        return both[:count], 1.0 - both[count:]
+
+    @abc.abstractmethod
+    def standard_deviation(self, prediction: FloatOrArray) -> Array:
+        """Return the predictive scale of the holdout value.
+
+        Parameters
+        ----------
+        prediction : float or array-like
+            Public predictions of the value, in [0, 1].
+
+        Returns
+        -------
+        ndarray
+            Standard deviations of the value around its expectation, always positive: a public
+            guess that prices releases (theory G7), no bound.
+        """
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelTail(Tail):
+    """The tail of a mean of per-record scores under a correlation model (theory G5, G8, G12).
+
+    ``binary``: every per-record score is 0 or 1, a public fact about the metric.
+    """
+
+    model: CorrelationModel
+    n: int
+    binary: bool = False
+
+    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
+        return self.model.mean_lower_limit(values, log_failure, self.n, binary=self.binary)
+
+    def limits(
+        self, least: Array, most: Array, log_failure: Array, expected: Array | None = None
+    ) -> tuple[Array, Array]:
+        if expected is None or not self.model.is_given_past:
+            return super().limits(least, most, log_failure)
+        # Drawn a little to 1/2: a score of 1 in cross-validation would expect no miss at all.
+        dates, drawn = self.model.units(self.n)[0], 0.95 * np.asarray(expected) + 0.025
+        lower = past_mean_limit(least, log_failure, dates, expected=drawn)
+        turned = past_mean_limit(1.0 - most, log_failure, dates, expected=1.0 - drawn)
+        return np.minimum(lower, least), np.maximum(1.0 - turned, most)
+
+    def standard_deviation(self, prediction: FloatOrArray) -> Array:
+        worth = self._worth
+        prediction = check_array("prediction", prediction, low=0.0, high=1.0)
+        drawn = (prediction * worth + 1.0) / (worth + 2.0)  # slightly towards 1/2
+        return np.sqrt(drawn * (1.0 - drawn) / worth)
+
+    @functools.cached_property
+    def _worth(self):
+        return self.model.effective_n(self.n)  # it takes long in large networks
+
+
+def half_width(log_failure: FloatOrArray, model: CorrelationModel, n: int) -> Array:
+    """Smallest ``alpha`` with ``model.log_tail(alpha, n) <= log_failure`` (theory H1-H5).
+
+    In score units, ``inf`` where even 1 is not enough.
+    """
+    level = np.atleast_1d(np.asarray(log_failure, dtype=float))
+    most = np.ones_like(level)
+    alpha = last_accepted(lambda half: model.log_tail(half, n) <= level, most, 0.0)
+    reached = model.log_tail(most, n) <= level
+    return np.where(reached, alpha, np.inf)
+
+
+#: Half-width of a share's cell in standard deviations, for two classes and for more: finer cells
+#: cost more nats than higher floors save (20 to 5,000 records, shares from .03 to .5).
+_CELL, _MANY = 2.0, 2.5
+#: Probability that a share is outside the central cell: predicted from labels, and from nothing.
+_SURPRISE, _UNKNOWN = 0.1, 0.75
+#: Log odds that a far cell covers: a training table that was balanced is asked coarsely.
+_FAR = 0.2
+#: Deviations inside groups by which the least share of 64 slices is smaller, and its own variance.
+_LEAST, _LEAST_VARIANCE = 2.4, 0.2
+#: Part of a share's variance that lies inside groups where nobody knows: a guess, and its error.
+_INSIDE, _INSIDE_VARIANCE = 0.25, 0.5
+#: Probability that noise says "above" of a share inside the central cell.
+_RIM = 0.01
+
+
+def half_of(tail, score, side, known_to=0.0):
+    """Return half the distance of the limits for a score that is known up to ``known_to``."""
+    ends = np.array([max(0.0, score - known_to)]), np.array([min(1.0, score + known_to)])
+    lower, upper = tail.limits(*ends, np.full(1, side), np.full(1, score))
+    return 0.5 * float(upper[0] - lower[0])
+
+
+@dataclasses.dataclass(frozen=True)
+class ShareCells:
+    """A partition of [0, 1] into cells in which the share of a class is released (theory G20).
+
+    In ``arcsin(sqrt(share))``, where every share varies alike. The central cell around the
+    prediction is what the mechanism compares with. Those next to it are as wide as shares vary on
+    the holdout, each twice as wide as the one before up to a fifth of a unit of log odds. Cells
+    have whole numbers, the central one 0; ``None`` stands for "below", the central cell without a
+    look.
+    """
+
+    center: int  # place of the central cell in ``edges``
+    edges: tuple[float, ...]  # angles between which cells lie, ascending
+    surprise: float
+    step: float  # least width of the cells beside the central one
+    low: float  # by how much the least share of many slices is smaller than that of all
+    error: float  # deviation of the difference between the least shares of two classes
+
+    @classmethod
+    def around(cls, share, n, n_training, n_classes, *, inside=0.0):
+        """Return cells around a predicted share of ``n`` records, or groups of them.
+
+        ``n_training``: those that the prediction was read off, ``None`` for a guess; ``inside``:
+        the part of a share's variance that lies inside groups (``None``: unknown), of which the
+        least share of many slices is asked (theory G19).
+        """
+        behind, spread = 0.0 if n_training is None else 1.0 / n_training, 0.0
+        if inside is None:
+            inside, spread = _INSIDE, _INSIDE_VARIANCE
+        # The deviation of arcsin(sqrt(share)) is 1/2 sqrt(1/n), whatever the share. Between groups
+        # shares of slices vary together; inside, the least of them is far down.
+        part, least = 0.5 * (_CELL if n_classes == 2 else _MANY), _LEAST_VARIANCE * inside
+        half = part * math.sqrt((1.0 - inside + least + spread) / n + behind)
+        step, low = 2.0 * part * math.sqrt(1.0 / n), 0.5 * _LEAST * math.sqrt(inside / n)
+        angle = max(0.0, math.asin(math.sqrt(share)) - low)
+        surprise = _UNKNOWN if n_training is None else _SURPRISE
+        error = part * math.sqrt((2.0 * least + 4.0 * spread) / n)
+        center, edges = _edges(angle, half, step)
+        return cls(center, edges, surprise, step, low, error)
+
+    def of_other(self, low: float, high: float) -> Self:
+        """Return the cells of the other of two classes, once this one's share lies between ends."""
+        ends = [math.asin(math.sqrt(end)) for end in (low, high)]
+        angle, half = 0.5 * (math.pi - sum(ends)) - 2.0 * self.low, 0.5 * (ends[1] - ends[0])
+        center, edges = _edges(max(0.0, angle), half + self.error + 1e-9, self.step)
+        return dataclasses.replace(self, center=center, edges=edges, surprise=_SURPRISE)
+
+    def ends(self, cell: int | None) -> tuple[float, float]:
+        """Return the shares between which a cell lies."""
+        place = self.center + (cell or 0)
+        low, high = (math.sin(edge) ** 2 for edge in self.edges[place : place + 2])
+        return low, high
+
+    def place(self, value: float) -> int:
+        """Return the cell of a value in [0, 1]."""
+        angle = math.asin(math.sqrt(min(1.0, max(0.0, value))))
+        return bisect.bisect_right(self.edges[1:-1], angle) - self.center
+
+    def price(self, cell: int | None) -> float:
+        """Return the code length of a release: half of the surprise near the center, half alike."""
+        if not cell:
+            return -math.log(_RIM if cell == 0 else 1.0 - _RIM - self.surprise)
+        near = 0.5 / (abs(cell) * (abs(cell) + 1))
+        return -math.log(self.surprise * 0.5 * (near + 1.0 / (len(self.edges) - 2)))
+
+
+def _edges(angle, half, step):
+    """Return the place of the central cell, and the edges of all, outward to both ends."""
+    sides = []
+    for sign in (-1.0, 1.0):
+        edges, width = [angle + sign * half], step
+        while 0.0 < edges[-1] < 0.5 * math.pi:
+            # d(log odds) = 4 d(angle) / sin(2 angle)
+            far = 0.25 * _FAR * math.sin(2.0 * edges[-1])
+            edges.append(edges[-1] + sign * max(step, min(width, far)))
+            width *= 2.0
+        sides.append([min(max(edge, 0.0), 0.5 * math.pi) for edge in edges])
+    return len(sides[0]) - 1, (*reversed(sides[0]), *sides[1])
+
+
+def shares_needed(n_classes, counted, *, sliced):
+    """Return the classes whose shares are asked: of two, the second says what the first has.
+
+    ``sliced``: shares are the least of many slices (theory G19), which do not add up to 1.
+    """
+    if n_classes == 2 and not sliced:
+        return (1,)
+    return tuple(range(n_classes)) if counted is None else tuple(counted)
+
+
+def least_counts(ends, n, n_classes, *, sliced):
+    """Return the least counts of all classes that shares between such ends allow."""
+    least = {one: low for one, (low, _) in ends.items()}
+    if n_classes == 2 and not sliced:
+        least[0] = 1.0 - ends[1][1]
+    return tuple(max(0, math.ceil(n * least.get(one, 0.0) - 1e-6)) for one in range(n_classes))
+
+
+def share_cells(class_counts, n_classes, model, n, inside=None):
+    """Return the cells of every class's share, around those of training labels or of equal ones.
+
+    Of dependent records whole groups are counted, in the holdout as in the training data;
+    ``inside``: which part of each share's variance lies inside training groups.
+    """
+    units, behind, shares = model.units(n)[0], None, [1.0 / n_classes] * n_classes
+    known: Sequence[Any] = inside or [None] * n_classes
+    if model.is_independent:
+        known = [0.0] * n_classes
+    if class_counts is not None:
+        behind = sum(class_counts) * units / n
+        shares = [count / sum(class_counts) for count in class_counts]
+    return [
+        ShareCells.around(share, units, behind, n_classes, inside=own)
+        for share, own in zip(shares, known, strict=True)
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class PairsTail(Tail):
+    """The tail of ROC AUC: a mean over pairs of a positive and a negative record (theory G12).
+
+    Given the labels, the score is an average over pairings of means of :math:`m` independent
+    pairs, ``m`` the size of the smaller class (Hoeffding 1963, section 5), so it is dominated in
+    convex order by :math:`Bin(m, AUC)/m` and by the same of any smaller ``m``: the bound by hinges
+    (G8) holds at the floor. An average over slices of independent units is dominated by it, too
+    (G19).
+    """
+
+    class_floors: tuple
+
+    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
+        value, levels = check_levels(values, log_failure)
+        smallest = min(self.class_floors)
+        if smallest < 1:
+            return np.zeros(value.shape)
+        return np.minimum(bounded_lower_limit(value, levels, smallest), value)
+
+    def standard_deviation(self, prediction: FloatOrArray) -> Array:
+        # Hanley and McNeil 1982 (exponential scores).
+        prediction = check_array("prediction", prediction, low=0.0, high=1.0)
+        negative, positive = (float(max(1, floor)) for floor in self.class_floors)
+        size = negative + positive
+        auc = (prediction * size + 1.0) / (size + 2.0)
+        auc = np.maximum(auc, 1.0 - auc)  # the formula is for a ranking better than chance
+        first = (positive - 1.0) * (auc / (2.0 - auc) - auc**2)
+        second = (negative - 1.0) * (2.0 * auc**2 / (1.0 + auc) - auc**2)
+        return np.sqrt((auc * (1.0 - auc) + first + second) / (negative * positive))
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassMeansTail(Tail):
+    """The tail of balanced accuracy and of recalls: a mean over classes of means (theory G12).
+
+    Weighted Chernoff with :math:`w_i = 1/(K n_{c(i)})` at the floors of the counted classes, or
+    hinges as if every class had the smallest of them; a class that may be missing contributes
+    anything between 0 and 1. In convex order, so slices of independent units are covered (G19).
+    """
+
+    class_floors: tuple  # of the classes that are counted
+
+    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
+        value, levels = check_levels(values, log_failure)
+        floors = np.array(self.class_floors, float)
+        sure = floors >= 1.0
+        part = float(np.mean(sure))
+        if part == 0.0:
+            return np.zeros(value.shape)
+        # The other classes have contributed 1 - part at most.
+        least = np.clip((value - (1.0 - part)) / part, 0.0, 1.0)
+        known = floors[sure]
+        limit = bounded_lower_limit(least, levels, int(len(known) * known.min()))
+        distinct, how_many = np.unique(known, return_counts=True)
+        if len(distinct) > 1:
+            weights = 1.0 / (len(known) * distinct)
+            weighted = weighted_lower_limit(least, levels, weights, how_many * distinct)
+            limit = np.maximum(limit, weighted)
+        return np.minimum(part * limit, value)
+
+    def standard_deviation(self, prediction: FloatOrArray) -> Array:
+        prediction = check_array("prediction", prediction, low=0.0, high=1.0)
+        sizes = np.maximum(np.array(self.class_floors, float), 1.0)
+        drawn = (prediction * sizes.sum() + 1.0) / (sizes.sum() + 2.0)
+        return np.sqrt(drawn * (1.0 - drawn) * np.sum(1.0 / sizes)) / len(sizes)
+
+
+@dataclasses.dataclass(frozen=True)
+class KnownTail(Tail):
+    """The tail of a score that is known by construction, as a constant prediction's AUC."""
+
+    known: float
+
+    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
+        return np.full(check_levels(values, log_failure)[0].shape, self.known)
+
+    def limits(
+        self, least: Array, most: Array, log_failure: Array, expected: Array | None = None
+    ) -> tuple[Array, Array]:
+        return np.full(len(least), self.known), np.full(len(least), self.known)
+
+    upper_limit = lower_limit
+
+    def standard_deviation(self, prediction: FloatOrArray) -> Array:
+        return np.full(np.shape(prediction), 1e-3)  # of what is the same on every dataset
+
+
+_KINDS = ("mean", "class_means", "pairs", "known")
+
+
+def score_tail(
+    model: CorrelationModel,
+    n: int,
+    *,
+    kind: Literal["mean", "class_means", "pairs", "known"] = "mean",
+    binary: bool = False,
+    classes: Sequence[str] = (),
+    class_counts: tuple[int, ...] | None = None,
+    counted: tuple[int, ...] | None = None,
+    class_floors: tuple[int, ...] | None = None,
+    known: float | None = None,
+    inside: tuple[float, ...] | None = None,
+) -> Tail:
+    """Return the tail of a bounded metric, from public quantities.
+
+    The keywords are the fields of :class:`sklearn_bdp.metrics.ScoreShape`.
+
+    Parameters
+    ----------
+    model : CorrelationModel
+        How the records are correlated.
+    n : int
+        Number of holdout records.
+    kind : {"mean", "class_means", "pairs", "known"}, default="mean"
+        A mean over records, a mean over classes of means over their records, a mean over pairs of
+        records of two classes, or a score that is known by construction.
+    binary : bool, default=False
+        Whether every per-record score is 0 or 1.
+    classes : sequence of str, default=()
+        The classes, for means over classes and pairs.
+    class_counts : tuple of int, optional
+        Records of each class in the training data: a prediction, without any guarantee.
+    counted : tuple of int, optional
+        Positions of the classes that count; all by default.
+    class_floors : tuple of int, optional
+        Least counts of all classes in the holdout, which its mechanism was asked for; by default
+        those to be expected from ``class_counts``.
+    known : float, optional
+        The score of kind ``"known"``.
+    inside : tuple of float, optional
+        Part of the variance of each class's share that lies inside groups of the training data.
+
+    Returns
+    -------
+    Tail
+        A frozen value.
+
+    Raises
+    ------
+    ValueError
+        If something needed is missing or outside its range.
+
+    Examples
+    --------
+    >>> from sklearn_bdp.intervals import score_tail
+    >>> from sklearn_bdp.correlation import Independent
+    >>> tail = score_tail(Independent(), 1000, binary=True)
+    >>> tail.lower_limit([0.9], -3.7).round(3), tail.upper_limit([0.9], -3.7).round(3)
+    (array([0.88]), array([0.918]))
+    """
+    n = check_integer("n", n, low=1)
+    kind = check_option("kind", kind, _KINDS)
+    if kind == "mean":
+        return ModelTail(model, n, bool(binary))
+    if kind == "known":
+        return KnownTail(check_real("known", known, low=0.0, high=1.0))
+    given = next((one for one in (class_floors, class_counts, classes) if one), ())
+    if len(given) < 2 or (class_counts is not None and min(class_counts) < 1):
+        raise ValueError(
+            "classes must hold at least two classes, each with a training record, as in "
+            f"get_metric('roc_auc', y=y_train), got classes={tuple(classes)} and "
+            f"class_counts={class_counts}."
+        )
+    floors, sliced = class_floors, not model.is_independent
+    if floors is None:  # those to be expected where nothing was asked yet
+        cells = share_cells(class_counts, len(given), model, n, inside)
+        needed = shares_needed(len(given), counted, sliced=sliced)
+        ends = {one: cells[one].ends(None) for one in needed}
+        floors = least_counts(ends, model.units(n)[0], len(given), sliced=sliced)
+    if kind == "pairs":
+        return PairsTail(tuple(floors))
+    return ClassMeansTail(tuple(floors if counted is None else (floors[one] for one in counted)))

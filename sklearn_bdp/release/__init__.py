@@ -1,0 +1,1 @@
+"""Releasing answers of a holdout: one batch through mechanism, ledger and certificate."""

@@ -1,0 +1,376 @@
+"""Checks of queries. Messages never quote a per-record score or anything computed from one."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sklearn_bdp.intervals.bounds import Units
+from sklearn_bdp.intervals.concentration import score_tail
+from sklearn_bdp.metrics.base import Evaluation, as_labels
+from sklearn_bdp.utils.hashing import copied, query_key
+from sklearn_bdp.utils.sklearn_compat import num_samples
+from sklearn_bdp.utils.validation import (
+    check_array,
+    check_kind,
+    check_order,
+    check_real,
+    check_targets,
+    real_numbers,
+)
+
+_LONGEST_KEY = 1000
+_MOST_CLASSES = 1000  # integers with more values are numbers
+
+#: Fields of a batch that its queries share.
+_SHARED = {"shapes", "tails", "units"}
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Batch:
+    """``m`` queries that were fixed before any was answered, checked."""
+
+    training_values: np.ndarray  # (m,): training-side values, in [0, 1]
+    #: (m,): values on the holdout, in [0, 1]: for the mechanism only.
+    values: np.ndarray = dataclasses.field(repr=False)
+    shapes: tuple  # what is public of how scores vary: arguments of ``score_tail``
+    tails: tuple  # the tail of each shape: what limits expectations
+    tail_of: np.ndarray  # (m,): which of the tails is whose
+    #: (m,): sensitivity in units of ``1/n``, at least 1: what noise is scaled by.
+    sensitivities: np.ndarray
+    training_sizes: np.ndarray  # (m,): records behind each training-side value
+    #: (m,): least threshold of each query where thresholds are chosen automatically.
+    relaxed_to: np.ndarray
+    secondary: np.ndarray  # (m,): which queries decide nothing
+    keys: list  # the keys, ``None`` for queries that cannot be asked again for free
+    #: (m,): variance of a record's score on the training side; NaN: unknown or of no use.
+    variances: np.ndarray
+    #: (m, 2): means and mean squares of the units' scores on the holdout: for the mechanism only.
+    squares: np.ndarray = dataclasses.field(repr=False)
+    units: Units  # what was drawn independently
+    #: (m,): half-widths of cells of their own for queries that have nothing in common; or None.
+    own_cells: np.ndarray | None = None
+    #: What scores by class are made of, None for others: for the mechanism only.
+    by_class: list = dataclasses.field(repr=False)
+    #: What the ledger says of each query: metric by name, its words and range, the model.
+    labels: list
+
+    def __len__(self):
+        return len(self.keys)
+
+    def take(self, positions):
+        """Return the queries at these positions, in ascending order."""
+        chosen = {}
+        for name in {field.name for field in dataclasses.fields(self)} - _SHARED:
+            values = getattr(self, name)
+            if isinstance(values, np.ndarray):
+                chosen[name] = values[positions]
+            elif values is not None:
+                chosen[name] = [values[position] for position in positions]
+        return dataclasses.replace(self, **chosen)
+
+    def deviations(self, positions, predictions):
+        """Return standard deviations of the scores at public predictions."""
+        if len(self.tails) == 1:
+            return self.tails[0].standard_deviation(predictions)
+        result = np.empty(len(positions))
+        for index, tail in enumerate(self.tails):
+            chosen = self.tail_of[positions] == index
+            if chosen.any():
+                result[chosen] = tail.standard_deviation(predictions[chosen])
+        return result
+
+    def limits(self, least, most, log_failure):
+        """Return the ends of intervals whose two sides share a failure probability."""
+        side = log_failure - math.log(2.0)
+        if len(self.tails) == 1:
+            return self.tails[0].limits(least, most, side, self.training_values)
+        lower, upper = np.empty((2, len(self)))
+        for index, tail in enumerate(self.tails):
+            chosen = self.tail_of == index
+            if chosen.any():
+                lower[chosen], upper[chosen] = tail.limits(
+                    least[chosen], most[chosen], side[chosen], self.training_values[chosen]
+                )
+        return lower, upper
+
+
+def make_batch(
+    n,
+    model,
+    training_values,
+    *,
+    scores=None,
+    evaluations=None,
+    training_size=None,
+    keys=None,
+    relaxed_to=None,
+    secondary=None,
+    training_variance=None,
+    own_cells=None,
+    about=None,
+):
+    """Return the checked :class:`Batch` of what is asked about ``n`` records of ``model``.
+
+    ``scores``: an ``(m, n)`` array in [0, 1]; or ``evaluations``, made by bounded metrics.
+    """
+    # What one record can do to a mean over records, in units of 1/n. Noise is scaled by it for a
+    # level of privacy, which is not stated given the past.
+    weights = None if model.is_given_past else model.record_weights(n)
+    one_record = 1.0 if weights is None else max(1.0, n * float(weights.max()))
+    if evaluations is None:
+        values, squares = check_per_record_scores(scores, n, model)
+        # The type of an array is no measurement: integers in [0, 1] can be nothing but bits.
+        binary = np.asarray(scores).dtype.kind in {"b", "u", "i"}
+        shapes: Any = ({"kind": "mean", "binary": binary},)
+        tail_of: Any = np.zeros(values.size, dtype=int)
+        sensitivities, by_class = np.full(values.size, one_record), [None] * values.size
+    else:
+        values, squares, sensitivities, shapes, tail_of, by_class = _of_evaluations(
+            evaluations, n, model, one_record
+        )
+    count = len(tail_of)
+    if count == 0:
+        raise ValueError("a batch must hold at least one query, got 0.")
+    training = np.atleast_1d(check_array("training_values", training_values, low=0.0, high=1.0))
+    if training.shape != (count,):
+        raise ValueError(
+            f"training_values must have shape ({count},), one for each query, got {training.shape}."
+        )
+    alike = model.is_independent or model.is_given_past
+    dates = model.units(n)[0] if model.is_given_past else n
+    units = Units.records(dates) if alike else Units.of(in_order_of_groups(model, n)[2])
+    if model.is_given_past:
+        units = dataclasses.replace(units, sensitivity=1.0 / n)
+    variances = np.full(count, np.nan)  # NaN where of no use (theory G15, G18)
+    if training_variance is not None:
+        given = np.asarray(training_variance, dtype=float)
+        _each("training_variance", np.nan_to_num(given), count, high=0.25)
+        bits = np.array([shape["binary"] and dates == n for shape in shapes])  # of units
+        useful = np.array([shape["kind"] == "mean" for shape in shapes]) & ~bits
+        useful &= alike or model.is_componentwise
+        # Scores of one group are taken to agree by a quarter: a guess for sharp limits, no bound.
+        drawn = given * (0.25 + 0.75 / (1 if alike else n * units.squares))
+        variances = np.where(useful[tail_of], drawn, np.nan)
+    if own_cells is not None:
+        own_cells = check_array("own_cells", own_cells, shape=(count,), low=1e-12, high=1.0)
+    labels: list[Any] = [(None, None, None, None)] * count
+    if about is not None:
+        scales = {}
+        for metric, *_ in about:
+            if id(metric) not in scales:
+                words = metric.measured, float(metric.lower), float(metric.upper)
+                scales[id(metric)] = metric_key(metric), words
+        labels = [(*scales[id(metric)], name, next(iter(by), None)) for metric, name, *by in about]
+    return Batch(
+        training_values=training,
+        values=values,
+        shapes=shapes,
+        tails=tuple(score_tail(model, n, **shape) for shape in shapes),
+        tail_of=tail_of,
+        sensitivities=sensitivities,
+        training_sizes=_each(
+            "training_size", n if training_size is None else training_size, count, low=1.0
+        ),
+        relaxed_to=_each("relaxed_to", 0.0 if relaxed_to is None else relaxed_to, count, high=1.0),
+        secondary=np.full(count, False if secondary is None else secondary, dtype=bool),
+        keys=check_keys(keys, count),
+        variances=variances,
+        squares=squares,
+        units=units,
+        own_cells=own_cells,
+        by_class=by_class,
+        labels=labels,
+    )
+
+
+def _of_evaluations(evaluations, n, model, one_record):
+    """Return values, moments and sensitivities of evaluations, their shapes, and whose is which."""
+    shapes: dict[Any, int] = {}
+    tail_of, found, by_class = [], [], []
+    for one in evaluations:
+        if not isinstance(one, Evaluation) or (one.per_record is None and one.shape.is_mean):
+            raise TypeError(
+                f"evaluations must come from BoundedMetric.evaluate, got {type(one).__name__}."
+            )
+        if one.per_record is not None:
+            (value,), (square,) = check_per_record_scores(one.per_record, n, model)
+            found.append((value, square, one_record))
+        elif model.is_given_rest or not model.is_componentwise:
+            raise ValueError(
+                "a metric that is not a mean over records needs independent records or groups, "
+                f"got the correlation: {model.describe()}. Use a mean over records, for "
+                "instance scoring='accuracy' or 'neg_brier_score'."
+            )
+        elif not (0.0 <= one.value <= 1.0 and 0.0 < one.sensitivity <= 1.0):
+            raise ValueError("an evaluation must have a value and a sensitivity in [0, 1].")
+        else:
+            value = float(one.value)
+            found.append((value, np.full(2, value), max(1.0, float(one.sensitivity) * n)))
+        shape = tuple(sorted(vars(one.shape).items()))
+        tail_of.append(shapes.setdefault(shape, len(shapes)))
+        by_class.append(one.by_class)
+    values, squares, sensitivities = (np.array([row[part] for row in found]) for part in range(3))
+    of = np.array(tail_of, dtype=int)
+    return values, squares, sensitivities, tuple(map(dict, shapes)), of, by_class
+
+
+def check_per_record_scores(scores, n, model):
+    """Return means of the rows of an ``(m, n)`` array of scores in [0, 1], and their moments.
+
+    Records have equal weights unless the model says otherwise. Moments, of shape
+    (m, 2), are means and mean squares of the scores of what was drawn independently (G15, G18).
+    """
+    plain = type(scores) is np.ndarray and scores.dtype.kind in "biuf"
+    array = scores if plain else real_numbers("per_record_scores", scores)
+    if array.ndim == 1 and array.size == n:
+        array = array[np.newaxis]
+    if array.ndim != 2 or array.shape[1] != n:
+        raise ValueError(
+            f"per_record_scores must have shape (m, {n}), one score for each holdout record, "
+            f"got shape {array.shape}."
+        )
+    if array.size and not (array.min() >= 0.0 and array.max() <= 1.0):
+        wrong = int(np.count_nonzero(~((array >= 0.0) & (array <= 1.0))))
+        raise ValueError(
+            f"per_record_scores must be finite and in [0, 1], {wrong} of {array.size} are not. "
+            "Rescale bounded scores; a record on which a model fails gets the worst score, 0."
+        )
+    weights = model.record_weights(n)
+    if weights is None:
+        means = array.mean(axis=1, dtype=float)
+    else:
+        means = np.clip(array @ weights, 0.0, 1.0)
+    if model.is_given_past and getattr(model, "codes_", None) is not None:
+        own = np.array([model.unit_means(row) for row in array])
+        return means, np.column_stack([means, np.mean(own**2, axis=1)])
+    if array.dtype.kind in "biu":
+        squares = means
+    elif model.is_independent or not model.is_componentwise:
+        squares = np.einsum("ij,ij->i", array, array, dtype=float) / n
+    else:
+        order, starts, sizes = in_order_of_groups(model, n)
+        own = np.add.reduceat(array[:, order], starts, axis=1) / sizes
+        share = sizes**2 / np.sum(sizes**2)
+        return means, np.column_stack([own @ share, own**2 @ share])
+    return means, np.column_stack([means, squares])
+
+
+def in_order_of_groups(model, n):
+    """Return the records in the order of groups, where each begins, and their sizes."""
+    _, group = np.unique(model.components(n), return_inverse=True)
+    sizes = np.bincount(group).astype(float)
+    starts = (np.cumsum(sizes) - sizes).astype(int)
+    return np.argsort(group, kind="stable"), starts, sizes
+
+
+def _each(name, values, count, *, low=0.0, high=math.inf):
+    """Return one number for each query; one for all may be given."""
+    array = check_array(name, values, low=low, high=high)
+    if array.shape not in ((), (count,)):
+        raise ValueError(
+            f"{name} must be a number or have shape ({count},), one for each query, got shape "
+            f"{array.shape}."
+        )
+    return np.full(count, array)
+
+
+def metric_key(metric):
+    """Return what a ledger knows a metric by."""
+    return f"{metric.name} {query_key(repr(metric))[:16]}"
+
+
+def check_training_value(metric, value):
+    """Return a training-side score in [0, 1]; one that the metric cannot give is refused.
+
+    An error may be worse than the declared bounds, then it counts as the worst; nothing is better
+    than the best, and a proportion is never negative.
+    """
+    score = check_real("training_value", value)
+    low = metric.lower if metric.lower == 0.0 else -math.inf
+    rounding = 1e-9 * (metric.upper - metric.lower)
+    if not low - rounding <= score <= metric.upper + rounding:
+        raise ValueError(
+            f"training_value must be in [{metric.lower:g}, {metric.upper:g}], the range of "
+            f"{metric.name}, got training_value={value!r}."
+        )
+    return metric.to_unit(score)
+
+
+def check_keys(keys, count=None):
+    """Return keys as a list of strings or ``None``."""
+    if keys is None:
+        return [None] * (count or 0)
+    result = list(keys) if np.iterable(keys) and not isinstance(keys, str | bytes) else [keys]
+    if count is not None and len(result) != count:
+        raise ValueError(f"keys must hold one key for each query ({count}), got {len(result)}.")
+    for key in result:
+        if key is not None and not (isinstance(key, str) and 0 < len(key) <= _LONGEST_KEY):
+            raise ValueError(
+                f"keys must be None or strings of 1 to {_LONGEST_KEY} characters (see "
+                f"query_key), got {key!r:.60}."
+            )
+    return result
+
+
+def check_data(X, y):
+    """Return the number of records."""
+    if y is None:
+        raise ValueError("y must hold a target for each record, got y=None.")
+    for name, data in (("X", X), ("y", y)):
+        sized = hasattr(data, "shape") or hasattr(data, "__len__")
+        if isinstance(data, str | bytes | dict) or not sized:
+            raise TypeError(
+                f"{name} must be an array, frame, sparse matrix or list, got {type(data).__name__}."
+            )
+    n, n_targets = num_samples(X), num_samples(y)
+    check_kind("X", X)
+    check_targets("y", y)
+    if n != n_targets:
+        raise ValueError(f"X and y must have the same number of records, got {n} and {n_targets}.")
+    check_order("y", y, X)
+    if n < 2:
+        raise ValueError(f"a holdout must hold at least 2 records, got {n}.")
+    return n
+
+
+def freeze_data(X):
+    """Return a copy of data that neither the caller's changes nor writes through it can reach.
+
+    Arrays are read-only; the lists and objects inside lists, frames and arrays are copied, too.
+    """
+    if hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray):
+        return copied(X)
+    if getattr(getattr(X, "dtype", None), "hasobject", True) and not sp.issparse(X):
+        X = X if hasattr(X, "shape") else list(X)
+        try:
+            frozen = pickle.loads(pickle.dumps(X, protocol=5))
+        except Exception:  # cells of a class that cannot be named
+            frozen = copy.deepcopy(X)
+    else:
+        frozen = X.copy()
+    for part in (frozen, *getattr(frozen, "__dict__", {}).values()):  # of sparse data, its arrays
+        if isinstance(part, np.ndarray):
+            part.setflags(write=False)
+    return frozen
+
+
+def described_targets(y: Any) -> dict[str, Any] | None:
+    """Return what a ledger may say of *training* targets: their classes, or their range."""
+    y = as_labels(y)
+    if y.ndim != 1 or not len(y):
+        return None
+    if y.dtype.kind in "fc":
+        finite = y[np.isfinite(y)].astype(float)
+        return {"low": finite.min(), "high": finite.max()} if finite.size else None
+    classes, counts = np.unique(y, return_counts=True)
+    if len(classes) > _MOST_CLASSES:
+        numbers = y.dtype.kind in "iu"
+        return {"low": float(y.min()), "high": float(y.max())} if numbers else None
+    return {"classes": classes.tolist(), "counts": counts.tolist()}

@@ -1,0 +1,524 @@
+"""The final report: the closing that comes before anything is computed, and what it records."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sklearn_bdp.intervals.bounds import order_free_limits, share_limits, star_limits
+from sklearn_bdp.intervals.concentration import ModelTail, score_tail
+from sklearn_bdp.intervals.jackknife import SKILL, approximate_row
+from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.ledger.records import Answers, canonical
+from sklearn_bdp.metrics.base import Evaluation
+from sklearn_bdp.release.batch import ask_shares, decide, exhausted_error, route
+from sklearn_bdp.release.certificate import check_open, target_of, width_parts
+from sklearn_bdp.release.query_batch import make_batch
+from sklearn_bdp.report.final_report import FinalReport, ReportRow
+from sklearn_bdp.report.in_time import WalkForward, calendar, past_row
+from sklearn_bdp.report.measures import Predicted, Records, is_label, reads
+from sklearn_bdp.report.plan import (
+    BETS,
+    CLASSES,
+    COUNTS,
+    FREE,
+    PAST,
+    TAIL,
+    Plan,
+    Statement,
+    planned_report,
+    prepared,
+)
+from sklearn_bdp.utils.hashing import data_digest
+from sklearn_bdp.utils.validation import sealed_errors
+
+LONG_RUN = "the long run of the same process"
+#: Weight of the first list of statements on a holdout, and what each further list gets of the rest.
+FIRST, NEXT = 0.9, 0.9
+
+
+@sealed_errors
+def report_and_close(
+    holdout: Any,
+    estimators: Any,
+    training_values: Any,
+    *,
+    variance: float | None = None,
+    training: Any = None,
+    **asked: Any,
+) -> FinalReport:
+    """Report scores and close the holdout; see :meth:`ReusableHoldout.final_report`.
+
+    ``variance``: of a record's training-side score in the first row, as a search has it.
+    """
+    holdout.account.check_home()
+    earlier = holdout.earlier
+    try:
+        plan = planned_report(holdout, estimators, training_values, training=training, **asked)
+        return _closing_report(holdout, plan, training, variance)
+    except BaseException:
+        holdout.earlier = earlier  # what came with a refused report counts in no other
+        raise
+
+
+def _closing_report(holdout, plan, training, variance):
+    """Return the report of a plan: recorded first, then computed; or the one given before."""
+    account = holdout.account
+    identity = json.loads(canonical(plan.identity()))
+    with account.reading() as book:
+        last, begun = book.last, book.notes(Fact.CLOSING)
+        again = last.closed and begun[0]["asked"] == identity  # a script that is run twice
+        if not again:
+            check_open(book, identity)
+    if not again:
+        if plan.approximate:
+            plan = prepared(plan, training, variance, holdout)
+        # Durably, and with what is known in advance: from here on nothing else can be asked, and a
+        # report that is interrupted is completed with the same numbers.
+        with account.writing() as book:
+            check_open(book, identity)
+            last, begun = book.last, book.notes(Fact.CLOSING)
+            budget = account.settings.budget
+            if budget is not None and last.n_rounds + plan.n_rounds(holdout.model) > budget:
+                raise exhausted_error(account.settings, last, unanswered=plan.n_proven)
+            if begun:
+                plan = plan.informed(begun[0]["advance"])
+            else:
+                known = [[one.moments, one.most, one.expected] for one in plan.statements]
+                account.note_closing(book, Fact.CLOSING, {"asked": identity, "advance": known})
+    if plan.refit is not None:  # recipes are fitted once they are asked
+        models = {
+            name: one if isinstance(one, Predicted) else WalkForward(one, holdout, plan.refit[0])
+            for name, one in plan.models.items()
+        }
+        plan = dataclasses.replace(plan, models=models)
+    if not again:
+        with account.writing() as book:
+            terms = account.terms(book, fine=True)
+            if plan.approximate:
+                order = book.notes(Fact.ORDER)[0]
+                closed, answers, said = _read(holdout, plan, terms, order)
+            else:
+                closed, answers, said = _through_noise(holdout, plan, terms)
+            content = {
+                "n_answered": terms.last.n_answered,
+                "n_above": terms.last.n_above,
+                "n_batches": terms.last.number,
+                "per": plan.per,
+                "baseline": plan.baseline,
+                "refit": "" if plan.refit is None else plan.refit[1],
+                "assumptions": plan.caveats,
+            }
+            cells = closed.cells | {"report": content | said}
+            last = dataclasses.replace(closed, cells=cells)
+            account.record(book, last, terms, answers)
+    report = shown_report(holdout, last)
+    if not (holdout.model.is_given_past and plan.statements[0].proven):
+        return report
+    scores = functools.partial(Rows(plan, holdout, seed=0).over_time, holdout)
+    return dataclasses.replace(report, _over_time=scores)
+
+
+def _read(holdout, plan, terms, order):
+    """Return record, answers and rows of a report that reads the closed holdout, without privacy.
+
+    Theory G28: each family at its own level. Proven rows take what G16 leaves; approximate ones
+    take the weight 1, for interim answers are not in their family.
+
+    The order of units is drawn once and for all, with the holdout: 128 random bits stand in
+    the header of the ledger, under its chain, and the order is a function of these and of the
+    records. A restart, a copy of the file and a pickle find it again, nothing draws another,
+    and whoever has not both the ledger and the records cannot know it.
+    """
+    secret = data_digest(order, holdout.y, holdout.X)
+    rows = Rows(plan, holdout, seed=int(secret[:32], 16))
+    settings, before = holdout.account.settings, terms.last
+    terms, by_class = rows.settled(terms)
+    last = terms.last
+    # Shares of classes that are asked now are paid by the rows that they decide, by no other.
+    length, by_shares = (route(one, settings, report=True)[0] for one in (before, last))
+    count = max(1, plan.n_proven)
+    level = settings.sampling_failure / count * math.exp(-length)
+    approximate = holdout.beta * math.exp(-before.released) / len(plan.statements)
+    said, proven, scales = [], [], {}
+    for place, one in enumerate(plan.statements):
+        shares = math.exp(length - by_shares) if one.proven == CLASSES else 1.0
+        levels = {"proven": level * shares, "approximate": approximate, "alone": holdout.beta}
+        row = rows.row(one, by_class=by_class.get(place), **levels)
+        said.append(row)
+        if row["proven"] is not None and not one.inside and row["value"] is not None:
+            words, low, high = scales[one.ends[0]] = one.ends
+            ends = np.array([row["value"], *row["proven"]])
+            value, lower, upper = np.clip((ends - low) / (high - low), 0.0, 1.0).tolist()
+            proven.append((words, row["model"], float(one.expected), value, lower, upper))
+    answers: Any = ()
+    if proven:  # for the history
+        names = ("metric", "model", "training_value", "value", "lower", "upper")
+        columns = dict(zip(names, map(list, zip(*proven, strict=True)), strict=True))
+        columns |= {"above": [1], "code_length": [length + math.log(count)]}
+        answers = Answers(columns, batch=last.number + 1, time=terms.time, scales=scales)
+    spending = settings.spending
+    closed = _closed(
+        terms,
+        size=len(answers),
+        n_answered=last.n_answered + len(answers),
+        n_above=last.n_above + len(answers),
+        code_length=by_shares,
+        cells={},
+        scales={one.metric: list(one.scale) for one in answers},
+        spending={"name": spending.name, "weight": spending.of_report(last.number)},
+    )
+    levels = {"level": level, "approximate_level": approximate, "information_spent": length}
+    return closed, answers, levels | {"rows": said, "units": [rows.count, rows.words]}
+
+
+def _closed(terms, **said):
+    """Return the record of a report that reads the closed holdout."""
+    code = terms.code.state(after=len(terms.code.pairs))
+    said |= {"number": terms.last.number + 1, "time": terms.time, "code": code}
+    return dataclasses.replace(terms.last, closed=True, dp_epsilon=None, **said)
+
+
+def _through_noise(holdout, plan, terms):
+    """Return record, answers and rows of a report under a level of privacy."""
+    settings, model = holdout.account.settings, holdout.model
+    records, evaluations = Records(holdout.X, holdout.y, plan.models), []
+    for one in plan.statements:
+        metric: Any = one.measure.metric
+        found = [metric.evaluate(*records.asked(name), holdout.y) for name in one.models]
+        if len(found) == 2:  # the paired difference (theory G23)
+            halved = 0.5 * (found[1].per_record - found[0].per_record + 1.0)
+            mean, sensitivity = float(halved.mean()), found[0].sensitivity
+            found = [Evaluation(per_record=halved, value=mean, sensitivity=sensitivity)]
+        evaluations += found
+    expected = [one.expected for one in plan.statements]
+    own = np.ones(len(evaluations))  # deviations are taken from what was expected
+    batch = make_batch(settings.n, model, expected, evaluations=evaluations, own_cells=own)
+    units = list(model.units(settings.n))
+    rows = [(one.ends, one.row(units[0])) for one in plan.statements]
+    labels = [(ends[0], ends, row["model"], None) for ends, row in rows]
+    record, answers = decide(
+        dataclasses.replace(batch, labels=labels), terms, statements=plan.n_proven
+    )
+    if record is None:
+        raise exhausted_error(settings, terms.last, unanswered=plan.n_proven)
+    for ((_, low, high), row), answer in zip(rows, answers, strict=True):
+        parts = np.array(width_parts(answer, settings, model) or (0.0, 0.0, 0.0))
+        ends = np.array([answer.value, answer.lower, answer.upper])
+        value, *pair = (low + (high - low) * ends).tolist()
+        row |= {"value": value, "proven": pair, "parts": ((high - low) * parts).tolist()}
+        row |= {"method": "through noise", "positive": ""}
+    level = settings.sampling_failure * math.exp(-answers[0].code_length)
+    levels = {"level": level, "approximate_level": None, "information_spent": record.code_length}
+    return record, answers, levels | {"rows": [row for _, row in rows], "units": units}
+
+
+def shown_report(holdout: Any, record: Any) -> FinalReport:
+    """Return the report that a closing record holds."""
+    content, settings = record.cells["report"], holdout.account.settings
+    target = target_of(holdout.model, settings.n)
+    assumptions = [*holdout.certificate().assumptions, *content["assumptions"]]
+    if content["approximate_level"] is not None:
+        assumptions.append("reading the closed holdout ended its privacy")
+    known = {
+        "rows": tuple(ReportRow.of(row, target) for row in content["rows"]),
+        "units": tuple(content["units"]),
+        "assumptions": tuple(assumptions),
+        "spending": settings.spending.policy.words,
+    }
+    return FinalReport(**(content | known), beta=holdout.beta, n=settings.n, time=record.time)
+
+
+# -- rows ---------------------------------------------------------------------------------------
+
+
+class Rows:
+    """All rows of a plan, read from the closed holdout.
+
+    Units were drawn independently, in a secret order that never changes (theory G28); ``seed``:
+    secret, drawn with it.
+    """
+
+    def __init__(self, plan: Plan, holdout: Any, seed: int) -> None:
+        self.plan, self.model, n = plan, holdout.model, holdout.n
+        self.records = Records(holdout.X, holdout.y, plan.models)
+        self.words = self.model.units(n)[1]  # what units are called
+        self.times: float | None = None  # in time: how many independent records it is worth
+        self.weights = np.ones(n)  # what a record counts
+        rng = np.random.default_rng([seed, 1])  # slices have a stream of their own (theory G19)
+        if plan.dependence in ("dependent", "past"):
+            weights = self.model.record_weights(n)
+            dates = getattr(self.model, "codes_", None)  # of a panel, in order
+            self.units = np.arange(n) if dates is None else dates
+            self.count = int(self.units.max()) + 1
+            self.weights = self.weights if weights is None else n * weights
+            if self.model.is_given_past:
+                self.times = math.nan  # read off the scores
+            else:  # weights of regimes that are seen are no units
+                lasting = self.model.is_sequential and (weights is None or dates is not None)
+                self.times = float(self.model.effective_n(n)) if lasting else 0.0
+            return
+        units = np.unique(self.model.components(n), return_inverse=True)[1]
+        units = self.units = rng.permutation(int(units.max()) + 1)[units]
+        sizes = np.bincount(units)
+        self.count = len(sizes)
+        if self.model.is_independent:
+            self.words = "records"
+        elif plan.per == "unit":
+            self.weights = 1.0 / sizes[units]
+        else:  # a larger group keeps so many records, drawn here
+            order = np.lexsort((rng.random(n), units))
+            place = np.empty(n)
+            place[order] = np.arange(n) - (np.cumsum(sizes) - sizes)[units[order]]
+            self.weights = (place < plan.bound).astype(float)
+
+    def totals(self, values: Any) -> Any:
+        """Return the sums of records' values in each unit."""
+        return np.bincount(self.units, self.weights * values, minlength=self.count)
+
+    def means(self, values: Any) -> Any:
+        """Return the mean of records' values on each date, which weigh equally."""
+        return self.totals(values) * (self.count / len(self.units))
+
+    def settled(self, terms: Any) -> tuple[Any, dict[int, Any]]:
+        """Ask shares of classes where groups need them; return terms and settled batches by row.
+
+        Of independent records the counts are read: given the labels, every bound holds with them.
+        """
+        found: dict[int, Any] = {}
+        model, n = self.model, len(self.records.y)
+        for place, one in enumerate(self.plan.statements):
+            if one.proven != CLASSES:
+                continue
+            try:
+                asked = self.records.asked(one.models[0])
+                found[place] = one.measure.metric.evaluate(*asked, self.records.y)
+            except Exception:  # the row says so
+                continue
+            if found[place].by_class is not None and not model.is_independent:
+                batch = make_batch(n, model, [one.expected], evaluations=[found[place]])
+                found[place], terms = ask_shares(batch, terms)
+        return terms, found
+
+    def row(
+        self, one: Statement, *, proven: float, approximate: float, alone: float, by_class: Any
+    ) -> Any:
+        """Return a row in JSON; ``proven``, ``approximate``, ``alone``: failure probabilities."""
+        row, notes, past = one.row(self.count), [], self.model.is_given_past
+        row["method"] = row["method"] or f"approximate: leaving out {self.words}"
+        if past:
+            ahead = target_of(self.model, len(self.records.y), one.ahead)
+            row["target"] = ahead if one.proven else LONG_RUN
+        try:
+            with np.errstate(all="ignore"):
+                inside = np.any([self._mask(part) > 0.0 for part in one.inside or ("",)], axis=0)
+                row["n_units"] = np.unique(self.units[inside]).size
+                y, event = self.records.y, one.measure.positive
+                if y.ndim == 1 and y.dtype.kind != "f":
+                    labels, counts = np.unique(y, return_counts=True)
+                    event = labels[np.argmin(counts)] if event is None else event
+                    row["n_events"] = np.unique(self.units[inside & is_label(y, event)]).size
+                row["value"] = self.value(one)
+                if one.proven:
+                    ends = self.proven(one, proven, by_class)
+                    once = self.proven(one, alone, by_class)
+                    half, least = (0.5 * (high - low) for low, high in (ends, once))
+                    row |= {"proven": _finite(ends), "parts": [least, half - least, 0.0]}
+                if self.times == 0.0:
+                    notes.append("An approximate row needs a declared chain (a long run).")
+                elif one.ahead == 1:
+                    found = self.approximate(one, approximate)
+                    pair, said = _finite((found.lower, found.upper)), list(found.notes)
+                    # A skill score has no lower end.
+                    if pair is not None and one.measure.metric is not None and not one.skill:
+                        _, low, high = one.ends
+                        pair = [max(pair[0], low), min(pair[1], high)]
+                        if pair == [low, high]:
+                            pair, said = None, ["It would cover every possible value."]
+                    row["approximate"] = pair
+                    if pair is None and one.proven and said:
+                        said[0] = f"No approximate interval: {said[0]}"
+                    elif past and one.proven and pair is not None:
+                        said.append(f"The approximate interval is about {LONG_RUN}.")
+                    notes += said
+        except Exception as error:
+            notes = [f"It could not be computed ({type(error).__name__})."]
+        if one.most < 1.0:
+            most = one.most * (one.measure.span[1] - one.measure.span[0])
+            notes.append(f"The proven interval counts differences beyond ±{most:.3g} as that.")
+        notes += filter(None, [one.measure.note])
+        for name in one.models:
+            failing = self.records.failing.get(name, ())
+            if len(failing):
+                places = ", ".join(map(str, failing[:5])) + ", …" * (len(failing) > 5)
+                notes.append(
+                    f"{name} failed on {len(failing)} of {len(self.records.y)} holdout records "
+                    f"(positions {places}). They count with the worst score."
+                )
+        if row["value"] is None or not math.isfinite(row["value"]):
+            row["value"], notes = None, notes or ["The score is undefined for these records."]
+        return row | {"notes": notes}
+
+    def over_time(self, holdout: Any) -> tuple[Any, Any]:
+        """Return the dates, and the score of each in the first row, in score units."""
+        one, dates = self.plan.statements[0], calendar(holdout)
+        low, high = one.measure.span
+        scores = self.means(self.records.contributions(one.measure, one.models[0])[0])
+        return np.arange(len(scores)) if dates is None else dates, low + (high - low) * scores
+
+    # -- values ---------------------------------------------------------------------------------
+
+    def _mask(self, part):
+        """Return what each record counts in a subgroup; all of them without one."""
+        return self.weights * (self.plan.masks[part] if part else 1.0)
+
+    def value(self, one: Statement) -> float:
+        """Return what is reported, in score units."""
+        if one.skill:
+            losses = [self.weights @ self.records.loss(one.measure, name) for name in one.models]
+            return 1.0 - float(losses[1] / losses[0])
+        found = [
+            reads(one.measure, self.records, name, self._mask(part))
+            for name in one.models
+            for part in one.inside or ("",)
+        ]
+        return float(found[-1] - (found[0] if len(found) == 2 else 0.0))
+
+    # -- proven limits --------------------------------------------------------------------------
+
+    def proven(self, one: Statement, level: float, by_class: Any) -> tuple[float, float]:
+        """Return limits that fail with probability at most ``level``, in score units."""
+        if len(one.inside) == 2:  # each limit of both may fail with a part of the level
+            parts = [dataclasses.replace(one, inside=(part,)) for part in one.inside]
+            first, second = (self.proven(part, 0.5 * level, None) for part in parts)
+            return second[0] - first[1], second[1] - first[0]
+        low, high = one.measure.span
+        span = high - low
+        if one.proven == CLASSES:
+            return self._by_class(by_class, level)
+        if one.proven == PAST:
+            return past_row(one, self.records, self, self.plan.classes, level)
+        mask = self.plan.masks[one.inside[0]] if one.inside else 1.0
+        found = [
+            [mask * each for each in self.records.contributions(one.measure, name)]
+            for name in one.models
+        ]
+        (sums, counts), paired = found[-1], len(found) == 2
+        if paired:
+            gap = np.clip((sums - found[0][0]) / one.most, -1.0, 1.0)
+            low, span, sums = -one.most * span, 2.0 * one.most * span, 0.5 * (counts + gap)
+        if one.proven == COUNTS:
+            level, alike = min(level, 0.5), self.plan.dependence == "records"
+            if one.measure.share == "f1":  # by Jaccard's share: F1 = 2 q / (1 + q)
+                hits, among = 0.5 * sums.sum(), counts.sum() - 0.5 * sums.sum()
+                ends = share_limits(round(hits), round(among), level)
+                lower, upper = (2.0 * end / (1.0 + end) for end in ends)
+            else:
+                hits, among = round(sums.sum()), round(counts.sum())
+                lower, upper = share_limits(hits, among, level, alike=alike)
+        elif one.proven == TAIL:
+            tail = ModelTail(self.model, len(sums), binary=one.measure.is_share and not paired)
+            at = np.array([min(1.0, float(np.mean(self.weights * sums)))])
+            lower, upper = (float(e[0]) for e in tail.limits(at, at, np.log([level / 2.0])))
+        else:
+            limits = {BETS: star_limits, FREE: order_free_limits}[one.proven]
+            known = {"moments": one.moments, "log_inverse_level": math.log(2.0 / level)}
+            bound = (2.0 if one.measure.share == "f1" else 1.0) * self.plan.bound
+            lower, upper = limits(self.totals(sums), self.totals(counts), bound=bound, **known)
+        return low + span * lower, low + span * upper
+
+    def _by_class(self, found, level):
+        """Return limits of ROC AUC or balanced accuracy (G12; of groups G19, G20)."""
+        if hasattr(found, "tails"):
+            lower, upper = found.limits(found.values, found.values, np.log([level]))
+            return float(lower[0]), float(upper[0])
+        shape, value = dataclasses.asdict(found.shape), found.value
+        if found.by_class is not None:
+            floors = tuple(found.by_class.least_counts(len(found.shape.classes)).tolist())
+            shape, value = shape | {"class_floors": floors}, found.by_class.value(floors)
+        tail, at = score_tail(self.model, len(self.records.y), **shape), np.array([value])
+        lower, upper = tail.limits(at, at, np.log([level / 2.0]))
+        return float(lower[0]), float(upper[0])
+
+    # -- approximate limits ---------------------------------------------------------------------
+
+    def approximate(self, one: Statement, level: float) -> Any:
+        """Return limits by leaving out units, in score units, and what to know of them (G28)."""
+        parts, sides = one.inside[::-1] or ("",), []
+        if one.skill:
+            both = np.vstack([self.records.loss(one.measure, name) for name in one.models])
+            statistic, y, sides = SKILL, np.zeros(both.shape[1]), [(both, self._mask("") > 0.0)]
+        for name in () if one.skill else one.models[::-1]:
+            statistic, y, said = self.records.response(one.measure, name, self.weights)
+            # Of records that do not count (per="record"), neither family speaks.
+            sides += [(said, self._mask(part) > 0.0) for part in parts]
+        how = {"level": level, "per_record": self.plan.per == "record", "times": self.times}
+        return approximate_row(statistic, y, sides, units=self.units, **how)
+
+
+def _finite(ends):
+    return [float(end) for end in ends] if all(map(math.isfinite, ends)) else None
+
+
+# -- statements fixed before the holdout was asked about them (theory G30) -----------------------
+
+
+def fix_statements(holdout: Any, key: str) -> None:
+    """Record that statements are fixed now, with what the holdout has released so far.
+
+    ``key`` is known by all that they say; the same statements are recorded once.
+    """
+    with holdout.account.writing() as book:
+        if all(one["key"] != key for one in book.notes(Fact.STATEMENTS)):
+            content = {"key": key, "released": book.last.released}
+            book.note(Fact.STATEMENTS, content)
+
+
+def fixed_length(notes: list[dict[str, Any]], key: str) -> float:
+    r"""Return the code length of statements that were fixed before, in nats (theory G30).
+
+    .. math:: \ell = -\ln P(\text{everything released before they were fixed}) - \ln w_k,
+       \quad w_k = .9 \cdot .1^{k-1}
+
+    for the list that was fixed as number :math:`k` on this holdout: what was released afterwards
+    cannot have changed it.
+    """
+    place = [one["key"] for one in notes].index(key)
+    return float(notes[place]["released"]) - math.log(FIRST) - place * math.log1p(-NEXT)
+
+
+@sealed_errors  # the frames hold raw scores
+def report_statements(holdout: Any, key: str, compute: Callable[[float], Any]) -> Any:
+    """Report on statements that were fixed, and close the holdout.
+
+    ``compute`` takes their code length and returns what JSON can say. It reads the raw holdout: not
+    under a level of privacy. The same report asked again is returned again.
+    """
+    account, asked = holdout.account, {"statements": key}
+    account.check_home()
+    if account.settings.is_private:
+        raise ValueError(
+            "final_report() of a filter reads the closed holdout without noise, which ends its "
+            "privacy. A numeric epsilon and calibration='zhao2017' forbid it. The holdout was "
+            "not queried."
+        )
+    with account.writing() as book:
+        last, begun = book.last, book.notes(Fact.CLOSING)
+        if last.closed and begun[0]["asked"] == asked:
+            return last.cells["statements"]
+        check_open(book, asked)
+        length = fixed_length(book.notes(Fact.STATEMENTS), key)
+        if not begun:
+            account.note_closing(book, Fact.CLOSING, {"asked": asked})
+    content = json.loads(canonical(compute(length)))
+    with account.writing() as book:
+        terms = account.terms(book, fine=True)
+        cells = {"statements": content}
+        book.append(_closed(terms, size=0, code_length=length, cells=cells))
+    return content

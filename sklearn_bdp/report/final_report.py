@@ -1,0 +1,318 @@
+"""What a final report shows: its rows, text, card and pictures."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+
+from sklearn_bdp.utils.html import (
+    BAD,
+    GOOD,
+    Card,
+    Shown,
+    digits,
+    interval_picture,
+    stated,
+    why_wide,
+)
+
+
+class ReportRow(NamedTuple):
+    """One statement of a final report, in score units."""
+
+    model: str  # one, or "b minus a"
+    metric: str
+    subgroup: str  # empty for all records
+    value: float
+    #: Ends of the proven interval, and of the approximate one; None where there is none.
+    proven: tuple[float, float] | None
+    approximate: tuple[float, float] | None
+    lower: float  # the proven ends, else the approximate ones; NaN without either
+    upper: float
+    method: str  # how the row is proven, or that it is approximate
+    target: str  # what the intervals refer to
+    n_units: int  # records, groups or dates that the row is about
+    n_events: int | None  # those with a record of the class that counts, else of the rarest class
+    #: Parts of the proven half-width: sampling, what was asked before, noise.
+    parts: tuple[float, ...] = ()
+    positive: str = ""  # the class that counts
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, said: dict[str, Any], target: str) -> Self:
+        """Return the row that a ledger holds."""
+        known: dict[str, Any] = {
+            name: tuple(one) if isinstance(one, list) else one for name, one in said.items()
+        }
+        lower, upper = known["proven"] or known["approximate"] or (math.nan, math.nan)
+        known["value"] = math.nan if known["value"] is None else known["value"]
+        return cls(**({"target": target} | known), lower=lower, upper=upper)
+
+    @property
+    def words(self) -> str:
+        """Metric, class, model and subgroup."""
+        positive = f" (class {self.positive})" * bool(self.positive)
+        subgroup = f", {self.subgroup}" * bool(self.subgroup)
+        return f"{self.metric}{positive} of {self.model}{subgroup}"
+
+
+@dataclasses.dataclass(frozen=True)
+class FinalReport(Shown):
+    """Final scores and intervals of one or several models.
+
+    Parameters
+    ----------
+    rows : tuple of ReportRow
+        Statements, with up to two intervals each: a proven one and an approximate one.
+    beta : float
+        Probability that any proven interval the holdout ever gave is wrong.
+    n : int
+        Holdout records.
+    n_answered, n_above, n_batches : int
+        Queries answered before, how many of them were corrected by the holdout, and in how many
+        batches.
+    information_spent : float
+        Nats that everything released before has cost each proven interval.
+    level : float
+        Failure probability of each proven row.
+    approximate_level : float or None
+        Nominal failure probability of each approximate row; None where there are none.
+    units : tuple of (int, str)
+        How many units were drawn independently, and what they are called.
+    per : {"unit", "record"}
+        What each score is a mean over.
+    baseline : str or None
+        The model that others are compared with.
+    refit : str
+        How often the recipe was refitted, in words; empty for fitted models.
+    spending : str
+        How the failure probability was spent.
+    assumptions : tuple of str
+        What has to be true.
+    time : str
+        When the holdout was closed, ISO 8601, UTC.
+
+    See Also
+    --------
+    sklearn_bdp.ReusableHoldout.final_report : Returns this.
+    sklearn_bdp.accounting.Certificate : The guarantee behind it.
+
+    Notes
+    -----
+    A pickle holds no record. Scores over time (:meth:`plot`) need the process that made it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from sklearn_bdp import ReusableHoldout
+    >>> parts = train_test_split(*load_breast_cancer(return_X_y=True), random_state=0)
+    >>> tree = DecisionTreeClassifier(max_depth=3, random_state=0).fit(parts[0], parts[2])
+    >>> report = ReusableHoldout(parts[1], parts[3], random_state=0).final_report(tree)
+    >>> [row] = report.rows
+    >>> row.metric, bool(row.lower < row.value < row.upper)
+    ('accuracy', True)
+    """
+
+    rows: tuple[ReportRow, ...]
+    beta: float
+    n: int
+    n_answered: int
+    n_above: int
+    n_batches: int
+    information_spent: float
+    level: float
+    approximate_level: float | None
+    units: tuple[int, str]
+    per: str
+    baseline: str | None
+    refit: str  # how often the recipe was refitted, in words; empty: one fitted model
+    spending: str
+    assumptions: tuple[str, ...]
+    time: str
+    #: In time: gives dates and the score of each in the first row, in the process that made it.
+    _over_time: Any = dataclasses.field(default=None, repr=False, compare=False)
+
+    def __getstate__(self):
+        return vars(self) | {"_over_time": None}
+
+    @property
+    def value(self) -> float:
+        """The first row's score."""
+        return self.rows[0].value
+
+    @property
+    def lower(self) -> float:
+        """Lower end of the first row's interval."""
+        return self.rows[0].lower
+
+    @property
+    def upper(self) -> float:
+        """Upper end of the first row's interval."""
+        return self.rows[0].upper
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The first row's interval: the proven one, else the approximate one."""
+        return self.lower, self.upper
+
+    def to_frame(self) -> Any:
+        """Return the rows as a table (needs pandas).
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each statement.
+        """
+        import pandas as pd  # optional: only for this view
+
+        return pd.DataFrame(self.rows, columns=ReportRow._fields)
+
+    def methods(self) -> str:
+        """Return sentences for the methods section of a paper.
+
+        Returns
+        -------
+        str
+            Units, records, events, rounds of search, and the levels of both families.
+        """
+        (count, words), first = self.units, self.rows[0]
+        chance = f"{100 * (1 - self.beta):.6g}%"
+        events = "" if first.n_events is None else f"; {first.n_events:,} {words} with an event"
+        records = f" ({self.n:,} records{events})" if words != "records" else events
+        per = {"unit": " per group", "record": " per record"}[self.per] * (words == "groups")
+        proven = sum(row.method.split(":")[0] != "approximate" for row in self.rows)
+        said = [
+            f"Performance{per} was evaluated once on {count:,} held-out {words}{records}, after "
+            f"{self.n_batches:,} batch{'es' * (self.n_batches != 1)} of adaptive queries on the "
+            "same holdout, which was closed by this report."
+        ]
+        if proven:
+            said.append(
+                f"Intervals of {proven} proven rows hold jointly with at least {chance} "
+                f"probability, together with all earlier intervals (each fails with at most "
+                f"{self.level:.2g})."
+            )
+        if self.approximate_level is not None:
+            said.append(
+                f"Approximate intervals (jackknife over {words}) hold nominally jointly with "
+                f"{chance} (each at {self.approximate_level:.2g})."
+            )
+        if any(row.positive for row in self.rows):
+            said.append("Classes are those of the model's own decision threshold.")
+        return " ".join(said)
+
+    def _lines(self):
+        """Return what holds, in sentences."""
+        chance = f"{100 * (1 - self.beta):.6g}%"
+        proven, approximate = (
+            any(getattr(row, one) is not None for row in self.rows) for one in _FAMILIES
+        )
+        if proven:
+            yield (
+                f"Confidence: at least {chance} that all proven intervals of this report and all "
+                "earlier ones are correct."
+            )
+        if approximate:
+            together = f" Both kinds together: about {100 * (1 - 2 * self.beta):.6g}%." * proven
+            yield (
+                f"Approximate intervals are correct together with about {chance}, for typical "
+                f"data. They miss losses that are rare and large.{together}"
+            )
+        queries = "query" if self.n_answered == 1 else "queries"
+        yield (
+            f"Before it: {self.n_answered:,} {queries} on {self.n:,} records, {self.n_above:,} "
+            f"corrected by the holdout. The holdout was closed on {self.time[:10]} and accepts no "
+            "new query."
+        )
+        if self.rows[0].parts:
+            yield why_wide(self.rows[0].parts)
+        yield (
+            f"The report is about the recipe, refitted {self.refit} on all records known by then."
+            if self.refit
+            else "The report is about the model fitted on the training set. To use all rows, "
+            "refit: clone(model).fit(X, y). That model is expected to be about as good or slightly "
+            "better; no interval is proven for it."
+        )
+
+    def _card(self):
+        table, first = [], self.rows[0]
+        for row in self.rows:
+            ends = [
+                f"{digits(pair[0], math.floor)} to {digits(pair[1], math.ceil)} ({one})"
+                for one in _FAMILIES
+                if (pair := getattr(row, one)) is not None
+            ]
+            said = ", ".join(ends) or "no interval"
+            notes = "".join(f" {note}" for note in row.notes)
+            table.append((row.words, f"{digits(row.value)}, {said}. {row.method}.{notes}"))
+        if math.isfinite(first.lower):
+            title = stated(first.words, digits(first.value), *self.interval, first.target)
+        else:
+            notes = " ".join(first.notes)
+            title = f"{first.words}: {digits(first.value)}. No interval: {notes}"
+        bounds = (0.0, 1.0) if first.lower >= 0.0 and first.upper <= 1.0 else None
+        picture = interval_picture(first.value, *self.interval, bounds=bounds)
+        sections = [("", table), ("It holds if", self.assumptions)]
+        return Card(title, list(self._lines()), sections, picture)
+
+    def plot(self, *, over: Literal["time"] | None = None, ax: Any = None) -> Any:
+        """Draw the intervals of all rows, or a score over time (needs matplotlib).
+
+        Parameters
+        ----------
+        over : {"time"}, default=None
+            Draw the first row's score over the dates, with the interval of the period as a band.
+            For records in time, in the process that made the report. By default proven intervals
+            are drawn thin, approximate ones thick, and the baseline is marked.
+        ax : matplotlib Axes, default=None
+            Where to draw.
+
+        Returns
+        -------
+        matplotlib Axes
+            What was drawn on.
+        """
+        import matplotlib.pyplot as plt  # optional: only for this view
+
+        if over is not None and (over != "time" or self._over_time is None):
+            raise ValueError(
+                "over must be None or 'time', which needs a report on a mean over records in time "
+                f"(correlation='time') in the process that made it, got over={over!r}."
+            )
+        ax = plt.subplots(layout="constrained")[1] if ax is None else ax
+        if over == "time":
+            (dates, scores), row = self._over_time(), self.rows[0]
+            days = max(1, len(scores) // 20)
+            mean = np.convolve(scores, np.full(days, 1.0 / days), "valid")
+            ax.plot(dates, scores, ".", color="gray", alpha=0.3, label="each date")
+            ax.plot(dates[days - 1 :], mean, color="black", label=f"mean of {days} dates")
+            ax.axhspan(*self.interval, color=GOOD, alpha=0.25, label="expected over the period")
+            ax.set_ylabel(row.words)
+            ax.legend(fontsize="small")
+            return ax
+        for one, width, color in zip(_FAMILIES, (1.5, 5.0), (GOOD, BAD), strict=True):
+            pairs = [getattr(row, one) for row in self.rows]
+            found = [(place, *pair) for place, pair in enumerate(pairs) if pair is not None]
+            if found:
+                ax.hlines(*zip(*found, strict=True), color, linewidth=width, alpha=0.6, label=one)
+        for place, row in enumerate(self.rows):
+            ax.plot(row.value, place, "o", color="black", markersize=4)
+            if " minus " in row.model + row.subgroup:
+                ax.plot([0.0, 0.0], [place - 0.4, place + 0.4], color="gray", linestyle=":")
+        first = [row for row in self.rows if row.model == self.baseline and not row.subgroup]
+        for row in first[:1]:
+            ax.axvline(row.value, color="gray", linestyle="--", linewidth=1.0, label="baseline")
+        ax.set_yticks(range(len(self.rows)), [row.words for row in self.rows])
+        ax.invert_yaxis()
+        ax.set_xlabel("score and intervals")
+        if ax.get_legend_handles_labels()[0]:
+            ax.legend(fontsize="small")
+        return ax
+
+
+_FAMILIES = ("proven", "approximate")

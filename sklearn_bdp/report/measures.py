@@ -1,0 +1,532 @@
+"""What a row of a final report measures, and what each record contributes to it.
+
+There is one way to read labels: a class counts or it does not (``pos_label``, as in scikit-learn),
+and a label that the model does not know is none of its classes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import functools
+import inspect
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator, is_classifier, is_clusterer, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import get_scorer
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.intervals.jackknife import GENERIC, STATISTICS, of_sums
+from sklearn_bdp.metrics.base import BoundedMetric, as_labels, score_rows
+from sklearn_bdp.metrics.registry import get_metric
+from sklearn_bdp.utils.sklearn_compat import safe_indexing
+from sklearn_bdp.utils.validation import check_targets
+
+#: Shares of records inside a class, or called so: what counts, and among what, from who is
+#: positive and who is called so. Theory G28; ``f1`` divides twice the hits by both counts.
+SHARES = {
+    "recall": lambda real, called: (real & called, real),
+    "specificity": lambda real, called: (~real & ~called, ~real),
+    "precision": lambda real, called: (real & called, called),
+    "negative_predictive_value": lambda real, called: (~real & ~called, ~called),
+    "f1": lambda real, called: (2 * (real & called), real.astype(int) + called),
+}
+#: Shares whose denominators do not depend on what the model says: their differences are means.
+PAIRED = ("recall", "specificity")
+_UNBOUNDED = (
+    "A proven interval needs the range of the targets: scoring=get_metric({!r}, "
+    "bounds=(low, high)), or training=(X, y)."
+)
+#: Losses of records that skill scores compare.
+LOSSES = "neg_mean_absolute_error", "neg_mean_squared_error", "neg_brier_score", "neg_log_loss"
+#: Of numbers above 0 only, as scikit-learn's scorers of these names.
+POSITIVE = "neg_mean_poisson_deviance", "neg_mean_gamma_deviance"
+_NAME_CLASSES = "Name all classes: of_targets(y, training_targets=[...]), or training=(X, y)."
+#: What each method of a model gives.
+_GIVES = {"predict": "labels", "predict_proba": "probabilities", "decision_function": "scores"}
+_READ_HERE = {"pos_label", "zero_division"}  # arguments of scorers
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Measure:
+    """One metric of a report."""
+
+    name: str  # as rows name it
+    metric: Any = None  # scores of records in [0, 1], or of pairs and classes
+    share: str = ""  # one of SHARES
+    statistic: str = ""  # one of STATISTICS
+    scorer: Any = None  # anything else: scorer(estimator, X, y)
+    positive: Any = None  # the class that counts
+    note: str = ""  # what would give it a proven interval
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is a mean of scores of records, each in [0, 1]."""
+        return self.metric is not None and self.metric.is_mean
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether it is a sum over records divided by another."""
+        return self.is_mean or bool(self.share)
+
+    @property
+    def is_share(self) -> bool:
+        """Whether each record counts or does not."""
+        if self.metric is None:
+            return self.share not in ("", "f1")
+        return self.is_mean and self.metric.is_binary
+
+    @property
+    def losses(self) -> bool:
+        """Whether each record has a loss, whose mean is minus the score."""
+        if self.metric is None:
+            return self.statistic in LOSSES[:2]
+        return self.is_mean and self.metric.name in LOSSES
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """Ends of its range in score units."""
+        if self.metric is None or not self.metric.is_mean:
+            return 0.0, 1.0
+        return self.metric.lower, self.metric.upper
+
+
+def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
+    """Return what a ``scoring`` argument asks of a model; ``y``: training targets, if known.
+
+    Raises what tells that no row can be made of it, before anything is closed.
+    """
+    if callable(scoring) and not hasattr(scoring, "metric"):
+        try:
+            inspect.signature(scoring).bind(None, None, None)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                "scoring must be a name, a metric or a function (estimator, X, y) that returns one "
+                f"number, got {scoring!r:.80}."
+            ) from error
+    classes, pos_label = classes_of(model, y), 1
+    own: Any = None
+    scorer: Any = scoring if callable(scoring) else None
+    if isinstance(scoring, str):
+        own = scoring if scoring in SHARES or scoring in STATISTICS else None
+        with contextlib.suppress(ValueError):
+            scorer = get_scorer(scoring)
+    if isinstance(scoring, BoundedMetric):
+        own = "specificity" if getattr(scoring, "other", False) else scoring.name
+        pos_label, scorer = getattr(scoring, "pos_label", 1), None
+    for name in (*SHARES, *STATISTICS) if own is None and scorer is not None else ():
+        with contextlib.suppress(ValueError):
+            if _parts(get_scorer(name)) == _parts(scorer):
+                own, pos_label = name, scorer._kwargs.get("pos_label", 1)
+                break
+    if own in SHARES:
+        return Measure(name=own, share=own, positive=_positive(own, pos_label, classes))
+    metric, note = None, ""
+    try:
+        metric = get_metric(scoring, estimator=model, y=y)
+    except ValueError as error:  # without a proven interval, or without the range of the targets
+        bounded = not isinstance(error, UnboundedMetricError)
+        if bounded and scoring is None and not hasattr(model, "classes_"):
+            own = "neg_mean_absolute_error"
+        if own is None and scorer is None:
+            raise
+        if bounded and own in STATISTICS and STATISTICS[own].response == "values":
+            note = _UNBOUNDED.format(own)
+    if metric is not None and metric.is_mean:
+        return Measure(name=metric.measured, metric=metric)
+    own = metric.name if metric is not None else own
+    if metric is not None and own not in STATISTICS:  # a score by class of the caller's own
+        by_class = metric
+        return Measure(
+            name=own, scorer=lambda *asked: by_class.from_unit(by_class.training_score(*asked))
+        )
+    two = own in STATISTICS and STATISTICS[own].response in ("scores", "chances")
+    if two and classes is not None and len(classes) != 2:
+        if scorer is None or own == "roc_auc":
+            raise ValueError(
+                f"scoring={own!r} needs two classes, got a model of {len(classes)}. Use "
+                "'roc_auc_ovr', 'accuracy' or 'neg_log_loss'. The holdout was not queried."
+            )
+        own = None
+    if own not in STATISTICS:
+        function = getattr(scorer, "_score_func", scorer)
+        name = getattr(function, "__name__", type(function).__name__)
+        return Measure(name=scoring if isinstance(scoring, str) else name, scorer=scorer)
+    if not two:
+        return Measure(name=own, metric=metric, statistic=own, note=note)
+    last = 1 if classes is None else classes[-1]
+    positive = _positive(own, pos_label if own == "average_precision" else last, classes)
+    return Measure(name=own, metric=metric, statistic=own, positive=positive)
+
+
+def _parts(scorer):
+    """Return what makes two scorers the same, but for arguments that are read here."""
+    options = dict(getattr(scorer, "_kwargs", {}))
+    options = {k: v for k, v in options.items() if k not in _READ_HERE and v != "binary"}
+    return getattr(scorer, "_score_func", scorer), getattr(scorer, "_sign", None), options
+
+
+def _positive(name, label, classes):
+    """Return the class that counts; one that the model does not know is refused."""
+    if classes is None or label in classes:
+        return label
+    raise ValueError(
+        f"scoring={name!r} counts the class pos_label={label!r}, which is none of {classes}. Name "
+        f"another one, as in make_scorer({name}_score, pos_label={classes[-1]!r}). The holdout was "
+        "not queried."
+    )
+
+
+def classes_of(model: Any, y: Any) -> list[Any] | None:
+    """Return the classes of a model, or those of training labels; None where there are none."""
+    known = getattr(model, "classes_", None)
+    if known is None and y is not None and np.asarray(y).dtype.kind != "f":
+        known = np.unique(as_labels(y))
+    return None if known is None else np.asarray(known).tolist()
+
+
+class Predicted:
+    """Predictions for the records of a holdout, asked as a model is: ``X`` are positions.
+
+    One column of labels or numbers, or a column of probabilities for each class.
+    """
+
+    def __init__(self, values: Any, classes: list[Any] | None) -> None:
+        self.values = as_labels(values)
+        if classes is not None or self.values.ndim == 2:
+            self.classes_ = np.asarray([0, 1] if classes is None else classes)
+        if self.values.ndim == 2:
+            self.predict_proba = self._rows
+            self.predict = lambda X: self.classes_[np.argmax(self._rows(X), axis=1)]
+            return
+        numbers = self.values.dtype.kind == "f" and classes is not None and len(classes) == 2
+        if numbers and not set(np.unique(self.values).tolist()) <= set(classes or ()):
+            self.decision_function = self._rows
+            if np.min(self.values) >= 0.0 and np.max(self.values) <= 1.0:
+                self.predict_proba = lambda X: np.column_stack([1 - self._rows(X), self._rows(X)])
+        else:
+            self.predict = self._rows
+
+    def _rows(self, X):
+        return self.values[np.asarray(X).ravel().astype(int)]
+
+    def refused(self, name: str, methods: Any) -> TypeError:
+        """Return the error of a metric that reads something else than these predictions."""
+        read, given = " or ".join(_GIVES[one] for one in methods), "labels or numbers"
+        if not hasattr(self, "predict"):
+            given = "probabilities" if hasattr(self, "predict_proba") else "numbers beyond [0, 1]"
+        return TypeError(
+            f"scoring={name!r} reads {read}, and predictions are {given}. The holdout was not "
+            f"queried. {'' if hasattr(self, 'classes_') else _NAME_CLASSES}".rstrip()
+        )
+
+
+def is_label(values, label):
+    """Return which values are a label: the one way in which labels are read."""
+    return np.array([value == label for value in values.tolist()], dtype=bool)
+
+
+class Records:
+    """Records that rows are read from: those of the closed holdout, or of a training fold.
+
+    Models are asked once, and on copies: a model that changes when it predicts is the same model
+    when it is asked about again.
+    """
+
+    def __init__(self, X: Any, y: Any, models: dict[str, Any]) -> None:
+        self.X, self.y, self.models = X, as_labels(y), models
+        self._read: dict[Any, Any] = {}
+        #: By model: positions of the records that it failed on, which have the worst score.
+        self.failing: dict[str, Any] = {}
+
+    def asked(self, name: str) -> tuple[Any, Any]:
+        """Return a model and the records in the form that it takes."""
+        model = self.models[name]
+        if isinstance(model, Predicted):
+            return model, np.arange(len(self.y))[:, None]
+        if name not in self._read:
+            try:
+                self._read[name] = copy.deepcopy(model)
+            except Exception:  # what cannot be copied is asked itself
+                self._read[name] = model
+        return self._read[name], self.X
+
+    def contributions(self, measure: Measure, name: str) -> tuple[Any, Any]:
+        """Return what each record adds to a sum and to what it is divided by."""
+        key = name, repr(measure.metric), repr(measure.positive), "sum", measure.share
+        if key not in self._read:
+            if measure.share:
+                hits, among = SHARES[measure.share](*self._called(measure, name))
+                self._read[key] = hits.astype(float), among.astype(float)
+            elif measure.metric is not None:
+                evaluation = measure.metric.evaluate(*self.asked(name), self.y)
+                self._read[key] = evaluation.per_record, np.ones(len(self.y))
+                self.failing[name] = evaluation.failing
+        return self._read[key]
+
+    def _called(self, measure, name):
+        """Return who is positive and who is called so; where the model fails, what it is not."""
+        real = is_label(self.y, measure.positive)
+        called = self.rows(name, "called", measure.positive)
+        return real, np.where(np.isnan(called), ~real, called == 1.0)
+
+    def rows(self, name: str, kind: str, positive: Any = None) -> Any:
+        """Return one number for each record, NaN where the model fails.
+
+        ``kind``: ``"called"`` (1 for records called positive), ``"scores"`` or ``"chances"`` of
+        the positive class, ``"values"`` or ``"labels"`` (positions among the classes).
+        """
+        key = name, kind, repr(positive)
+        if key not in self._read:
+            self._read[key] = score_rows(
+                lambda model, X, _: _said(model, X, kind, positive), *self.asked(name), self.y
+            )
+            self.failing[name] = np.flatnonzero(np.isnan(self._read[key]))
+        return self._read[key]
+
+    def loss(self, measure: Measure, name: str) -> Any:
+        """Return the loss of each record."""
+        if measure.is_mean:
+            low, high = measure.span
+            return -low - (high - low) * self.contributions(measure, name)[0]
+        power = 2.0 if measure.statistic == "neg_mean_squared_error" else 1.0
+        return np.abs(self.y - self.rows(name, "values")) ** power
+
+    def scored(self, measure: Measure, name: str, kept: Any, weights: Any) -> float:
+        """Return what a scorer says of some records."""
+        model, X = self.asked(name)
+        more = {"sample_weight": weights[kept]} if np.ptp(weights[weights > 0.0]) > 0.0 else {}
+        return float(measure.scorer(model, safe_indexing(X, kept), self.y[kept], **more))
+
+    def codes(self, name: str) -> tuple[Any, Any]:
+        """Return targets as positions among the classes of a model and their own, and those."""
+        classes = classes_of(self.asked(name)[0], None) or []
+        labels = [*classes, *(one for one in np.unique(self.y).tolist() if one not in classes)]
+        places = {label: place for place, label in enumerate(labels)}
+        return np.array([places[label] for label in self.y.tolist()]), places
+
+    def response(self, measure: Measure, name: str, weights: Any) -> tuple[Any, Any, Any]:
+        """Return the statistic of a measure, targets, and what the model says, as it reads them."""
+        said: Any
+        if measure.scorer is not None:
+            said = functools.partial(self.scored, measure, name, weights=weights)
+            return GENERIC, np.zeros(len(self.y)), said
+        if measure.share:  # hits are known, and among whom: who was called what follows
+            real, called = self._called(measure, name)
+            return STATISTICS[measure.share], real.astype(int), called.astype(int)
+        if measure.is_mean:
+            sums, _ = self.contributions(measure, name)
+            if measure.is_share:
+                return STATISTICS["accuracy"], np.ones(len(sums)), sums
+            low, high = measure.span
+            base = STATISTICS.get(measure.metric.name, GENERIC)._replace(left_out=_MEAN)
+            scores = low + (high - low) * sums
+            numbers = self.y.dtype.kind == "f" or self.y.ndim > 1 or base.cells is None
+            y = np.zeros(len(sums)) if numbers else self.codes(name)[0]
+            return base, y, -scores if base.negative else scores
+        statistic = STATISTICS[measure.statistic]
+        if statistic.response == "values":
+            y, said = self.y.astype(float), self.rows(name, "values")
+        elif statistic.response in ("scores", "chances"):
+            y = is_label(self.y, measure.positive).astype(int)
+            said = self.rows(name, statistic.response, measure.positive)
+        else:
+            y, places = self.codes(name)
+            model, X = self.asked(name)
+            labels = statistic.response == "labels"
+            said = self.rows(name, "labels", places) if labels else model.predict_proba(X)
+        if not np.isfinite(said).all():
+            raise ValueError("The model fails on records.")
+        return statistic, y, np.asarray(said, dtype=float)
+
+
+_MEAN = of_sums(lambda y, said: (said,), lambda count, total: total / count)
+
+
+def _said(model, X, kind, positive):
+    """Return one number per record of what a model says."""
+    if kind == "values":
+        return np.asarray(model.predict(X), dtype=float).reshape(-1)
+    if kind == "called":
+        return is_label(as_labels(model.predict(X)), positive).astype(float)
+    if kind == "labels":  # ``positive``: the place of each label
+        return np.array([positive.get(one, -1.0) for one in as_labels(model.predict(X)).tolist()])
+    classes = np.asarray(getattr(model, "classes_", [0, 1])).tolist()
+    if kind == "scores" and hasattr(model, "decision_function"):
+        said = np.asarray(model.decision_function(X), dtype=float).reshape(-1)
+        return said if classes.index(positive) == 1 else -said
+    return np.asarray(model.predict_proba(X), dtype=float)[:, classes.index(positive)]
+
+
+def reads(measure: Measure, records: Records, name: str, weights: Any = None) -> float:
+    """Return a score of some records, in score units; records of weight 0 are not there."""
+    weights = np.ones(len(records.y)) if weights is None else weights
+    if measure.is_sum:
+        low, high = measure.span
+        sums, counts = records.contributions(measure, name)
+        among = float(weights @ counts)  # 0: the class is empty, and has no score
+        return low + (high - low) * float(weights @ sums) / among if among > 0.0 else math.nan
+    if measure.scorer is not None:
+        return records.scored(measure, name, np.flatnonzero(weights > 0.0), weights)
+    statistic, y, said = records.response(measure, name, weights)
+    units = np.arange(len(y)) % 2  # of no use here
+    value = statistic.left_out(y, said, weights, units, 2)[0]
+    return -value if statistic.negative else value
+
+
+#: What gives each kind of answer.
+_METHODS = {
+    **dict.fromkeys(("called", "labels", "values"), ("predict",)),
+    **dict.fromkeys(("chances", "all_chances"), ("predict_proba",)),
+    "scores": ("decision_function", "predict_proba"),
+}
+
+
+def needs(measure: Measure, model: Any) -> None:
+    """Raise TypeError where a model lacks what a measure asks for: a method, or predictions."""
+    values: Any = getattr(model, "values", 0.0)
+    name = type(model).__name__
+    given = isinstance(model, Predicted) and np.ndim(values) == 1  # else chances of its classes
+    known: Any = np.ravel(values if given else np.asarray(classes_of(model, None)))
+    plain = isinstance(model, BaseEstimator) and not is_classifier(model)
+    lacking = ""
+    if plain and is_clusterer(model) and (measure.share or measure.name in POSITIVE):
+        lacking = f"a model of the targets, got the clusters of {name}"
+    elif measure.share and known.dtype.kind == "f" and (known % 1.0 > 0.0).any():
+        lacking = "labels, got predictions that are other numbers"
+    elif measure.share and plain and is_regressor(model):
+        lacking = f"labels, got the numbers of {name}"
+    elif measure.share and given and isinstance(known[0], str) != isinstance(measure.positive, str):
+        lacking = f"pos_label= of the type of the labels, got pos_label={measure.positive!r}"
+    elif measure.name in POSITIVE and known.dtype.kind in "biuf" and (known <= 0).any():
+        lacking = f"predictions above 0, got {known.min():g} of {'them' if given else name}"
+    if lacking:
+        raise TypeError(f"scoring={measure.name!r} needs {lacking}. The holdout was not queried.")
+    kind = STATISTICS[measure.statistic].response if measure.statistic else ""
+    methods = _METHODS.get("called" if measure.share else kind, ())
+    try:
+        if measure.metric is not None:
+            measure.metric._check_estimator(model)
+        if methods and not any(hasattr(model, method) for method in methods):
+            raise TypeError(
+                f"scoring={measure.name!r} needs a model with {' or '.join(methods)}, got "
+                f"{type(model).__name__}. The holdout was not queried."
+            )
+    except TypeError:
+        if isinstance(model, Predicted):
+            methods = getattr(measure.metric, "_methods", methods)
+            raise model.refused(measure.name, methods) from None
+        raise
+
+
+def blank_rows(X: Any, n: int = 8) -> Any:
+    """Return rows with the columns and types of ``X`` and no value of it; None for other data."""
+    if hasattr(X, "dtypes") and hasattr(X, "iloc"):
+        blank = {}
+        for name, kind in X.dtypes.items():
+            cell: Any = "" if str(kind) in ("object", "str", "string") else 0
+            if hasattr(kind, "categories"):
+                cell = kind.categories[0] if len(kind.categories) else None
+            blank[name] = [cell] * n
+        return type(X)(blank).astype(dict(X.dtypes))
+    if scipy.sparse.issparse(X):
+        return type(X)((n, X.shape[1]), dtype=X.dtype)
+    if isinstance(X, np.ndarray):
+        return np.full((n, *X.shape[1:]), "" if X.dtype.kind in "OUS" else 0, dtype=X.dtype)
+    return None
+
+
+def check_fitted(model: Any, X: Any) -> None:
+    """Raise NotFittedError for a model that is not fitted, before it sees a row of ``X``.
+
+    A rule that learns nothing does not look fitted to scikit-learn; it predicts all the same.
+    """
+    if not isinstance(model, BaseEstimator):
+        return
+    said = (
+        "%(name)s is not fitted. Fit it on training records, which a search has in train_indices_. "
+        "The holdout was not queried."
+    )
+    try:
+        check_is_fitted(model, msg=said)
+    except NotFittedError:
+        with contextlib.suppress(Exception):
+            copy.deepcopy(model).predict(blank_rows(X))  # it may count its calls
+            return
+        raise
+
+
+def checked_model(name: str, model: Any, X: Any, targets: Any, y: Any) -> Any:
+    """Return a checked model; predictions are asked as models are.
+
+    Of the holdout's own ``X`` and ``targets`` only the types are read.
+    """
+    n = len(targets)
+    if callable(getattr(model, "final_report", None)) and not hasattr(model, "predict"):
+        raise TypeError(
+            f"estimators must be models that predict, got {type(model).__name__}. Call its own "
+            "final_report(), as in selector.final_report()."
+        )
+    if any(hasattr(model, one) for one in ("predict", "predict_proba", "fit")):
+        check_fitted(model, X)
+        return model
+    shape = np.shape(model)
+    if len(shape) not in (1, 2) or shape[0] != n:
+        raise TypeError(
+            "estimators, compare and y_pred must be fitted models, or predictions of the "
+            f"{n} holdout records in their order, got {name!r} as {type(model).__name__} of shape "
+            f"{shape}. The holdout was not queried."
+        )
+    values, classes, kind = as_labels(model), classes_of(None, y), as_labels(targets).dtype.kind
+    if values.dtype.kind in "fc" and not np.isfinite(values).all():
+        raise ValueError(f"predictions {name!r} must be finite. The holdout was not queried.")
+    if y is None:
+        numbers = kind in "iubf"
+        if (values.dtype.kind in "iubf") != numbers:
+            raise ValueError(
+                f"{name} must hold labels like the targets, which are "
+                f"{'numbers' if numbers else 'text'}, or chances of known classes. {_NAME_CLASSES}"
+            )
+        if values.ndim == 1 and kind in "iub" and values.min() >= 0 and values.max() <= 1:
+            classes = [0, 1]  # what numbers between them are probabilities of
+    found = Predicted(values, classes)
+    if found.values.ndim == 2 and found.values.shape[1] != len(found.classes_):
+        raise ValueError(
+            f"predictions {name!r} must have a column for each of {len(found.classes_)} classes, "
+            f"got {found.values.shape[1]}. {_NAME_CLASSES}"
+        )
+    return found
+
+
+def check_predictions(y_pred: Any, targets: Any, public: Any, **texts: str | None) -> Any:
+    """Return checked predictions of these records, asked as a model is; none is quoted.
+
+    ``public``: targets that are known, or None; ``texts``: who submits what.
+    """
+    for name, text in texts.items():
+        if text is not None and not (isinstance(text, str) and 0 < len(text) <= 200):
+            raise TypeError(f"{name} must be a text of 1 to 200 characters or None.")
+    if any(hasattr(y_pred, one) for one in ("predict", "predict_proba", "fit")):
+        raise TypeError("y_pred must be predictions, not a model: score(model, ...) takes models.")
+    model = checked_model("y_pred", y_pred, None, targets, public)
+    values, classes = model.values, getattr(model, "classes_", None)
+    if values.dtype.kind in "OU":
+        check_targets("y_pred", y_pred)
+    problem = ""
+    if values.ndim == 2 and not (
+        (values >= 0.0).all() and np.abs(values.sum(axis=1) - 1.0).max() <= 1e-3
+    ):
+        problem = "probabilities, with a sum of 1 for each record"
+    elif hasattr(model, "predict") and values.ndim == 1 and classes is not None:
+        known = classes.tolist()
+        if not all(value in known for value in np.unique(values).tolist()):
+            problem = f"labels among {known}, or numbers"
+    if problem:
+        raise ValueError(f"y_pred must be {problem}. Nothing was spent.")
+    return model

@@ -1,0 +1,120 @@
+"""Every private name of scikit-learn that this package uses, in one place.
+
+``tests/utils/test_sklearn_compat.py`` pins them, so that a release of scikit-learn
+that moves one fails one test with a clear name instead of breaking imports everywhere.
+"""
+
+import inspect
+import itertools
+import sys
+import traceback
+
+import numpy as np
+from sklearn.base import _fit_context as fit_context
+from sklearn.model_selection._search_successive_halving import (
+    BaseSuccessiveHalving as SuccessiveHalving,
+)
+from sklearn.model_selection._validation import _fit_and_score
+from sklearn.model_selection._validation import _insert_error_scores as insert_error_scores
+from sklearn.model_selection._validation import _warn_or_raise_about_fit_failures as report_failures
+from sklearn.utils import _safe_indexing as safe_indexing
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._set_output import _get_output_config
+from sklearn.utils.metaestimators import _safe_split as safe_split
+from sklearn.utils.validation import _check_method_params as check_method_params
+from sklearn.utils.validation import _num_samples as num_samples
+
+_KNOWN = frozenset(inspect.signature(_fit_and_score).parameters)
+_VALIDATION, _SCORERS = "sklearn.model_selection._validation", "sklearn.metrics._scorer"
+_FITS = {(_VALIDATION, "_fit_and_score"), ("sklearn_bdp.evaluation.candidates", "fit_clone")}
+
+
+def is_frame(X):
+    """Return whether ``X`` is a pandas or polars frame: columns with names, taken by name."""
+    return hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_columns"))
+
+
+def as_indices(X, places):
+    """Return positions in the namespace of an array of the array API, which takes no other."""
+    namespace = getattr(X, "__array_namespace__", None)
+    if places is None or namespace is None or isinstance(X, np.ndarray):
+        return places
+    return namespace().asarray(places)
+
+
+def gives_frames(transformer):
+    """Return whether a transformer was told to give frames, by ``set_output`` or for all."""
+    return _get_output_config("transform", transformer)["dense"] != "default"
+
+
+def holds_numbers(frame):
+    """Return whether all columns of a frame are plain numbers, so that an array can hold them."""
+    return all(_is_number(dtype) for dtype in frame.dtypes)
+
+
+def _is_number(dtype):
+    if isinstance(dtype, np.dtype):
+        return dtype.kind in "biuf"
+    is_numeric = getattr(dtype, "is_numeric", None)  # of polars; pandas' own types are kept
+    return is_numeric is not None and (is_numeric() or str(dtype) == "Boolean")
+
+
+def called_by_validation():
+    """Return whether the scorer that asks was called by cross-validation.
+
+    Cross-validation turns whatever a scorer raises into NaN (``error_score``), and scores a model
+    on the rows it was trained on after those it was tested on; no argument tells a scorer so.
+    """
+    frame = sys._getframe(2)
+    if frame.f_globals.get("__name__") == _SCORERS and frame.f_back:  # several metrics
+        frame = frame.f_back
+    return _place(frame) == (_VALIDATION, "_score")
+
+
+def inside_validation():
+    """Return whether a fold of cross-validation, or a candidate of a search, is being fitted."""
+    nearest = itertools.islice(traceback.walk_stack(sys._getframe(1)), 60)
+    return any(_place(frame) in _FITS for frame, _ in nearest)
+
+
+def _place(frame):
+    return frame.f_globals.get("__name__"), frame.f_code.co_name
+
+
+def is_being_fitted(estimator):
+    """Return whether a scorer is called in the middle of ``fit``, as early stopping does."""
+    return getattr(estimator, "_in_fit", False) is True
+
+
+def fit_and_score(estimator, X, y, **options):
+    """Fit on one fold and score, by scikit-learn; before 1.9 nobody is called back."""
+    return _fit_and_score(estimator, X, y, **{k: v for k, v in options.items() if k in _KNOWN})
+
+
+def root_context(search, X, y, weight):
+    """Return the root of the tree of tasks that callbacks are told about; None if there are none.
+
+    They came with 1.9.
+    """
+    if not getattr(search, "_skl_callbacks", None):
+        return None
+    metadata = None if weight is None else {"sample_weight": weight}
+    context = search._init_callback_context(max_subtasks=2)
+    return context.call_on_fit_task_begin(estimator=search, X=X, y=y, metadata=metadata)
+
+
+class Nobody:
+    """The context of a search that no callback listens to."""
+
+    def subcontext(self, **options):
+        """Return the context of a part."""
+        return self
+
+    call_on_fit_task_begin = call_on_fit_task_end = subcontext
+
+
+def halve(search, evaluate, context):
+    """Run scikit-learn's successive halving; before 1.9 nobody is called back."""
+    takes = inspect.signature(SuccessiveHalving._run_search).parameters
+    options = {"callback_ctx": context or Nobody()} if "callback_ctx" in takes else {}
+    SuccessiveHalving._run_search(search, evaluate, **options)

@@ -1,0 +1,270 @@
+"""Limits given the past against the worst adversaries, exactly (theory G26)."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.special import logsumexp, xlogy
+from scipy.stats import beta as beta_distribution
+
+from sklearn_bdp.intervals import past_limits, past_lower_limit
+from sklearn_bdp.intervals.bounds import past_mean_limit
+from tests.facts import refused
+
+GRID = 24  # expectations that an adversary may choose for each date: multiples of 1/24
+
+
+def best_stake(share, level, dates, horizon=1):
+    """Return the stake of Chernoff's rate: ``kl(share, p) = horizon * level / dates``."""
+
+    def off(p):
+        kl = xlogy(share, share / p) + xlogy(1.0 - share, (1.0 - share) / (1.0 - p))
+        return kl - horizon * level / dates
+
+    p = brentq(off, 1e-12, share)
+    return share * (1.0 - p) / (p * (1.0 - share)) - 1.0
+
+
+def worst_failure(limit, dates, grid=GRID):
+    """Return the largest probability that a limit lies above the mean expectation of bits.
+
+    The adversary chooses the expectation of every date from all that happened before; dynamic
+    programming over the number of ones and the sum of the expectations. ``limit`` is a function
+    of the number of ones, or an array.
+    """
+    bounds = np.array([limit(ones) for ones in range(dates + 1)])
+    sums = np.arange(dates * grid + 1) / (grid * dates)
+    value = (bounds[:, None] > sums + 1e-12).astype(float)
+    for _ in range(dates):
+        best = np.zeros_like(value)
+        for m in range(grid + 1):
+            moved = np.zeros_like(value)
+            moved[:, : value.shape[1] - m] = value[:, m:]
+            one = np.vstack([moved[1:], np.zeros((1, value.shape[1]))])
+            best = np.maximum(best, m / grid * one + (1 - m / grid) * moved)
+        value = best
+    return value[0, 0]
+
+
+@pytest.mark.parametrize("dates", [3, 8, 14])
+@pytest.mark.parametrize("level", [1.0, 2.5])
+@pytest.mark.parametrize("stake", [0.3, 1.5, 6.0])
+def test_no_adversary_fails_a_fixed_stake_more_often_than_promised(dates, level, stake):
+    def limit(ones):
+        scores = np.repeat([1.0, 0.0], [ones, dates - ones])
+        return past_lower_limit(scores, -level, stakes=[stake])
+
+    assert worst_failure(limit, dates) <= math.exp(-level)
+
+
+def test_the_promise_is_nearly_reached():
+    dates, level = 14, 2.0
+    stake = best_stake(0.9, level, dates)
+    by_mean = past_mean_limit(np.arange(15) / 14, np.full(15, -level), dates, expected=0.9)
+    failure = worst_failure(lambda ones: by_mean[ones], dates)
+    assert 0.5 * math.exp(-level) < failure <= math.exp(-level)
+    for ones in range(15):
+        scores = np.repeat([1.0, 0.0], [ones, dates - ones])
+        assert past_lower_limit(scores, -level, stakes=[stake]) == pytest.approx(by_mean[ones])
+
+
+def test_no_adversary_fails_a_mixture_of_stakes_more_often_than_promised():
+    dates, level = 14, 1.5
+    stakes, shares = 1.2 * np.array([1, 0.25, 0.5, 2, 4]), (0.6, 0.1, 0.1, 0.1, 0.1)
+
+    def limit(ones):
+        scores = np.repeat([1.0, 0.0], [ones, dates - ones])
+        return past_lower_limit(scores, -level, stakes=stakes, shares=shares)
+
+    assert worst_failure(limit, dates) <= math.exp(-level)
+
+
+def worst_failure_of_any(promised, level, choices, dates):
+    """Return the largest failure for scores of any values, predictable centers and lower ends.
+
+    ``choices``: (values, chances, center, least) of a date, chosen from what happened before.
+    """
+
+    @functools.cache
+    def value(history):
+        if len(history) == dates:
+            scores, centers, least, means = np.array(history, float).T
+            return float(promised(scores, level, centers, least) > means.mean() + 1e-9)
+        best = 0.0
+        for values, chances, center, least in choices:
+            mean = float(np.dot(values, chances))
+            found = sum(
+                chance * value(tuple(sorted((*history, (one, center, least, mean)))))
+                for one, chance in zip(values, chances, strict=True)
+            )
+            best = max(best, found)
+        return best
+
+    return value(())
+
+
+CHOICES = [
+    ((1.0, 0.0), (0.5, 0.5), 0.0, 0.0),
+    ((1.0, 0.0), (0.2, 0.8), 0.4, 0.0),
+    ((0.75, 0.25), (0.5, 0.5), 0.6, 0.25),
+    ((0.5, -0.5), (0.3, 0.7), 0.0, -0.5),
+    ((0.1, 0.0), (0.9, 0.1), 0.1, 0.0),
+]
+
+
+@pytest.mark.parametrize(
+    ("stakes", "shares"), [((0.9,), (1.0,)), ((2.0,), (1.0,)), ((1.0, 0.25, 4.0), (0.6, 0.2, 0.2))]
+)
+def test_predictable_centers_and_lower_ends_are_safe(stakes, shares):
+    def promised(scores, level, centers, least):
+        return past_lower_limit(
+            scores, -level, stakes=stakes, shares=shares, center=centers, least=least
+        )
+
+    assert worst_failure_of_any(promised, 0.7, CHOICES, 4) <= math.exp(-0.7)
+
+
+def test_a_horizon_needs_its_factor():
+    """Two interleaved series whose scores repeat: given the forecast time only one is random."""
+    dates, level = 14, 2.0
+
+    def failure(horizon):  # the score of a pair of dates is drawn once; both forecasts precede it
+        limits = [
+            past_lower_limit(
+                np.repeat([1.0, 0.0], [2 * ones, dates - 2 * ones]), -level,
+                stakes=[best_stake(0.9, level, dates, horizon)], horizon=horizon,
+            )
+            for ones in range(dates // 2 + 1)
+        ]  # fmt: skip
+        return worst_failure(lambda ones: limits[ones], dates // 2)
+
+    assert failure(1) > 1.2 * math.exp(-level)
+    assert failure(2) <= math.exp(-level)
+
+
+# -- what is not used, and why (theory G26) ---------------------------------------------------
+
+
+def test_binomial_tails_are_false_given_the_past():
+    dates, failure = 14, math.exp(-3.0)
+
+    def clopper_pearson(ones):
+        return beta_distribution.ppf(failure, ones, dates - ones + 1) if ones else 0.0
+
+    assert worst_failure(clopper_pearson, dates) > 1.5 * failure
+
+
+def test_a_rate_chosen_after_the_data_is_false():
+    dates, level = 60, 3.0
+
+    def free(ones):
+        share = ones / dates
+        return float(past_mean_limit([share], [-level], dates, expected=[share])[0])
+
+    assert worst_failure(free, dates, grid=12) > 1.1 * math.exp(-level)
+
+
+def test_stakes_that_follow_the_past_are_false():
+    """A known season, scores 0, 1, 0, 1: bet only on the dates of ones."""
+    scores = np.tile([0.0, 1.0], 100)
+    stakes = np.tile([0.0, 0.9], 100)  # predictable: the calendar says which
+    grid = np.linspace(0.001, 0.999, 999)
+    wealth = np.log1p(stakes * (scores - grid[:, None]) / grid[:, None]).sum(axis=1)
+    betting = grid[wealth >= 3.7].max()
+    assert betting > 0.9  # the mean expectation is 1/2
+    fixed = past_lower_limit(scores, -3.7, stakes=[0.9 / 0.5])
+    assert fixed < 0.5
+
+
+def test_collecting_until_it_looks_good_is_false():
+    """The number of dates is fixed in advance: until three ones in a row it would be missed."""
+    rng, missed = np.random.default_rng(0), 0
+    for _ in range(300):
+        scores = [*(rng.random(40) < 0.5).astype(float)]
+        while sum(scores[-9:]) < 9:
+            scores.append(float(rng.random() < 0.5))
+        tail = np.array(scores[-9:])
+        missed += past_lower_limit(tail, -3.0, stakes=[best_stake(0.9, 3.0, 9)]) > 0.5
+    assert missed == 300
+
+
+# -- values -----------------------------------------------------------------------------------
+
+
+def test_a_mixture_is_the_root_of_its_wealth():
+    rng = np.random.default_rng(0)
+    scores, level = rng.random(50), 3.0
+    stakes, shares = np.array([0.5, 1.0, 4.0]), np.array([0.2, 0.6, 0.2])
+    for horizon in (1, 3):
+        mean = past_lower_limit(
+            scores, -level, stakes=stakes, shares=shares, center=0.2, horizon=horizon
+        )
+        logs = np.log1p(stakes[:, None] * (scores - 0.2)).sum(axis=1)
+        wealth = (logs - 50 * np.log1p(stakes * (mean - 0.2))) / horizon
+        assert logsumexp(wealth, b=shares) == pytest.approx(level, abs=1e-6)
+
+
+def half_widths(make, dates, level, **expected):
+    rng = np.random.default_rng(dates)
+    ends = [past_limits(make(rng, dates), -level, **expected) for _ in range(60)]
+    return float(np.mean([0.5 * (high - low) for low, high in ends]))
+
+
+@pytest.mark.parametrize(
+    ("dates", "level", "accuracy", "loss"),
+    [
+        (75, 3.7, 0.129, 0.051), (75, 5, 0.149, 0.061), (75, 7, 0.175, 0.074),
+        (300, 3.7, 0.067, 0.024), (300, 5, 0.078, 0.028), (300, 7, 0.092, 0.033),
+        (750, 3.7, 0.043, 0.015), (750, 5, 0.050, 0.017), (750, 7, 0.059, 0.020),
+        (1250, 3.7, 0.033, 0.012), (1250, 5, 0.038, 0.013), (1250, 7, 0.045, 0.016),
+    ],
+)  # fmt: skip
+def test_half_widths_are_those_of_the_table(dates, level, accuracy, loss):
+    def bits(rng, size):
+        return (rng.random(size) < 0.75).astype(float)
+
+    def errors(rng, size):
+        return 1.0 - np.clip(0.232 * np.abs(rng.normal(size=size)), 0, 1)
+
+    assert half_widths(bits, dates, level, expected=0.75, variance=None) == pytest.approx(
+        accuracy, rel=0.1
+    )
+    found = half_widths(errors, dates, level, expected=0.815, variance=0.14**2)
+    assert found == pytest.approx(loss, rel=0.1)
+
+
+def test_a_wrong_prediction_costs_little():
+    def bits(rng, size):
+        return (rng.random(size) < 0.75).astype(float)
+
+    right = half_widths(bits, 300, 5, expected=0.75, variance=None)
+    for expected in (0.65, 0.85):
+        assert half_widths(bits, 300, 5, expected=expected, variance=None) < 1.03 * right
+
+    def errors(rng, size):
+        return rng.normal(0.5, 0.1, size)
+
+    right = half_widths(errors, 300, 5, expected=0.5, variance=0.01)
+    for variance in (0.01 / 16, 0.16):
+        assert half_widths(errors, 300, 5, expected=0.5, variance=variance) < 1.32 * right
+
+
+def test_pairs_need_no_declared_range():
+    """Differences of two forecasts, limited by their distance, which is known before the score."""
+    rng = np.random.default_rng(1)
+    distance = rng.exponential(0.05, 300)
+    difference = distance * rng.choice([-1, 1], 300, p=[0.3, 0.7])
+    given = {"expected": 0.4 * 0.05, "variance": float(np.var(difference))}
+    low, high = past_limits(difference, -3.7, least=-distance, most=distance, **given)
+    fixed = past_limits(difference, -3.7, least=-1.0, most=1.0, **given)
+    mean = 0.4 * distance.mean()
+    assert low < mean < high
+    assert high - low < 0.85 * (fixed[1] - fixed[0])
+
+
+def test_bad_input_is_named():
+    for bad in ({"horizon": 0}, {"stakes": [-1.0]}, {"shares": [2.0]}):
+        with refused(ValueError, next(iter(bad))):
+            past_lower_limit([0.0, 1.0], -1.0, **{"stakes": [1.0], **bad})

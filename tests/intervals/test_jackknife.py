@@ -1,0 +1,182 @@
+"""Approximate intervals (G22, G28): right by hand, and right about as often as they say."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+from scipy.stats import t as student
+
+from sklearn_bdp.intervals.jackknife import (
+    STATISTICS,
+    approximate_row,
+    jackknife_interval,
+    long_memory,
+)
+
+
+def without_each(values):
+    return (values.sum() - values) / (values.size - 1)
+
+
+def test_the_jackknife_of_a_mean_is_its_t_interval():
+    """Normal values: pseudo-values are the values, degrees of freedom at most G - 1."""
+    values = np.random.default_rng(0).normal(3.0, 1.0, 400)
+    lower, upper = jackknife_interval(values.mean(), without_each(values), 0.05, scale="raw")
+    error = values.std(ddof=1) / 20.0
+    assert lower < values.mean() < upper
+    reach = 0.5 * (upper - lower) / error
+    assert student.isf(0.025, 399) - 1e-9 <= reach <= student.isf(0.025, 100)
+
+
+@pytest.mark.parametrize(("scale", "skewed"), [("loss", False), ("loss", True), ("raw", True)])
+@pytest.mark.parametrize(
+    ("level", "runs"),
+    [(0.05, 400), *(pytest.param(one, 1500, marks=pytest.mark.slow) for one in (0.05, 0.01))],
+)
+def test_the_jackknife_covers_at_its_level(scale, skewed, level, runs):
+    """In 400 runs a level three times as high would be found."""
+    missed = 0
+    rng = np.random.default_rng(1)
+    for _ in range(runs):
+        values = rng.exponential(size=150)
+        lower, upper = jackknife_interval(
+            values.mean(), without_each(values), level, scale=scale, skewed=skewed
+        )
+        missed += not lower <= 1.0 <= upper
+    assert missed <= binom.ppf(0.999, runs, 1.3 * level)
+
+
+def test_no_spread_gives_no_interval():
+    assert np.isnan(jackknife_interval(0.5, np.full(30, 0.5), 0.05, scale="unit")).all()
+    assert np.isnan(jackknife_interval(1.0, np.full(30, 1.0), 0.05, scale="unit")).all()
+
+
+def records(n, rng, *, prevalence=0.3):
+    """Return units, labels, chances of a good model, chances of a worse one."""
+    x, e = rng.normal(size=(2, n))
+    cut = norm.isf(prevalence) * np.hypot(1.0, 0.8)
+    y = (x + 0.8 * e > cut).astype(int)
+    worse = 0.9 * x + np.sqrt(0.19) * rng.normal(size=n)
+    return np.arange(n), y, norm.cdf((x - cut) / 0.8), norm.cdf((0.9 * worse - cut) / 0.9)
+
+
+@pytest.mark.parametrize("runs", [30, pytest.param(300, marks=pytest.mark.slow)])
+def test_rows_cover_at_their_level(runs):
+    """G28, at .05 a row: single ones, differences of two models, subgroups and gaps.
+
+    30 runs tell a row that misses every second time, 300 one that misses every tenth.
+    """
+    rng = np.random.default_rng(3)
+    rows = {
+        "roc_auc": (STATISTICS["roc_auc"], lambda p: p),
+        "recall": (STATISTICS["recall"], lambda p: (p > 0.3).astype(int)),
+        "brier": (STATISTICS["neg_brier_score"], lambda p: p),
+        "slope": (STATISTICS["calibration_slope"], lambda p: p),
+        "benefit": (STATISTICS["net_benefit_0.2"], lambda p: p),
+    }
+
+    def sides(said, data):
+        inside = np.arange(len(data[1])) % 2 == 0
+        good, worse = said(data[2]), said(data[3])
+        return {
+            "alone": [(good, None)],
+            "difference": [(good, None), (worse, None)],
+            "subgroup": [(good, inside)],
+            "gap": [(good, inside), (good, ~inside)],
+        }
+
+    large, missed = records(60_000, rng), {}
+    for run in range(runs):
+        data = records(150, rng)
+        for name, (statistic, said) in rows.items():
+            for kind, chosen in sides(said, data).items():
+                if run == 0:
+                    every = {"units": large[0] * 30 // 60_000, "level": 0.05}
+                    truth = approximate_row(
+                        statistic, large[1], sides(said, large)[kind], **every
+                    ).value
+                    missed[name, kind] = [0, truth if kind != "gap" else 0.0]
+                row = approximate_row(statistic, data[1], chosen, units=data[0], level=0.05)
+                if not np.isnan(row.lower):
+                    missed[name, kind][0] += not row.lower <= missed[name, kind][1] <= row.upper
+    most = binom.ppf(0.9999, runs, 0.07)
+    assert {key: count for key, (count, _) in missed.items() if count > most} == {}
+
+
+def test_rows_say_what_they_rest_on():
+    units, y, good, _ = records(200, np.random.default_rng(4), prevalence=0.04)
+    auc = STATISTICS["roc_auc"]
+    row = approximate_row(auc, y, [(good, None)], units=units, level=0.05)
+    assert row.n_units == 200
+    assert y.sum() < 10
+    assert any("rarer outcome" in note for note in row.notes)
+    few = approximate_row(auc, y * (np.cumsum(y) < 4), [(good, None)], units=units, level=0.05)
+    assert np.isnan(few.lower)
+    assert np.isfinite(few.value)
+    assert "at least 5" in few.notes[0]
+    inside = np.arange(200) < 15
+    small = approximate_row(auc, y, [(good, inside)], units=units, level=0.05)
+    assert np.isnan(small.lower)
+    assert small.n_units == 15
+    ideal = approximate_row(auc, y, [(y + 0.5 * good, None)], units=units, level=0.05)
+    assert ideal.value == 1.0
+    assert "end of its range" in ideal.notes[0]
+    deep = approximate_row(auc, y, [(good, None)], units=units, level=1e-4)
+    assert any("checked" in note for note in deep.notes)
+    assert np.isnan(approximate_row(auc, y, [(None, None)], units=units, level=0.05).value)
+
+
+def test_a_difference_counts_the_units_that_disagree():
+    rng = np.random.default_rng(5)
+    units, y = np.arange(300), rng.integers(0, 2, 300)
+    first = np.where(rng.random(300) < 0.8, y, 1 - y)
+    second = first.copy()
+    second[:4] = 1 - second[:4]
+    accuracy = STATISTICS["accuracy"]
+    row = approximate_row(accuracy, y, [(first, None), (second, None)], units=units, level=0.05)
+    assert np.isnan(row.lower)
+    second[:40] = 1 - first[:40]
+    row = approximate_row(accuracy, y, [(first, None), (second, None)], units=units, level=0.05)
+    both = approximate_row(accuracy, y, [(second, None), (first, None)], units=units, level=0.05)
+    assert row.value == np.mean(first == y) - np.mean(second == y)
+    assert (both.lower, both.upper) == pytest.approx((-row.upper, -row.lower))
+
+
+def test_losses_keep_the_sign_of_their_scorer():
+    rng = np.random.default_rng(6)
+    y, said = rng.normal(size=(2, 100))
+    error = STATISTICS["neg_mean_absolute_error"]
+    row = approximate_row(error, y, [(said, None)], units=np.arange(100), level=0.05)
+    assert row.value == pytest.approx(-np.mean(np.abs(y - said)))
+    assert row.lower < row.value < row.upper < 0.0
+
+
+def test_a_record_of_a_patient_counts_once_per_patient():
+    units = np.repeat(np.arange(60), np.tile([1, 5], 30))
+    y = np.repeat(np.tile([1, 0], 30), np.tile([1, 5], 30))
+    said = np.ones_like(y)
+    said[::7] = 0
+    share = STATISTICS["accuracy"]
+    per_unit = approximate_row(share, y, [(said, None)], units=units, level=0.05)
+    per_record = approximate_row(share, y, [(said, None)], units=units, level=0.05, per_record=True)
+    means = np.bincount(units, said == y) / np.bincount(units)
+    assert per_unit.value == pytest.approx(means.mean())
+    assert per_record.value == np.mean(said == y)
+
+
+def test_time_needs_blocks_and_tells_long_memory():
+    rng = np.random.default_rng(7)
+    y, said = rng.normal(size=(2, 1000))
+    error, dates = STATISTICS["neg_mean_absolute_error"], np.arange(1000)
+    rows = {
+        times: approximate_row(error, y, [(said, None)], units=dates, level=0.05, times=times)
+        for times in (150.0, 250.0, 1000.0)
+    }
+    assert np.isnan(rows[150.0].lower)
+    losses = np.abs(y - said)
+    for times, count in ((250.0, 6), (1000.0, 10)):
+        means = np.array([losses[dates * count // 1000 != b].mean() for b in range(count)])
+        expected = jackknife_interval(losses.mean(), means, 0.05, scale="loss", skewed=True)
+        assert (-rows[times].upper, -rows[times].lower) == pytest.approx(expected)
+    assert not any("memory" in note for note in rows[1000.0].notes)
+    assert long_memory(np.cumsum(rng.normal(size=1000)))
+    assert not long_memory(rng.normal(size=1000))

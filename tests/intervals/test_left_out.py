@@ -1,0 +1,153 @@
+"""What a statistic is without each unit (G28): closed forms against computing it anew."""
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from sklearn import metrics
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_bdp.intervals.jackknife import GENERIC, STATISTICS
+
+
+def drawn(per_record, ties):
+    """Return units, weights, targets and predictions of 25 patients."""
+    rng = np.random.default_rng(ties + 2 * per_record)
+    units = rng.permutation(np.repeat(np.arange(25), rng.integers(1, 5, 25)))
+    x = rng.normal(size=25)[units] + rng.normal(size=len(units))
+    x = np.round(x) if ties else x
+    chances = np.exp(np.column_stack([-x, 0.0 * x + 0.3, x - 0.2]))
+    chances /= chances.sum(axis=1, keepdims=True)
+    noisy = x + rng.normal(size=len(x))
+    return {
+        "units": units,
+        "weights": np.ones(len(x)) if per_record else 1.0 / np.bincount(units)[units],
+        "two": (noisy > 0.4).astype(int),
+        "three": np.digitize(noisy, [-0.5, 0.8]),
+        "real": np.exp(0.3 * x + 0.5 * rng.normal(size=len(x))),
+        "labels": (x > 0.2).astype(int),
+        "scores": x,
+        "chances": expit(1.2 * x - 0.3),
+        "all_chances": chances,
+        "values": np.exp(0.3 * x),
+        "said": chances.argmax(axis=1),
+    }
+
+
+def slope(y, said, sample_weight):
+    odds = logit(said)[:, None]
+    model = LogisticRegression(C=1e9, tol=1e-10, max_iter=1000)
+    return model.fit(odds, y, sample_weight=sample_weight).coef_[0, 0]
+
+
+def benefit(y, said, sample_weight):
+    acted = said >= 0.3
+    return np.average(acted * np.where(y == 1, 1.0, -3.0 / 7.0), weights=sample_weight)
+
+
+# Statistic, targets, predictions, the function of scikit-learn and its keywords.
+CASES = {
+    "accuracy": ("two", "labels", metrics.accuracy_score, {}),
+    "recall": ("two", "labels", metrics.recall_score, {}),
+    "specificity": ("two", "labels", metrics.recall_score, {"pos_label": 0}),
+    "precision": ("two", "labels", metrics.precision_score, {}),
+    "negative_predictive_value": ("two", "labels", metrics.precision_score, {"pos_label": 0}),
+    "f1": ("two", "labels", metrics.f1_score, {}),
+    "balanced_accuracy": ("three", "said", metrics.balanced_accuracy_score, {}),
+    "matthews_corrcoef": ("three", "said", metrics.matthews_corrcoef, {}),
+    "roc_auc": ("two", "scores", metrics.roc_auc_score, {}),
+    "average_precision": ("two", "scores", metrics.average_precision_score, {}),
+    "neg_brier_score": ("two", "chances", metrics.brier_score_loss, {}),
+    "neg_log_loss": ("three", "all_chances", metrics.log_loss, {"labels": [0, 1, 2]}),
+    "roc_auc_ovr": ("three", "all_chances", metrics.roc_auc_score, {"multi_class": "ovr"}),
+    "r2": ("real", "values", metrics.r2_score, {}),
+    "neg_mean_absolute_error": ("real", "values", metrics.mean_absolute_error, {}),
+    "neg_mean_squared_error": ("real", "values", metrics.mean_squared_error, {}),
+    "neg_root_mean_squared_error": ("real", "values", metrics.root_mean_squared_error, {}),
+    "neg_mean_poisson_deviance": ("real", "values", metrics.mean_poisson_deviance, {}),
+    "neg_mean_gamma_deviance": ("real", "values", metrics.mean_gamma_deviance, {}),
+    "net_benefit_0.3": ("two", "chances", benefit, {}),
+    "neg_mean_pinball_loss_0.8": ("real", "values", metrics.mean_pinball_loss, {"alpha": 0.8}),
+    "top_k_accuracy_2": ("three", "all_chances", metrics.top_k_accuracy_score, {"k": 2}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("per_record", "ties"), [(True, False), (False, True)])
+def test_statistics_without_each_unit_are_what_computing_them_anew_gives(per_record, ties):
+    data = drawn(per_record, ties)
+    units, weights = data["units"], data["weights"]
+    for name, (targets, predictions, function, options) in CASES.items():
+        y, said = data[targets], data[predictions]
+
+        def anew(kept):
+            return function(y[kept], said[kept], sample_weight=weights[kept], **options)  # noqa: B023
+
+        value, left_out = STATISTICS[name].left_out(y, said, weights, units, 25)
+        assert value == pytest.approx(anew(np.ones(len(y), bool)), abs=1e-10), name
+        found = [anew(units != one) for one in range(0, 25, 5)]
+        assert left_out[::5] == pytest.approx(found, abs=1e-9), name
+
+
+def test_auc_of_pairs_of_classes_is_that_of_scikit_learn():
+    data = drawn(True, True)
+    y, said, units = data["three"], data["all_chances"], data["units"]
+    value, left_out = STATISTICS["roc_auc_ovo"].left_out(y, said, data["weights"], units, 25)
+    assert value == pytest.approx(metrics.roc_auc_score(y, said, multi_class="ovo"))
+    kept = units != 7
+    expected = metrics.roc_auc_score(y[kept], said[kept], multi_class="ovo")
+    assert left_out[7] == pytest.approx(expected)
+
+
+def test_gini_of_two_classes_is_twice_the_auc_minus_one():
+    data = drawn(False, True)
+    args = data["two"], data["scores"], data["weights"], data["units"], 25
+    gini, auc = STATISTICS["gini"].left_out(*args), STATISTICS["roc_auc"].left_out(*args)
+    assert gini[0] == pytest.approx(2.0 * auc[0] - 1.0)
+    assert gini[1] == pytest.approx(2.0 * auc[1] - 1.0)
+
+
+@pytest.mark.parametrize("per_record", [True, False])
+def test_calibration_moves_by_newton_steps(per_record):
+    data = drawn(per_record, False)
+    y, said, weights, units = (data[name] for name in ("two", "chances", "weights", "units"))
+    value, left_out = STATISTICS["calibration_slope"].left_out(y, said, weights, units, 25)
+    anew = [slope(y[units != u], said[units != u], weights[units != u]) for u in range(25)]
+    assert value == pytest.approx(slope(y, said, weights), abs=1e-6)
+    assert np.std(left_out) == pytest.approx(np.std(anew), rel=0.05)  # 25 units: two steps
+    value, left_out = STATISTICS["calibration_intercept"].left_out(y, said, weights, units, 25)
+    for one in range(25):  # the mean of what is expected is that of what is observed
+        kept = units != one
+        expected = expit(logit(said[kept]) + left_out[one])
+        assert np.average(expected - y[kept], weights=weights[kept]) == pytest.approx(0, abs=1e-4)
+
+
+def test_any_function_of_records_is_computed_without_blocks_of_units():
+    rng = np.random.default_rng(0)
+    values, units = rng.exponential(size=900), np.arange(900) // 2
+    calls = []
+
+    def median(rows):
+        calls.append(len(rows))
+        return np.median(values[rows])
+
+    value, left_out = GENERIC.left_out(None, median, np.ones(900), units, 450)
+    assert value == np.median(values)
+    assert len(left_out) == 200 == len(calls) - 1
+    assert left_out[0] == np.median(values[units * 200 // 450 != 0])
+
+
+def test_average_precision_of_many_records_leaves_out_blocks():
+    rng = np.random.default_rng(1)
+    x, units = rng.normal(size=3000), np.arange(3000)
+    y = (x + rng.normal(size=3000) > 1.0).astype(int)
+    value, left_out = STATISTICS["average_precision"].left_out(y, x, np.ones(3000), units, 3000)
+    assert value == pytest.approx(metrics.average_precision_score(y, x))
+    kept = units * 200 // 3000 != 3
+    assert left_out[3] == pytest.approx(metrics.average_precision_score(y[kept], x[kept]))
+
+
+def test_names_with_numbers_are_those_of_statistics_with_one():
+    assert "net_benefit_0.2" in STATISTICS
+    for wrong in ("net_benefit", "net_benefit_1.2", "top_k_accuracy_0", "top_k_accuracy_x", None):
+        assert wrong not in STATISTICS
+    with pytest.raises(KeyError):
+        STATISTICS["net_benefit_two"]

@@ -1,0 +1,156 @@
+"""Limits by squared deviations (theory G15): enumeration of every outcome, and what they gain."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from sklearn_bdp.correlation.tails import bounded_lower_limit
+from sklearn_bdp.intervals.bounds import Units, drawn_variances, plan_squares, squares_lower_limit
+
+
+def worst_ratio(points, weights, n, center, rate, level):
+    """Return the largest P[limit > mean] / failure over profiles of records with these laws."""
+    outcomes, worst = np.array(list(itertools.product(range(len(points)), repeat=n))), 0.0
+    scores = points[outcomes]
+    limits = squares_lower_limit(
+        scores.mean(axis=1), level, Units.records(n), center=center,
+        squares=np.mean((scores - center) ** 2, axis=1), rate=rate,
+    )  # fmt: skip
+    for profile in itertools.combinations_with_replacement(range(len(weights)), n):
+        laws = weights[list(profile)]
+        chances = np.prod(laws[np.arange(n), outcomes], axis=1)
+        missed = chances[limits > np.mean(laws @ points) + 1e-12].sum()
+        worst = max(worst, missed / math.exp(level))
+    return worst
+
+
+@pytest.mark.parametrize("center", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("rate", [0.2, 0.6, 0.97])
+def test_no_profile_of_scores_misses_more_often_than_promised(center, rate):
+    """G15: all outcomes of up to four records, alike or not, whatever center and rate."""
+    points = np.array([0.0, 0.35, 0.6, 1.0])
+    weights = np.array(
+        [[0.05, 0.05, 0.1, 0.8], [0.1, 0.6, 0.2, 0.1], [0.7, 0.1, 0.1, 0.1], [0, 0.5, 0.5, 0]]
+    )
+    for n, level in itertools.product((1, 2, 4), (-0.1, -0.7, -1.6)):
+        assert worst_ratio(points, weights, n, center, rate, level) <= 1.0 + 1e-9
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (3, 1), (2, 1, 1), (4, 2, 1)])
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.97])
+def test_no_groups_miss_more_often_than_promised(sizes, rate):
+    """G18: all outcomes of up to three groups of unequal size, each with a law of its own."""
+    units, w = Units.of(sizes), np.array(sizes) / sum(sizes)
+    squared = w**2 / np.sum(w**2)
+    points = np.array([0.0, 0.3, 1.0])
+    laws = [np.array(law) for law in ((0.1, 0.1, 0.8), (0.6, 0.2, 0.2), (0.05, 0.9, 0.05))]
+    outcomes = list(itertools.product(range(len(points)), repeat=len(sizes)))
+    means = points[np.array(outcomes)]
+    worst = 0.0
+    for profile, center, level in itertools.product(
+        itertools.product(laws, repeat=len(sizes)), (0.15, 0.5, 0.85), (-0.1, -0.7, -1.6)
+    ):
+        truth = sum(part * law @ points for part, law in zip(w, profile, strict=True))
+        table = [math.prod(p[k] for p, k in zip(profile, one, strict=True)) for one in outcomes]
+        squares = (means - center) ** 2 @ squared
+        limits = squares_lower_limit(
+            means @ w, level, units, center=center, squares=squares, rate=rate
+        )
+        worst = max(worst, np.array(table)[limits > truth + 1e-12].sum() / math.exp(level))
+    assert 0.1 < worst <= 1.0 + 1e-9
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (5, 1), (4, 3, 2, 1)])
+def test_no_record_moves_a_mean_square_by_more_than_said(sizes):
+    """G18: what noise for squares of groups is scaled by."""
+    units, rng = Units.of(sizes), np.random.default_rng(0)
+    group, squared = np.repeat(np.arange(len(sizes)), sizes), np.array(sizes) ** 2.0
+    for center, _ in itertools.product((0.0, 0.4, 1.0), range(40)):
+        scores = np.round(rng.random(len(group)))
+        for record, score in itertools.product(range(len(group)), (0.0, 1.0)):
+            other = scores.copy()
+            other[record] = score
+            ends = [
+                squared @ (np.bincount(group, one) / sizes - center) ** 2 / squared.sum()
+                for one in (scores, other)
+            ]
+            assert abs(ends[0] - ends[1]) <= units.sensitivity + 1e-12
+
+
+def test_groups_of_one_are_records():
+    one, plain = Units.of(np.ones(70)), Units.records(70)
+    for name in ("count", "largest", "squares", "effective", "sensitivity"):
+        assert getattr(one, name) == pytest.approx(getattr(plain, name))
+
+
+def test_limits_rise_with_values_and_fall_with_squares():
+    """G15: cells may be entered with their ends, for the limit is monotone in both."""
+    values = np.linspace(0.0, 1.0, 41)
+    limits = squares_lower_limit(
+        values, -5.0, Units.records(200), center=0.7, squares=0.02, rate=0.3
+    )
+    assert (np.diff(limits) >= 0.0).all()
+    assert (limits <= values).all()
+    squares = np.linspace(0.0, 0.3, 41)
+    limits = squares_lower_limit(
+        0.7, -5.0, Units.records(200), center=0.7, squares=squares, rate=0.3
+    )
+    assert (np.diff(limits) <= 0.0).all()
+
+
+def test_scores_that_vary_little_are_known_twice_as_well():
+    """G15: a regression error of deviation .11 at .86, 1,000 records."""
+    n, level, center, variance = 1000, -7.3, 0.86, 0.0121
+    sizes = np.array([3000.0])
+    plan = plan_squares(
+        np.array([center]),
+        np.array([variance]),
+        training_sizes=sizes,
+        units=Units.records(n),
+        log_failure=level,
+    )
+    assert plan.eligible.all()
+    known = {0: float(plan.levels[0, 0])}
+    at, side = np.array([center]), np.array([level])
+    lower, upper = plan.limits(at, at, side, known)
+    plain = bounded_lower_limit(np.array([center, 1.0 - center]), side, n)
+    assert center - lower[0] < 0.5 * (center - plain[0])
+    assert upper[0] - center < 0.5 * (1.0 - center - plain[1])
+    assert plan.limits(at, at, side, {})[0] == 0.0
+
+
+def test_bits_and_unknown_variances_are_left_alone():
+    values = np.array([0.86, 0.86, 0.5])
+    variances = np.array([0.86 * 0.14, np.nan, 0.25])
+    plan = plan_squares(
+        values,
+        variances,
+        training_sizes=np.full(3, 500.0),
+        units=Units.records(200),
+        log_failure=-6.0,
+    )
+    assert not plan.eligible.any()
+    plain, by_squares = plan.shares
+    assert (plain == 0.0).all()
+    assert (by_squares == -math.inf).all()
+
+
+def test_shares_and_prices_sum_to_one():
+    """G15: both limits of a query, and all that may be released of its squares."""
+    plan = plan_squares(
+        np.array([0.8]),
+        np.array([0.01]),
+        training_sizes=np.array([500.0]),
+        units=Units.records(200),
+        log_failure=-6.0,
+    )
+    assert np.exp(np.concatenate(plan.shares)).sum() == pytest.approx(1.0)
+    prices = [plan.price(level) for level in (0, 1, 2, None)]
+    assert np.exp(-np.array(prices)).sum() == pytest.approx(1.0)
+
+
+def test_a_variance_is_never_taken_for_nothing():
+    drawn = drawn_variances(np.array([0.0]), np.array([0.2]), np.array([98.0]))
+    assert drawn == pytest.approx(0.004)

@@ -1,0 +1,398 @@
+"""The race and its code: transcripts (G7, G17, relaxed), fixed places, cells that hold."""
+
+import functools
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from sklearn_bdp.accounting import place_lengths
+from sklearn_bdp.accounting.spending import PredictiveCode, Spending, code_length
+from sklearn_bdp.release.graded_release import Cells, FinalPace, Pace, Race, paced
+
+WIDE = Pace(coarse=3.0, price=3.0, patience=3.0)  # few cells: small trees
+COARSE = FinalPace(wanted=5.0, log_failure=-6.0)
+
+
+def margins(n_above):
+    return 0.01, 0.02
+
+
+def batch(training, *, relaxed_to=0.0, n=8, size=8.0, beside=None, margins=margins):
+    """Return what makes a race of a code and of whoever replies."""
+    training = np.array(training, dtype=float)
+    count = training.size
+    return functools.partial(
+        Race,
+        margins=margins,
+        training_values=training,
+        relaxed_to=np.broadcast_to(np.asarray(relaxed_to, dtype=float), count),
+        sensitivities=np.ones(count),
+        training_factors=np.full(count, 1.0 + n / size),
+        deviation=lambda positions, predictions: np.sqrt(
+            np.clip(predictions * (1 - predictions), 0.02, None) / n
+        ),
+        secondary=beside is not None and np.array(beside),
+    )
+
+
+class Unanswered(Exception):
+    """A race asked more than was replied so far."""
+
+
+def replies(asked):
+    """Every reply that a mechanism could give: all "below", or a first "above" in any cell."""
+    yield len(asked.positions), None
+    for count in range(len(asked.positions)):
+        cells = asked.cells(count)
+        for cell in range(cells.first, cells.last + 1):
+            yield count + 1, cell
+
+
+def transcripts(queries, play, *, state=None, history=()):
+    """Yield ``(outcome, code)`` at the end of every path of one batch."""
+    code, left = PredictiveCode(**(state or {})), list(history)
+
+    def ask(asked):
+        if not left:
+            raise Unanswered(asked)
+        return left.pop(0)
+
+    try:
+        yield play(queries(code=code, ask=ask)), code
+    except Unanswered as error:
+        (asked,) = error.args
+        for reply in replies(asked):
+            yield from transcripts(queries, play, state=state, history=(*history, reply))
+
+
+def running(pace):
+    return lambda race: race.run(pace)
+
+
+@pytest.mark.parametrize("pace", [WIDE, COARSE])
+@pytest.mark.parametrize(
+    ("training", "beside"),
+    [
+        ([0.5], None),
+        ([0.9, 0.4], None),
+        ([1.0, 1.0], None),
+        ([0.0, 0.7], None),
+        ([0.5, 0.9], [False, True]),
+        ([0.5, 0.9], [True, True]),
+    ],
+)
+def test_transcripts_of_a_race_have_probabilities_that_sum_to_one(training, beside, pace):
+    """G7: the code is a probability over everything one batch can release (Kraft)."""
+    queries = batch(training, beside=beside)
+    ends = list(transcripts(queries, running(pace)))
+    assert len(ends) > 2
+    assert sum(math.exp(-outcome.released) for outcome, _ in ends) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("pace", [WIDE, COARSE])
+@pytest.mark.parametrize(
+    ("training", "relaxed_to"),
+    [
+        ([0.5], 0.6),
+        ([0.9, 0.4], [0.0, 0.7]),
+        ([0.9, 0.4], [0.0, 1.0]),
+        ([0.9, 0.4], [0.3, 0.2]),  # the leader, too
+        ([0.95, 0.5, 0.2], [0.0, 0.315, 0.525]),
+    ],
+)
+def test_transcripts_of_relaxed_candidates_have_probabilities_that_sum_to_one(
+    training, relaxed_to, pace
+):
+    """Relaxed: least thresholds move cells, and the code is a probability over what they are."""
+    queries = batch(training, relaxed_to=relaxed_to)
+    ends = [outcome for outcome, _ in transcripts(queries, running(pace))]
+    assert sum(math.exp(-outcome.released) for outcome in ends) == pytest.approx(1.0, abs=1e-9)
+    assert any(outcome.relaxed.any() for outcome in ends)
+    for outcome in ends:
+        assert not (outcome.relaxed & outcome.above).any()
+        # Nobody's first cell is narrower than it was to be: what is known of it is as wide.
+        known = np.where(outcome.relaxed, outcome.most - outcome.least, np.inf)
+        assert (known >= np.minimum(relaxed_to, 1.0) - 1e-12).all()  # cut off at 0 and 1
+        assert outcome.places.tolist() == place_lengths(np.array(training)).tolist()
+
+
+def test_thresholds_that_read_the_holdout_have_too_much_weight():
+    """Relaxed: three widths, chosen by what the holdout holds, are three times a probability."""
+    total = 0.0
+    for relaxed_to in (0.6, 0.7, 0.8):
+        queries = batch([0.5], relaxed_to=relaxed_to)
+        ends = (outcome for outcome, _ in transcripts(queries, running(WIDE)))
+        total += sum(math.exp(-outcome.released) for outcome in ends if not outcome.above.any())
+    assert 2.9 < total < 3.0
+
+
+def all_alike(threshold):
+    return lambda positions, predictions: (
+        np.full(predictions.shape, threshold), np.zeros(predictions.shape, bool)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("learned", [True, False])
+def test_transcripts_of_a_pass_on_a_fixed_grid_sum_to_one(learned):
+    queries = batch([0.8, 0.5])
+    alike = all_alike(0.15)
+    ends = transcripts(queries, lambda race: race.walk(alike, resolution=0.3, learned=learned))
+    assert sum(math.exp(-o.released) for o, _ in ends) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("training", [[0.6], [0.8, 0.5], [0.02, 0.9]])
+def test_transcripts_of_queries_with_cells_of_their_own_sum_to_one(training):
+    """What is taught by an earlier batch moves the price at most, and teaches nothing further."""
+    queries = batch(training)
+    state = PredictiveCode(pairs=[(0.7, -0.2, 1e-4, 0)]).state()
+    play = lambda race: race.walk(all_alike(0.2), own_cells=True)  # noqa: E731
+    ends = list(transcripts(queries, play, state=state))
+    assert sum(math.exp(-o.released) for o, _ in ends) == pytest.approx(1.0, abs=1e-9)
+    for outcome, code in ends:
+        assert len(code.pairs) == 1
+        assert np.exp(-outcome.places).sum() == pytest.approx(1.0)
+
+
+def test_an_answer_moves_no_other_one_where_cells_are_their_own():
+    queries = batch([0.62, 0.61, 0.6, 0.61], n=250, margins=lambda n_above: (0.0, 0.0))
+    values = np.array([0.5, 0.61, 0.3, 0.62])
+    race = queries(code=PredictiveCode(), ask=exactly(values))
+    outcome = race.walk(all_alike(0.06), own_cells=True)
+    assert outcome.above.tolist() == [True, False, True, False]
+    assert outcome.values[[1, 3]].tolist() == [0.61, 0.61]
+    assert (np.abs(outcome.values - values) <= 0.06 + 1e-12).all()
+
+
+@pytest.mark.parametrize("part", [0.0, 0.7])
+def test_an_adaptive_game_of_three_batches_obeys_kraft(part):
+    """G2′, G7: sum over batches, histories and places of the weights of queries is at most 1.
+
+    The analyst's next batch depends on the transcript; ranks are poisoned by what was released,
+    and so are least thresholds (relaxed): ``part`` of the distance from the best answer so far.
+    """
+
+    def continued(number, state, value, most):
+        training = [np.clip(value, 0, 1)] if number == 2 else [0.3, np.clip(1.2 * value, 0, 1)]
+        best = max(value, *training)
+        queries = batch(training, relaxed_to=part * (best - np.array(training)))
+        order = code_length(released=0.0, batch_index=number)
+        total = sum(math.exp(-order - place) for place in place_lengths(np.array(training)))
+        if number == most:
+            return total
+        for outcome, code in transcripts(queries, running(WIDE), state=state):
+            best = float(np.nanmax(outcome.values))
+            weight = math.exp(-outcome.released)
+            total += weight * continued(number + 1, code.state(), best, most)
+        return total
+
+    assert continued(1, None, 0.6, 3) <= 1.0
+
+
+@pytest.mark.parametrize("pace", [WIDE, COARSE])
+@pytest.mark.parametrize(
+    "spending", [Spending(), Spending("even"), Spending("final", 1), Spending("final", 9)]
+)
+def test_an_adaptive_game_with_a_report_at_the_worst_moment_obeys_kraft(spending, pace):
+    """G16: weights of queries and of the report sum to at most 1, and reach 1.
+
+    The analyst closes the holdout wherever that makes the sum over everything reachable largest.
+    """
+
+    def heaviest(number, state, value, most):
+        report = spending.of_report(number - 1)
+        if number > most:
+            return report
+        training = [np.clip(value, 0, 1)] if number == 2 else [0.3, np.clip(1.2 * value, 0, 1)]
+        queries = batch(training)
+        weight = spending.of_batch(number)
+        total = weight * np.exp(-place_lengths(np.array(training))).sum()
+        for outcome, code in transcripts(queries, running(pace), state=state):
+            best = float(np.nanmax(outcome.values))
+            total += math.exp(-outcome.released) * heaviest(number + 1, code.state(), best, most)
+        return max(report, total)
+
+    assert heaviest(1, None, 0.6, 2) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 10, 1000])
+def test_weights_of_places_sum_to_one_and_nobody_pays_more_than_two_nats_extra(m):
+    lengths = place_lengths(np.random.default_rng(m).random(m))
+    assert np.exp(-lengths).sum() == pytest.approx(1.0)
+    assert lengths.max() <= math.log(m) + 1.9 + 1e-12
+    assert lengths.min() <= math.log(2.0)  # the leader
+
+
+def test_places_are_those_of_the_start_whatever_the_answers_are():
+    """G7, conditions: re-ranking inside a batch would break the union bound."""
+    queries = batch([0.9, 0.4])
+    start = place_lengths(np.array([0.9, 0.4]))
+    for outcome, _ in transcripts(queries, running(WIDE)):
+        assert outcome.places.tolist() == start.tolist()
+
+
+def test_what_is_asked_beside_comes_last_and_is_never_the_leader():
+    """The better values beside change neither who leads nor how finely the leader is asked."""
+    beside = [True, False, False, True]
+    queries = batch([0.95, 0.5, 0.8, 0.99], n=200, size=600.0, beside=beside)
+    alone = batch([0.5, 0.8, 0.1, 0.2], n=200, size=600.0)
+    asked = {}
+    for name, given in (("alone", alone), ("beside", queries)):
+        asked[name] = []
+
+        def quietly(one, seen=asked[name]):
+            seen.append(one)
+            return len(one.positions), None
+
+        given(code=PredictiveCode(), ask=quietly).run(paced(Spending(), 1, -6.0))
+    first, second = asked["beside"]
+    assert first.positions.tolist() == [2]
+    assert first.halves == pytest.approx(asked["alone"][0].halves)
+    assert second.positions.tolist() == [1, 3, 0]
+    race = queries(code=PredictiveCode(), ask=exactly(np.array([0.95, 0.5, 0.8, 0.99])))
+    typical = race.deviation(second.positions, second.predictions) * math.sqrt(4 / 3)
+    assert (second.thresholds > 6.0 * typical).all()
+    places = place_lengths(np.array([0.1, 0.3, 0.4, 0.2]))  # by rank: 3, 1 (beside), …
+    assert race.run(Pace()).places.tolist() == places.tolist()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_value_lies_in_the_released_cell_whatever_is_asked(seed):
+    """Without noise every value is inside its cell, refined or not, and so is what is released."""
+    rng = np.random.default_rng(seed)
+    code, m = PredictiveCode(), 30
+    for _ in range(4):
+        q = rng.random(m) if seed % 2 else np.clip(rng.normal(0.8, 0.05, m), 0, 1)
+        training = np.clip(q + rng.normal(0.05, 0.1, m), 0, 1)
+        queries = batch(training, n=100, margins=lambda n_above: (0.0, 0.0))
+        outcome = queries(code=code, ask=exactly(q)).run(Pace())
+        assert ((q >= outcome.least - 1e-9) & (q <= outcome.most + 1e-9)).all()
+        assert ((outcome.values >= outcome.least) & (outcome.values <= outcome.most)).all()
+
+
+def exactly(q):
+    """Reply without noise."""
+
+    def ask(asked):
+        far = np.abs(q[asked.positions] - asked.predictions) > asked.thresholds
+        if not far.any():
+            return far.size, None
+        at = int(np.argmax(far))
+        return at + 1, asked.cells(at).place(float(q[asked.positions[at]]))
+
+    return ask
+
+
+def test_a_well_predicted_batch_costs_next_to_nothing():
+    rng = np.random.default_rng(0)
+    q = np.clip(rng.normal(0.85, 0.015, 500), 0, 1)
+    code = PredictiveCode()
+    for bound in (3.0, 0.7, 0.7):  # the first learns how good predictions are
+        outcome = batch(q, n=1000, size=3000.0)(code=code, ask=exactly(q)).run(Pace())
+        assert outcome.released < bound
+        assert not outcome.above.any()
+
+
+def test_the_leader_gets_the_finest_cell():
+    rng = np.random.default_rng(0)
+    q = np.clip(rng.normal(0.85, 0.015, 50), 0, 1)
+    outcome = batch(q + 0.03, n=1000)(code=PredictiveCode(), ask=exactly(q)).run(Pace())
+    widths = outcome.most - outcome.least
+    leader = widths[np.argmax(outcome.values)]
+    # A fine cell is measured in deviations, which are smaller for a better prediction.
+    assert leader <= 1.05 * widths.min()
+    assert leader < 0.5 * np.median(widths)
+
+
+def test_few_queries_get_narrower_cells_than_many():
+    """Who does not lead a batch of two is known half as badly as in a batch of a hundred."""
+    widths = {}
+    for m in (2, 5, 100):
+        q = np.full(m, 0.85)
+        q[0] += 0.005
+        race = batch(q, n=1000, size=3000.0)(code=PredictiveCode(), ask=exactly(q))
+        outcome = race.run(Pace())
+        widths[m] = np.median(np.sort(outcome.most - outcome.least)[1:])
+    assert widths[2] < 0.5 * widths[100]
+    assert widths[2] < widths[5] < 0.6 * widths[100]
+
+
+def test_cells_tile_the_line_and_know_their_values():
+    for center, half, step in ((0.5, 0.1, 0.0), (0.03, 0.4, 0.0), (0.9, 0.05, 0.3), (0.2, 2.0, 0)):
+        cells = Cells(center, half, step=step)
+        edges = [cells.edges(k) for k in range(cells.first, cells.last + 1)]
+        assert edges[0][0] == -math.inf
+        assert edges[-1][1] == math.inf
+        assert all(a[1] == pytest.approx(b[0]) for a, b in itertools.pairwise(edges))
+        for value in np.linspace(0, 1, 41):
+            low, high = cells.edges(cells.place(value))
+            assert low - 1e-12 <= value <= high + 1e-12
+
+
+# -- Predictions (G14) -----------------------------------------------------------------------------
+
+
+def test_one_outlier_does_not_move_the_others():
+    """G14: an offset learned from a candidate that is unlike the rest is not believed of them."""
+    code = PredictiveCode()
+    code.expect([0.6, 0.95])
+    code.learn(0.6, 0.95, 1e-5)
+    centers, _ = code.predict([0.95, 0.9])
+    assert np.abs(centers - [0.95, 0.9]).max() < 0.01
+
+
+def test_a_common_offset_is_learned():
+    """G4: predictions follow from training-side values and released ones, nothing else."""
+    code = PredictiveCode()
+    code.expect([0.9, 0.8])
+    assert code.predict([0.9, 0.8])[0].tolist() == [0.9, 0.8]
+    for value in (0.9, 0.92, 0.95):
+        code.learn(value, value - 0.05, 1e-4)
+    np.testing.assert_allclose(code.predict([0.9, 0.94])[0], [0.85, 0.89], atol=2e-3)
+
+
+def test_a_poor_candidate_does_not_teach_good_ones():
+    code = PredictiveCode()
+    code.expect([0.3, 0.95])
+    code.learn(0.3, 0.6, 1e-4)
+    assert code.predict([0.95])[0][0] == pytest.approx(0.95, abs=1e-6)
+    assert code.predict([0.3])[0][0] > 0.5
+
+
+def test_a_contradicted_difference_counts_little():
+    code = PredictiveCode()
+    code.expect(np.full(6, 0.9))
+    for value in (0.86, 0.85, 0.60, 0.86, 0.85):
+        code.learn(0.9, value, 1e-4)
+    assert code.predict([0.9])[0][0] == pytest.approx(0.855, abs=0.01)
+
+
+def test_predictions_stay_below_what_was_ever_seen():
+    code = PredictiveCode()
+    code.expect([0.80, 0.82])
+    code.learn(0.80, 0.88, 1e-6)
+    assert code.predict([0.82])[0][0] <= 0.88
+
+
+def test_the_state_rebuilds_the_code():
+    code = PredictiveCode()
+    code.expect([0.9])
+    code.learn(0.9, 0.85, 1e-4)
+    first = code.state()
+    code.learn(0.8, 0.77, 1e-4)
+    code.charge(np.log(code.masses([0.7], [0.8], [0.75], [0.02], [0.01])))
+    rebuilt = PredictiveCode()
+    for state in (first, code.state(after=1)):
+        rebuilt.follow(state)
+    assert rebuilt.state() == code.state()
+
+
+def test_masses_are_probabilities_in_the_far_tails_too():
+    code = PredictiveCode()
+    cells = Cells(0.5, 1e-5)
+    edges = np.array([cells.edges(k) for k in range(cells.first, cells.last + 1)])
+    count = len(edges)
+    mass = code.masses(*edges.T, np.full(count, 0.5), np.full(count, 0.01), np.full(count, 0.0))
+    assert mass.sum(axis=1) == pytest.approx(np.ones(len(mass)), abs=1e-9)
+    assert (mass > 0).all()

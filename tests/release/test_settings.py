@@ -1,0 +1,133 @@
+"""Numbers derived from parameters: levels are met, parts of beta add up."""
+
+import numpy as np
+import pytest
+
+from sklearn_bdp.accounting import answer_margin, noise_margin, zhao_required_n
+from sklearn_bdp.accounting.noise_calibration import epsilon_scales
+from sklearn_bdp.correlation import Groups, Independent, MarkovChain
+from sklearn_bdp.holdout import HoldoutConfig, ReusableHoldout
+from sklearn_bdp.mechanisms import Thresholdout
+from sklearn_bdp.release.calibration import DerivedSettings, margins
+from tests.facts import refused
+
+N = 1000
+
+
+def derive(model, **options):
+    return DerivedSettings.made(HoldoutConfig(**options), model=model, n=N)
+
+
+MODELS = [
+    Independent(),
+    Groups(np.repeat(np.arange(N // 5), 5)),
+    MarkovChain([[0.9, 0.1], [0.2, 0.8]]),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize("budget", [1, 10])
+def test_a_numeric_epsilon_is_met_for_the_whole_life(model, epsilon, budget):
+    chosen = derive(model, epsilon=epsilon, budget=budget)
+    level = chosen.mechanism().dp_epsilon(1 / N)
+    assert model.bdp_epsilon(level, N) <= epsilon * (1 + 1e-12)
+    assert model.bdp_epsilon(level, N) >= 0.99 * epsilon  # and not by much less than allowed
+    assert not chosen.refresh
+    assert chosen.budget == budget
+
+
+def test_the_division_of_epsilon_is_better_than_an_even_one():
+    def widest(scales):
+        return max(
+            noise_margin(failure=0.01, threshold_scale=scales[0], query_scale=scales[1]),
+            answer_margin(failure=0.01, answer_scale=scales[2]),
+        )
+
+    chosen = epsilon_scales(1.0, budget=10, model=Independent(), n=N, failure=0.01)
+    even = (3 / N, 60 / N, 30 / N)  # a third of epsilon each
+    assert widest(chosen) < widest(even)
+
+
+def test_an_epsilon_that_no_noise_can_meet_is_refused():
+    """Every record depends on every other: the noise would bury the scores."""
+    with refused(ValueError, "epsilon"):
+        derive(Groups(np.zeros(N)), epsilon=1e-6)
+
+
+def test_a_level_that_the_correlation_excludes_is_refused():
+    class Hopeless(Independent):
+        def dp_epsilon(self, bdp_epsilon, n, *, method="tight"):
+            return 0.0
+
+    with refused(ValueError, "epsilon"):
+        derive(Hopeless(), epsilon=1.0)
+
+
+def test_auto_noise_costs_a_tenth_of_the_width_at_most():
+    noisy = derive(Independent())
+    alpha = np.sqrt(np.log(2 / 0.05) / (2 * N))
+    z = max(margins(noisy, 0))
+    assert 0 < z <= 0.1 * alpha
+
+
+@pytest.mark.parametrize("model", MODELS[:2], ids=lambda model: type(model).__name__)
+def test_zhao2017_runs_theorem_2_to_the_letter(model):
+    chosen = derive(model, calibration="zhao2017", n_queries=50, budget=2, threshold=0.3)
+    preset = Thresholdout.zhao2017(chosen.tau, 0.05, 50, 2)
+    assert chosen.threshold == pytest.approx(preset.threshold) == 0.3
+    for name in ("threshold_scale", "query_scale", "answer_scale", "budget", "refresh"):
+        assert getattr(chosen, name) == pytest.approx(getattr(preset, name))
+    assert not chosen.learned
+
+
+def test_zhao2017_takes_the_smallest_accuracy_whose_premise_holds():
+    options = {"calibration": "zhao2017", "n_queries": 5, "budget": 1, "beta": 0.2}
+    n = 2_000_000
+    chosen = DerivedSettings.made(HoldoutConfig(**options), model=Independent(), n=n)
+    needed = {
+        factor: zhao_required_n(
+            tau=factor * chosen.tau, n_queries=5, budget=1, beta=0.2, model=Independent(), n=n
+        )
+        for factor in (1.0, 0.99)
+    }
+    assert needed[1.0] <= n < needed[0.99]
+
+
+def test_zhao2017_does_not_round():
+    # Algorithm 1 releases q(X) + Lap(4σ): cells are as fine as any holdout's, far below the noise.
+    chosen = derive(MODELS[0], calibration="zhao2017", n_queries=50, budget=2, threshold=0.3)
+    assert chosen.resolution == 1e-6 < chosen.answer_scale / 1000
+
+
+def test_zhao2017_chooses_c_for_a_given_threshold():
+    # The theorem holds for any c in (0, 1): with many records the sharpest is well above 1/2.
+    n = 3_000_000
+    holdout = ReusableHoldout(
+        np.zeros((n, 1)), np.zeros(n), calibration="zhao2017", n_queries=10, budget=1,
+        threshold=0.15,
+    )  # fmt: skip
+    chosen = holdout.account.settings
+    c = 2 * 0.15 / chosen.tau - 1
+    assert 0.6 < c < 1
+    preset = Thresholdout.zhao2017(chosen.tau, 0.05, 10, 1, c)
+    assert chosen.answer_scale == pytest.approx(preset.answer_scale)
+    needed = zhao_required_n(tau=chosen.tau, n_queries=10, budget=1, c=c, model=Independent())
+    assert needed <= n < 1.001 * needed
+
+
+@pytest.mark.parametrize(("n", "verdict"), [(300, "no guarantee"), (3_000_000, "suffices")])
+def test_the_certificate_says_whether_the_premise_of_theorem_2_holds(n, verdict):
+    holdout = ReusableHoldout(
+        np.zeros((n, 1)), np.zeros(n), calibration="zhao2017", n_queries=10, budget=1,
+        threshold=0.15,
+    )  # fmt: skip
+    (note,) = [note for note in holdout.certificate().notes if "Theorem 2" in note]
+    assert verdict in note
+
+
+def test_zhaos_threshold_stays_where_its_error_means_something():
+    options = {"calibration": "zhao2017", "n_queries": 1, "budget": 1}
+    with refused(ValueError, "threshold", "0.75"):
+        derive(Independent(), threshold=1.0, **options)
+    assert derive(Independent(), threshold=0.75, **options).tau == pytest.approx(1.0)

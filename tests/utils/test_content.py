@@ -1,0 +1,90 @@
+"""Digests: equal content, equal text, in every process; different content, different text."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from sklearn_bdp.holdout import ReusableHoldout, query_key
+from sklearn_bdp.utils import data_digest
+from tests.facts import refused
+
+X, Y = np.arange(12.0).reshape(6, 2), np.arange(6) % 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        X + 1e-15 * (X == 3),
+        X.astype(np.float32),
+        X.reshape(4, 3),
+        X[::-1],
+        X.tolist(),
+        sp.csr_matrix(X),
+        pd.DataFrame(X),
+        np.where(X == 3, np.nan, X),
+    ],
+    ids=["one bit", "type", "shape", "order", "list", "sparse", "frame", "nan"],
+)
+def test_different_data_have_different_digests(other):
+    assert data_digest(other, Y) != data_digest(X, Y)
+
+
+def test_targets_and_names_count():
+    assert data_digest(X, Y) != data_digest(X, 1 - Y)
+    assert data_digest(pd.DataFrame(X, columns=["a", "b"]), Y) != data_digest(
+        pd.DataFrame(X, columns=["b", "a"]), Y
+    )
+
+
+def test_layout_in_memory_does_not_count():
+    assert data_digest(np.asfortranarray(X), Y) == data_digest(X, Y)
+    assert data_digest(X.astype(">f8"), Y) == data_digest(X, Y)
+    messy = sp.csr_matrix((np.ones(3), ([0, 0, 1], [1, 0, 1])), shape=(2, 2))
+    tidy = sp.csc_matrix(messy.toarray())
+    assert data_digest(messy, Y) == data_digest(tidy, Y)
+
+
+def test_objects_and_missing_marks_have_content():
+    frame = pd.DataFrame({"a": ["x", None, "z"], "b": pd.to_datetime(["2020", None, "2022"])})
+    frame["c"] = pd.array([1, None, 3], dtype="Int64")
+    assert data_digest(frame, Y) == data_digest(frame.copy(), Y)
+    assert data_digest(frame, Y) != data_digest(frame.fillna({"a": "y"}), Y)
+
+
+def test_neighbouring_parts_cannot_run_over():
+    assert query_key("ab", "c") != query_key("a", "bc")
+    assert query_key(["a"], "b") != query_key(["a", "b"])
+    assert query_key("1") != query_key(1) != query_key(1.0) != query_key(True)
+
+
+def test_what_has_no_stable_content_is_refused():
+    with refused(TypeError, "object"):
+        query_key(object())
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.parametrize("data", [X, pd.DataFrame(X), sp.csr_matrix(X), X.tolist()])
+def test_frozen_data_are_equal_and_apart(data):
+    frozen = ReusableHoldout(data, Y).X
+    assert frozen is not data
+    assert data_digest(frozen, Y) == data_digest(data, Y)
+
+
+def test_what_is_an_array_counts_by_its_values_and_not_by_its_text():
+    class Tensor:
+        """As torch's: no array, and a text that leaves values out."""
+
+        def __init__(self, values):
+            self.values = values
+
+        def __array__(self, dtype=None, copy=None):
+            return self.values
+
+        def __repr__(self):
+            return "tensor([0., ..., 0.])"
+
+    first, second = np.zeros(2000), np.zeros(2000)
+    second[1000] = 1.0
+    digests = {data_digest(Tensor(values), None) for values in (first, second, first.copy())}
+    assert len(digests) == 2
