@@ -22,7 +22,7 @@ help:
 	@echo "  make demo         the main job on real data: tables, and one picture in $(OUTPUT)/"
 	@echo "  make test         install and run the tests (SLOWEST=25 lists so many of the slowest)"
 	@echo "To change it (CONTRIBUTING.md says how long each takes):"
-	@echo "  make lint         ruff, layers, types, docstrings, labels, words, spelling, size"
+	@echo "  make lint         ruff, layers, types, docstrings, labels, words, names, spelling"
 	@echo "  make conformance  scikit-learn's own search tests, with our search swapped in"
 	@echo "  make docs         the documentation, in doc/_build/html"
 	@echo "  make test-oldest  the tests with the oldest versions that are supported"
@@ -74,7 +74,7 @@ lint: $(VENV)/.lint
 	$(PY) .ci/check_circles.py
 	$(PY) .ci/check_labels.py
 	$(PY) .ci/check_words.py
-	$(PY) .ci/check_size.py --limits
+	$(PY) .ci/check_names.py
 
 # The oldest versions that setup.cfg admits, in an environment of their own.
 test-oldest:

@@ -36,7 +36,9 @@ def reached(tree):
 
 def test_tests_reach_no_private_name():
     """They hold what users see; names of scikit-learn are pinned in ``test_sklearn_compat.py``."""
-    files = set((ROOT / "tests").rglob("*.py")) - {ROOT / "tests" / "utils" / "test_sklearn_compat.py"}
+    files = set((ROOT / "tests").rglob("*.py")) - {
+        ROOT / "tests" / "utils" / "test_sklearn_compat.py"
+    }
     others = r"sklearn\.|os\._exit|.*\._parameter_constraints"
     found = [
         (path.name, name)

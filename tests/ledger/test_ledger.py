@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.dummy import DummyClassifier
 
+from sklearn_bdp import __version__
 from sklearn_bdp.exceptions import (
     LedgerBusyError,
     LedgerCorruptedError,
@@ -301,8 +302,8 @@ def test_a_deleted_or_replaced_file_is_noticed(path, tmp_path):
 
 @pytest.mark.parametrize("version", [4, 99])
 def test_another_format_is_named_with_the_version_that_wrote_it(used, version):
-    name = "UPDATE header SET content = replace(content, 'sklearn_bdp 0', 'sklearn_bdp 7')"
-    edit(used, f"PRAGMA user_version = {version}", "DROP TABLE head", name)
+    writer = f"UPDATE header SET content = replace(content, '{__version__}', '7.1.0')"
+    edit(used, f"PRAGMA user_version = {version}", "DROP TABLE head", writer)
     with refused(LedgerVersionError, version, "7.1.0"):
         make(used)
 
