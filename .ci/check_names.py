@@ -67,11 +67,17 @@ class Limits:
     complexity: float  # mean cyclomatic complexity of functions
 
 
-#: The anchors (scikit-learn's model_selection, skrub, MAPIE, optuna.storages, dp_accounting) have
-#: 0-0.15 % empty names, 0-2 % docstrings with "what", 0-3 % packed assignments, complexity 2.3-3.7.
-LIMITS = {
+#: Goals. The anchors (scikit-learn's model_selection, skrub, MAPIE, optuna.storages, dp_accounting)
+#: have 0-0.15 % empty names, 0-2 % docstrings with "what", 0-3 % packed assignments, complexity
+#: 2.3-3.7.
+GOALS = {
     "sklearn_bdp": Limits(0.5, 10, 8, 2.0, 3.0, 3.7),
     "tests": Limits(1.0, 15, 12, 3.0, 4.0, 3.4),
+}
+#: Largest counts that CI admits. They only shrink, until they are the goals.
+LIMITS = {
+    "sklearn_bdp": Limits(12.5, 68, 30, 27.0, 11.6, 4.3),
+    "tests": Limits(8.5, 80, 34, 15.0, 6.5, 3.45),
 }
 
 
@@ -169,7 +175,11 @@ def main():
             exceeded = counts[quantity] > limit
             n_exceeded += exceeded
             mark = "  above the limit" if exceeded else ""
-            print(f"{name:12} {quantity:20} {counts[quantity]:7.2f}   at most {limit:g}{mark}")
+            goal = getattr(GOALS[name], quantity)
+            print(
+                f"{name:12} {quantity:20} {counts[quantity]:7.2f}   "
+                f"limit {limit:g}, goal {goal:g}{mark}"
+            )
     print(f"names: {n_exceeded} counts above their limit")
     return int(n_exceeded > 0)
 

@@ -1,4 +1,4 @@
-"""Candidates: fit them on the training part, score them there and on the holdout, and ask it.
+"""Fit candidates on the training set, cross-validate them and query the holdout.
 
 Workers fit and predict; only the coordinating process runs the mechanism. What workers return
 (the per-record scores) goes straight to the holdout and nowhere else. What is recorded is free,

@@ -1,4 +1,4 @@
-"""Divide the data into a training part and a holdout, obeying the correlation, and open it.
+"""Divide the data into a training set and a holdout, obeying the correlation, and open it.
 
 An *owner* is an estimator with the parameters ``holdout``, ``correlation`` and ``random_state``.
 """

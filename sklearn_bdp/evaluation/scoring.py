@@ -1,4 +1,4 @@
-"""What is verified, its scorers on the training side, the certificate of a choice, its copies."""
+"""What is verified, its scorers on the training set, the certificate of a choice, its copies."""
 
 from __future__ import annotations
 

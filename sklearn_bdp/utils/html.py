@@ -1,4 +1,4 @@
-"""Results in words, and as cards for notebooks that take their colours from the page."""
+"""Results in words, and as cards for notebooks that take their colors from the page."""
 
 from __future__ import annotations
 

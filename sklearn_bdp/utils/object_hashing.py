@@ -3,7 +3,7 @@
 Installed code is known by name and version, the user's own by value. A pickle reads what an object
 is made of. It knows functions and classes by their names, which say nothing of what they do, and
 fails at lambdas. The walk below takes over there: it goes through code, closures, defaults, the
-globals that code names and the members of classes, so that whatever changes what an object does
+globals that code names and the members of classes, so that every change of what an object does
 changes its digest. Code that fetches something by a name which a walk cannot follow (``open``,
 ``environ``, ``globals`` …) has no digest, and neither has a model that reads what records name.
 
