@@ -31,7 +31,7 @@ from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from sklearn_bdp import ReusableHoldout
-from sklearn_bdp.exceptions import AnotherAccountWarning
+from sklearn_bdp.exceptions import SecondHoldoutWarning
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "doc" / "_static" / "practice.svg"
@@ -317,7 +317,7 @@ def main():
         draw(printed("compare_practice"))
         return
     # Each replication is an experiment of its own.
-    warnings.simplefilter("ignore", AnotherAccountWarning)
+    warnings.simplefilter("ignore", SecondHoldoutWarning)
     for n in options.sizes:
         for rounds in options.rounds:
             plural = "" if rounds == 1 else "s"

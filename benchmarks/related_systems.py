@@ -24,7 +24,7 @@ from benchmarks.mechanisms import (
     rogers_half_width,
     rogers_thresholdout_half_width,
 )
-from sklearn_bdp.exceptions import VacuousGuaranteeWarning
+from sklearn_bdp.exceptions import UninformativeIntervalWarning
 from sklearn_bdp.planning import certify, expected_half_width
 
 N, M, B = 10_000, 1000, 10
@@ -119,7 +119,7 @@ def fits(candidates=100, folds=5, searches=10):
 
 def main():
     """Print the four tables."""
-    warnings.simplefilter("ignore", VacuousGuaranteeWarning)
+    warnings.simplefilter("ignore", UninformativeIntervalWarning)
     print(f"Certified half-width, n = {N:,}, {M:,} adaptive queries, {B} from the holdout")
     for name, width in widths():
         print(f"  {name:<52}{'vacuous' if width >= 0.5 else format(width, '.4f'):>10}")

@@ -44,7 +44,7 @@ X_fresh, y_fresh = draw(10_000, 1)
 frame = pd.DataFrame(X).add_prefix("f")
 selector = HoldoutFeatureSelector(GaussianNB(), verify="all", random_state=0).fit(frame, y)
 print(selector.report())
-path = pd.DataFrame(selector.accuracy_path_)
+path = pd.DataFrame(selector.score_path_)
 train, held = selector.train_indices_, selector.holdout_indices_
 
 # %%

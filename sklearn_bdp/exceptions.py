@@ -106,7 +106,7 @@ class BatchPredictionWarning(ModelMisfitWarning):
     """
 
 
-class VacuousGuaranteeWarning(SklearnBdpWarning):
+class UninformativeIntervalWarning(SklearnBdpWarning):
     """The holdout is too small for a useful interval.
 
     The computation is correct. The message reports how many records are needed: verify fewer
@@ -114,7 +114,7 @@ class VacuousGuaranteeWarning(SklearnBdpWarning):
     """
 
 
-class AnotherAccountWarning(SklearnBdpWarning):
+class SecondHoldoutWarning(SklearnBdpWarning):
     """Another account answered queries about the same targets in this process.
 
     The two accounts do not know each other, so their intervals are not valid together. Pass
@@ -137,7 +137,7 @@ class DefaultMetricWarning(SklearnBdpWarning):
     """
 
 
-class FallenScoreWarning(SklearnBdpWarning):
+class OptimisticScoreWarning(SklearnBdpWarning):
     """The cross-validated score of the chosen candidate is well above its verified interval.
 
     Cross-validation is too good: folds may share patients, places or time with each other, or

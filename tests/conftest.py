@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sklearn_bdp.diagnostics.overlap import forget_accounts
+from sklearn_bdp.diagnostics.overlap import forget_answered_targets
 
 # Processes are forked from a server that has imported everything: milliseconds instead of seconds.
 multiprocessing.set_forkserver_preload(["tests.holdout.workers", "sklearn_bdp.holdout"])
@@ -33,7 +33,7 @@ def server():
 @pytest.fixture(autouse=True)
 def _no_accounts():
     """Every test is a process of its own: no account has answered before it."""
-    forget_accounts()
+    forget_answered_targets()
 
 
 @pytest.fixture(autouse=True)

@@ -29,7 +29,7 @@ BLOCK = re.compile(r"^(?:```python|<!-- setup)\n(.*?)^(?:```|-->)", re.M | re.S)
 # A block that means to warn says so in a comment above it: <!-- warns: RowOrderWarning -->
 WARNS = re.compile(r"<!-- warns: ([\w, ]+) -->\n+$")
 # All pages run in one process, and many use the same data.
-ANYWHERE = {"AnotherAccountWarning"}
+ANYWHERE = {"SecondHoldoutWarning"}
 # What a block prints stands below it, after a comment that readers do not see.
 OUTPUT = re.compile(r"^<!-- output -->\n```text\n(.*?)^```", re.M | re.S)
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")

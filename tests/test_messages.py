@@ -21,7 +21,11 @@ from sklearn_bdp import (
     plan_holdout,
 )
 from sklearn_bdp.correlation import DependencyGraph, Groups, MarkovNetwork
-from sklearn_bdp.exceptions import DefaultMetricWarning, SklearnBdpWarning, VacuousGuaranteeWarning
+from sklearn_bdp.exceptions import (
+    DefaultMetricWarning,
+    SklearnBdpWarning,
+    UninformativeIntervalWarning,
+)
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
 from sklearn_bdp.metrics import PerRecordScore, available_metrics, get_metric
 
@@ -284,7 +288,7 @@ MISTAKES = {
 
 
 # few groups are quick
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_answered_by_what_to_do_before_any_fit(mistake, tmp_path):
     call, sentence = MISTAKES[mistake]
@@ -327,5 +331,7 @@ def test_a_default_metric_is_told_with_its_clip():
 
 
 def test_a_guarantee_that_says_nothing_names_the_records_needed():
-    with pytest.warns(VacuousGuaranteeWarning, match="About 60,106 records are needed for ±0.1"):
+    with pytest.warns(
+        UninformativeIntervalWarning, match="About 60,106 records are needed for ±0.1"
+    ):
         certify(50, n_queries=1000, budget=10)

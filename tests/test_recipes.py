@@ -70,7 +70,7 @@ def test_a_metric_is_searched_and_certified(recipe, name, expected):
     assert report.lower <= report.upper
 
 
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")  # a level, too
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")  # a level, too
 @pytest.mark.parametrize(("name", "arguments"), [("Floors", [np.arange(600) // 3]), ("Pairs", [])])
 def test_a_correlation_model_divides_answers_and_is_certified(recipe, name, arguments):
     model = getattr(recipe("A correlation model"), name)(*arguments)

@@ -20,7 +20,7 @@ from benchmarks.experiments._cli import main, parser, report
 from benchmarks.experiments._figures import draw
 from benchmarks.experiments._samples import markov_population
 from sklearn_bdp.accounting import zhao_required_n
-from sklearn_bdp.exceptions import VacuousGuaranteeWarning
+from sklearn_bdp.exceptions import UninformativeIntervalWarning
 from sklearn_bdp.planning import certify
 
 #: Theorem 2's part: records, attributes, numbers tried, repetitions. Ours: records = attributes.
@@ -76,7 +76,7 @@ def _theorem_2(session, n, d, sizes, repetitions):
         print(f"Theorem 2 asks for {least:,.0f} records even for tau = 1: no Figure 3 at {n:,}")
         return []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", VacuousGuaranteeWarning)  # tau is printed
+        warnings.simplefilter("ignore", UninformativeIntervalWarning)  # tau is printed
         certificate = certify(n, correlation=chain, route="zhao2017", **promise)
     mechanism, tau = certificate.mechanism, _printed_tau(certificate, options.c)
     print_calibration(certificate, tau, options.c, n, chain)

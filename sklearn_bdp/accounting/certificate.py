@@ -6,7 +6,14 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sklearn_bdp.utils.html import Card, Shown, digits, interval_picture, stated, why_wide
+from sklearn_bdp.utils.html import (
+    Card,
+    RenderedResult,
+    explain_half_width,
+    format_score,
+    interval_svg,
+    summary_sentence,
+)
 
 ROUTE_NAMES = {
     "bdp": "leakage (Bayesian differential privacy, G1)",
@@ -21,7 +28,7 @@ ROUTE_NAMES = {
 
 
 @dataclass(frozen=True)
-class Certificate(Shown):
+class Certificate(RenderedResult):
     r"""A guarantee about the answers of a reusable holdout.
 
     With probability at least ``1 - beta`` every answer, up to and including the one that spends
@@ -182,18 +189,18 @@ class Certificate(Shown):
         else:
             name, score, lower, upper = self.chosen
             good = upper - lower < 0.5 * span  # the first line speaks of the chosen one
-            picture = interval_picture(
-                score, lower, upper, bounds=(low, high), baseline=self.baseline
-            )
+            picture = interval_svg(score, lower, upper, bounds=(low, high), baseline=self.baseline)
             final = final and f"a final report now would be known to {final}"
             so_far = "; ".join(filter(None, (self.verdict, final)))
             title = f"{name}: not verified. The holdout was not queried about it."
             if not math.isnan(score):
                 so_far = f". {so_far[0].upper()}{so_far[1:]}" if so_far else ""
-                title = stated(name, digits(score) + so_far, lower, upper, self.target)
+                title = summary_sentence(
+                    name, format_score(score) + so_far, lower, upper, self.target
+                )
         lines += self._outlook(span)
         if self.parts is not None:
-            lines.append(why_wide([span * part for part in self.parts]))
+            lines.append(explain_half_width([span * part for part in self.parts]))
         sections = [
             ("It holds if", self.assumptions),
             ("Note", self.notes),

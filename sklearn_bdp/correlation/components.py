@@ -19,7 +19,7 @@ from sklearn_bdp.correlation.base import (
     holdout_size,
 )
 from sklearn_bdp.correlation.tails import binomial_lower_limit, component_lower_limit
-from sklearn_bdp.utils.validation import check_order
+from sklearn_bdp.utils.validation import check_index_alignment
 
 
 class ComponentModel(CorrelationModel):
@@ -296,7 +296,7 @@ def count_shared_labels(one, other):
 
 def check_row_order(name, model, X):
     """Raise where groups or nodes have names that the index of X holds in another order."""
-    check_order(name, getattr(model, "_labels", None), X)
+    check_index_alignment(name, getattr(model, "_labels", None), X)
     nodes, index = getattr(model, "_nodes", None), getattr(X, "index", None)
     if nodes is None or not hasattr(index, "equals") or len(index) != len(nodes):
         return

@@ -4,6 +4,6 @@ Guards that read the training set are free. Guards that read the holdout report 
 words, which is recorded and charged.
 """
 
-from sklearn_bdp.diagnostics.diagnostic import Guard
+from sklearn_bdp.diagnostics.diagnostic import Diagnostic
 
-__all__ = ["Guard"]
+__all__ = ["Diagnostic"]

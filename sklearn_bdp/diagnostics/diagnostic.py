@@ -10,7 +10,7 @@ from sklearn_bdp.utils.validation import caller_level
 
 
 @dataclasses.dataclass(frozen=True)
-class Guard:
+class Diagnostic:
     """A check against careless use.
 
     Parameters

@@ -26,29 +26,29 @@ import scipy.sparse as sp
 from scipy.stats import hypergeom
 
 from sklearn_bdp.correlation.components import count_shared_labels
-from sklearn_bdp.diagnostics.diagnostic import Guard
-from sklearn_bdp.diagnostics.tables import cell_kinds, same_columns
+from sklearn_bdp.diagnostics.diagnostic import Diagnostic
+from sklearn_bdp.diagnostics.tables import column_kinds, same_columns
 from sklearn_bdp.exceptions import (
-    AnotherAccountWarning,
     MissingClassesWarning,
+    SecondHoldoutWarning,
     SharedGroupsWarning,
     SharedRecordsError,
 )
 from sklearn_bdp.utils.hashing import as_one_array, data_digest
-from sklearn_bdp.utils.process import ANSWERED
+from sklearn_bdp.utils.process import ANSWERED_TARGETS
 from sklearn_bdp.utils.sklearn_compat import inside_validation, is_frame, num_samples, safe_indexing
 
-ANOTHER = Guard(
+SECOND_HOLDOUT = Diagnostic(
     "another account",
     "arguments",
     "Queries about these targets were answered before in this process, by another account. The "
     "intervals are not valid together. Pass holdout=search.holdout_ on with "
     "X[search.train_indices_], or give both one ledger.",
-    AnotherAccountWarning,
+    SecondHoldoutWarning,
 )
 #: What a check can find, in the order in which it is looked for: one finding at most is reported.
-FINDINGS = {
-    "rows": Guard(
+OVERLAP_FINDINGS = {
+    "rows": Diagnostic(
         "shared rows",
         "holdout",
         "X contains holdout records, more than chance explains. Pass training rows only. If equal "
@@ -56,20 +56,20 @@ FINDINGS = {
         "ReusableHoldout. No query was answered, and the check is charged.",
         SharedRecordsError,
     ),
-    "groups": Guard(
+    "groups": Diagnostic(
         "shared groups",
         "holdout",
         "Groups of the training set and of the holdout have the same labels. Divide whole groups: "
         "intervals are too good for new ones. If labels were given anew, make them unique.",
         SharedGroupsWarning,
     ),
-    "labels": Guard(
+    "labels": Diagnostic(
         "other labels",
         "holdout",
         "y has no label in common with the holdout. Code y as its targets. The check is charged.",
         ValueError,
     ),
-    "classes": Guard(
+    "classes": Diagnostic(
         "missing classes",
         "holdout",
         "A class of one side is missing from the other side. If labels are coded in another way "
@@ -77,14 +77,14 @@ FINDINGS = {
         MissingClassesWarning,
     ),
 }
-MIXED = Guard(
+UNKNOWN_TRAINING_ROWS = Diagnostic(
     "unknown rows",
     "training set",
     "X contains rows that were not among the training rows when the search drew its holdout. Pass "
     "X[search.train_indices_], or call holdout.check_training_rows(X, y) first, which is charged.",
     SharedRecordsError,
 )
-SCORED = Guard(
+HOLDOUT_RECORDS_SCORED = Diagnostic(
     "raw holdout score",
     "arguments",
     "X contains records that fit held out ({count:,}). Their raw score would make later intervals "
@@ -92,7 +92,9 @@ SCORED = Guard(
     SharedRecordsError,
 )
 #: What has to be true where labels of groups stand on both sides.
-ANEW = "groups of the holdout are others than those of the training set (labels given anew)"
+RELABELED_GROUPS_ASSUMPTION = (
+    "groups of the holdout are others than those of the training set (labels given anew)"
+)
 #: Targets below which equal ones may well be those of other records.
 _FEWEST = 20
 #: Part of a holdout's rows that are those of another one where it is a subgroup of it.
@@ -108,7 +110,7 @@ _MISSING = np.uint64(0x7FF8DEADBEEF0001)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class TrainingRecords:
+class TrainingData:
     """What an analyst brings to a holdout; hashed when it has to be compared."""
 
     #: Pairs of records and targets; without targets, features are compared alone.
@@ -116,7 +118,7 @@ class TrainingRecords:
     train_model: Any = None  # the correlation of the training records, which may name groups
     classifier: bool = False  # whether targets are classes
 
-    def with_tables_of(self, fit_params: Any) -> TrainingRecords:
+    def with_tables_of(self, fit_params: Any) -> TrainingData:
         """Return the side with the tables that stand among fit parameters besides."""
         found = _tables_in(fit_params, self.tables[0][0]) if fit_params else ()
         more = tuple((table, None) for table in found)
@@ -152,7 +154,7 @@ class TrainingRecords:
         return state.hexdigest()
 
     def finding(self, X: Any, y: Any, model: Any, *, rows: bool) -> str | None:
-        """Return what the holdout's records say about it: one of ``FINDINGS``, or nothing."""
+        """Return the key in ``OVERLAP_FINDINGS`` of shared holdout records, or None."""
         if rows:
             for own, targets in self.tables:
                 shared, chance = count_shared_rows(own, targets, X, y)
@@ -163,7 +165,7 @@ class TrainingRecords:
         if not self.classifier:
             return None
         sides = np.asarray(self.tables[0][1]), np.asarray(y)
-        text = ["text" in cell_kinds(side) for side in sides]  # one of them: an error of its own
+        text = ["text" in column_kinds(side) for side in sides]  # one of them: an error of its own
         if text[0] != text[1] or any(side.size != len(side) or not side.size for side in sides):
             return None
         labels, held = (side.ravel() for side in sides)
@@ -178,13 +180,13 @@ class TrainingRecords:
         return None
 
 
-class KnownRows:
+class TrainingRowRegistry:
     """Rows that stand on the training side: drawn there, or compared with the holdout before."""
 
     def __init__(self) -> None:
         self.drawn = False  # whether a search drew the holdout and its training rows
         self.divided = False  # whether a fit was given both sides: X that it divided, or X_val
-        self._added: list[TrainingRecords] = []  # to be hashed when another side comes
+        self._added: list[TrainingData] = []  # to be hashed when another side comes
         self._known = [np.array([], np.uint64), np.array([], np.uint64)]
         self._groups = np.array([], np.uint64)
         self._sides: set[str] = set()
@@ -193,7 +195,7 @@ class KnownRows:
         self._take_in()  # a pickle holds no record
         return vars(self)
 
-    def add(self, side: TrainingRecords, *, drawn: bool = False) -> None:
+    def add(self, side: TrainingData, *, drawn: bool = False) -> None:
         """Take in a side that has no holdout records."""
         self.drawn |= drawn
         self._added.append(side)
@@ -206,7 +208,7 @@ class KnownRows:
                 self._known = list(map(np.union1d, self._known, codes))
         self._added = []
 
-    def said_of(self, side: TrainingRecords, *, explicit: bool) -> str | None:
+    def known_overlap_status(self, side: TrainingData, *, explicit: bool) -> str | None:
         """Return what has to be true of a side that need not be compared; None for another one.
 
         ``explicit``: rows beyond those of a drawn split are compared in place of being refused.
@@ -215,10 +217,10 @@ class KnownRows:
             return ""
         shares, groups = self._shares(side), np.isin(side.groups, self._groups)
         if self.drawn and not explicit and any(0.0 < share < 1.0 for share in shares):
-            raise MIXED.error()
+            raise UNKNOWN_TRAINING_ROWS.error()
         if self.drawn and groups.any() and not groups.all():
-            FINDINGS["groups"].warn()
-            return ANEW
+            OVERLAP_FINDINGS["groups"].warn()
+            return RELABELED_GROUPS_ASSUMPTION
         rows_only = side.train_model is None and not side.classifier
         known = (self.drawn or rows_only) and min(shares, default=1.0) == 1.0
         return "" if known or side.digest in self._sides else None
@@ -232,17 +234,17 @@ class KnownRows:
             if codes.size
         ]
 
-    def kept(self, estimator: Any, X: Any) -> TrainingRecords:
+    def stored_training_rows(self, estimator: Any, X: Any) -> TrainingData:
         """Return the rows that a model keeps; beside a drawn split, unknown ones were transformed.
 
         ``X``: records of the columns that are compared.
         """
         tables = [((rows, None),) for rows in _kept_rows(estimator, X)]
         if self.drawn:
-            tables = [one for one in tables if any(self._shares(TrainingRecords(one)) or [1.0])]
-        return TrainingRecords(sum(tables, ()))
+            tables = [one for one in tables if any(self._shares(TrainingData(one)) or [1.0])]
+        return TrainingData(sum(tables, ()))
 
-    def check_scored(self, side: TrainingRecords, X: Any, y: Any) -> None:
+    def check_no_holdout_records(self, side: TrainingData, X: Any, y: Any) -> None:
         """Raise where records to be scored are those that a fit held out.
 
         Whoever called that fit gave it both sides, so that the error tells nothing new. ``X``,
@@ -261,9 +263,9 @@ class KnownRows:
                 every = np.concatenate([held, self._known[targets is None]])
                 chance = 0 if np.unique(every).size == every.size else chance
             if shared > chance:
-                raise SCORED.error(count=shared)
+                raise HOLDOUT_RECORDS_SCORED.error(count=shared)
 
-    def marks(self, X: Any, y: Any) -> Any:
+    def record_fingerprints(self, X: Any, y: Any) -> Any:
         """Return 16 bits of each record that equals no other one of the fit.
 
         A copy without records notices by them what was held out, and tells no record from others.
@@ -277,14 +279,14 @@ class KnownRows:
         return ways[-1], np.unique(np.concatenate(marks))
 
 
-def check_marks(marks: Any, X: Any, y: Any) -> None:
+def check_fingerprints(marks: Any, X: Any, y: Any) -> None:
     """Raise where most of the records to be scored have such marks, more than by chance."""
     names, known = marks
     names = names if is_frame(X) and names and names <= {*map(str, X.columns)} else None
     found = np.isin(row_digests(X, y, names=names) >> np.uint64(48), known)
     chance = found.size * len(known) / 2**16
     if found.sum() > max(0.5 * found.size, chance + 4.0 * np.sqrt(chance)):
-        raise SCORED.error(count=int(found.sum()))
+        raise HOLDOUT_RECORDS_SCORED.error(count=int(found.sum()))
 
 
 def _kept_rows(estimator, X, depth=4):
@@ -394,7 +396,7 @@ def _summed(table, prefix, names=None):
 def _hashed(cells, salts):
     """Return a hash of each cell under the salt of its column; zeros count nothing."""
     codes = cell_codes(cells)
-    return np.where(codes == 0, np.uint64(0), mixed(codes, salts))
+    return np.where(codes == 0, np.uint64(0), splitmix64(codes, salts))
 
 
 def _as_table(data):
@@ -450,7 +452,7 @@ def _salt(text):
     return np.uint64(int.from_bytes(digest[:8], "big"))
 
 
-def mixed(codes, salt):
+def splitmix64(codes, salt):
     """Return a hash of each code under a salt (splitmix64's finaliser)."""
     with np.errstate(over="ignore"):
         bits = (codes ^ salt) * np.uint64(0x9E3779B97F4A7C15) + salt
@@ -459,9 +461,9 @@ def mixed(codes, salt):
         return bits ^ (bits >> np.uint64(31))
 
 
-def forget_accounts() -> None:
+def forget_answered_targets() -> None:
     """Forget what was answered, as a new process would."""
-    ANSWERED.clear()
+    ANSWERED_TARGETS.clear()
 
 
 def targets_digest(X: Any, y: Any) -> str | None:
@@ -477,27 +479,27 @@ def targets_digest(X: Any, y: Any) -> str | None:
     labels = labels.astype(float) if labels.dtype.kind in "biu" else labels
     labels = labels.ravel() if labels.size == len(labels) else labels
     repeats = labels.ndim == 1 and (labels[1:] == labels[:-1]).any()
-    return data_digest(X, labels) if repeats and in_runs(labels) else data_digest(labels)
+    return data_digest(X, labels) if repeats and is_sorted_by_label(labels) else data_digest(labels)
 
 
-def answered_before(about: set[str], rows: Callable[[], Any]) -> bool:
+def has_other_holdout(about: set[str], rows: Callable[[], Any]) -> bool:
     """Return whether an account has answered about these targets, or about nearly all of the rows.
 
     ``rows`` returns digests of rows with targets; those of a subgroup of a holdout are among its.
     """
-    if not ANSWERED.keys().isdisjoint(about):
+    if not ANSWERED_TARGETS.keys().isdisjoint(about):
         return True
-    own = rows() if ANSWERED and about else None
+    own = rows() if ANSWERED_TARGETS and about else None
     if not own or len(np.unique(own[0])) < _FEWEST:
         return False
-    for known, has in ANSWERED.items():
-        ANSWERED[known] = has = has() if callable(has) else has
+    for known, has in ANSWERED_TARGETS.items():
+        ANSWERED_TARGETS[known] = has = has() if callable(has) else has
         if has and np.isin(own[0], has[0]).mean() > _SUBGROUP:
             return True
     return False
 
 
-def in_runs(labels: Any) -> bool:
+def is_sorted_by_label(labels: Any) -> bool:
     """Return whether equal labels stand together: the order of the rows says nothing."""
     runs = labels[np.r_[True, labels[1:] != labels[:-1]]]
     return all(np.unique(part).size == part.size for part in (runs[:1000], runs))  # soon, or all

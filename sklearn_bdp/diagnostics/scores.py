@@ -21,31 +21,31 @@ from sklearn.utils import get_tags
 from sklearn_bdp import correlation, exceptions
 from sklearn_bdp.correlation import Groups, Independent
 from sklearn_bdp.correlation.dependence import LONGEST_SERIES
-from sklearn_bdp.diagnostics.diagnostic import Guard
-from sklearn_bdp.diagnostics.overlap import in_runs
+from sklearn_bdp.diagnostics.diagnostic import Diagnostic
+from sklearn_bdp.diagnostics.overlap import is_sorted_by_label
 from sklearn_bdp.intervals import score_tail
 from sklearn_bdp.metrics import get_metric
 from sklearn_bdp.utils.hashing import copied
 from sklearn_bdp.utils.sklearn_compat import num_samples, safe_indexing
 
-WIDE = Guard(
+UNINFORMATIVE_INTERVAL = Diagnostic(
     "wide interval",
     "released values",
     "{measured} of {of} is {score:.3g}, but its interval from {low:.3g} to {high:.3g} covers "
     "{share:.0%} of the range. Bring more than {count:,} holdout {units}, verify fewer candidates, "
     "or score a mean over records (scoring='accuracy' or 'neg_brier_score').",
-    exceptions.VacuousGuaranteeWarning,
+    exceptions.UninformativeIntervalWarning,
 )
-FALLEN = Guard(
+OPTIMISTIC_CV_SCORE = Diagnostic(
     "fallen score",
     "released values",
     "{measured} of {of} is {training:.3g} in cross-validation and {score:.3g} verified, with the "
     "interval from {low:.3g} to {high:.3g}. Chance does not explain the fall. Check that holdout "
     "records are complete, as each that the model cannot predict gets the worst score, that folds "
     "do not share patients, places or time, and that features do not know the target.",
-    exceptions.FallenScoreWarning,
+    exceptions.OptimisticScoreWarning,
 )
-CLIPPED = Guard(
+CLIPPED_SCORE = Diagnostic(
     "clipped score",
     "training set",
     "{measured} differs from {name}: {of} is beyond the limit on {n_clipped:,} of {n:,} training "
@@ -53,44 +53,46 @@ CLIPPED = Guard(
     "the clipped score. If the plain score matters: {remedy}.",
     exceptions.ClippedScoreWarning,
 )
-DEFAULT_METRIC = Guard("default metric", "arguments", "{note}.", exceptions.DefaultMetricWarning)
-MISFIT = Guard(
+DEFAULT_METRIC = Diagnostic(
+    "default metric", "arguments", "{note}.", exceptions.DefaultMetricWarning
+)
+UNDECLARED_DEPENDENCE = Diagnostic(
     "dependence",
     "training set",
     "The declared correlation may be wrong. {found}.",
     exceptions.ModelMisfitWarning,
 )
-FEW = Guard(
+TOO_FEW_GROUPS = Diagnostic(
     "few groups",
     "arguments",
     "The holdout has {count} groups (patients, users, sites …), worth {worth:.0f} of equal size. "
     "They give a mean score near 0.8 in [0, 1] to about ±{half_width_final:.2g} if you only report "
     "one model, and ±{half_width:.2g} for the best of 20. Nested cross-validation over all groups "
     "gives one narrower number, and no second one. Bring more groups, or set holdout=0.5.",
-    exceptions.VacuousGuaranteeWarning,
+    exceptions.UninformativeIntervalWarning,
 )
-CUT = Guard(
+CV_SPLITS_GROUPS = Diagnostic(
     "folds across groups",
     "training set",
     "cv cuts declared groups, so that cross-validated scores are too good. Leave cv=5, or pass "
     "GroupKFold() with groups=.",
     ValueError,
 )
-BATCHES = Guard(
+BATCH_DEPENDENT_PREDICTIONS = Diagnostic(
     "predictions by batch",
     "training set",
     "Predictions with {name} depend on the other rows of the batch, so that its interval does not "
     "hold. Make lags and rolling means before the search, and learn means and scales in fit.",
     exceptions.BatchPredictionWarning,
 )
-LATER_ROWS = Guard(
+PREDICTIONS_FROM_LATER_ROWS = Diagnostic(
     "predictions from later rows",
     "training set",
     "Predictions with {name} for a date change with the rows of later dates. Make features from "
     "earlier rows only (lags, trailing means), or declare a chain. The holdout was not queried.",
     ValueError,
 )
-NO_MEAN = Guard(
+BATCH_DEPENDENT_SCORES = Diagnostic(
     "scores by batch",
     "training set",
     "PerRecordScore {name} gives training records other numbers when other records stand beside "
@@ -100,7 +102,7 @@ NO_MEAN = Guard(
 )
 
 #: Part of its range that an interval covers to say nothing.
-ALL = 0.9
+UNINFORMATIVE_SHARE = 0.9
 #: Standard errors by which a cross-validated score may exceed its expectation by chance. The
 #: interval holds the true score of all candidates with probability ``1 - beta``, so a false alarm
 #: needs a cross-validated score of the chosen one that is so far too high: 1 in 740 for one
@@ -125,7 +127,7 @@ ASSUMPTION = (
 )
 
 
-def compare_dependence(division, estimator, metric, score, *, groups=None, known=None):
+def run_dependence_test(division, estimator, metric, score, *, groups=None, known=None):
     """Compare training-side scores of one candidate with the declared correlation; warn once.
 
     ``score(metric, folds)`` returns its cross-validated scores, NaN where it cannot be fitted.
@@ -141,7 +143,10 @@ def compare_dependence(division, estimator, metric, score, *, groups=None, known
     labels = np.asarray(division.y) if classes and np.ndim(division.y) == 1 else None
     found = None, None
     if (
-        (in_groups or (declared.is_independent and not (labels is not None and in_runs(labels))))
+        (
+            in_groups
+            or (declared.is_independent and not (labels is not None and is_sorted_by_label(labels)))
+        )
         # A strength that is declared is not tested; given the rest there is nothing to test.
         and not (declared.is_sequential or division.model.is_given_rest)
         and (metric.is_mean or classes)
@@ -167,7 +172,7 @@ def compare_dependence(division, estimator, metric, score, *, groups=None, known
             found = _of_groups(declared, scores, labels, order, division.places)
         else:
             found = _in_row_order(scored, order, groups, known)
-    warn_of(division, found[0])
+    warn_undeclared_dependence(division, found[0])
     return found
 
 
@@ -227,7 +232,7 @@ def _in_row_order(scored, order, groups, known):
     return correlation.check_independence(scores[tested], groups=labels), scores[tested]
 
 
-def warn_few_groups(holdout):
+def warn_too_few_groups(holdout):
     """Say once, before anything is fitted, that few groups tell little, and what does better."""
     model, account = holdout.model, holdout.account
     if isinstance(model, Groups) and not (model.is_independent or account.warned):
@@ -236,24 +241,26 @@ def warn_few_groups(holdout):
         if account.warned:
             with contextlib.suppress(exceptions.HoldoutClosedError):  # no other answers to forecast
                 seen = holdout.preview(20, score=0.8)
-                FEW.warn(count=len(model.sizes_), worth=worth, **vars(seen))
+                TOO_FEW_GROUPS.warn(count=len(model.sizes_), worth=worth, **vars(seen))
 
 
-def warn_of(division, report=None):
+def warn_undeclared_dependence(division, report=None):
     """Give one warning of everything that speaks against the declared correlation."""
     found = "" if report is None else report.message
     sentences = [*division.hints, *([found[0].upper() + found[1:]] if found else [])]
     if sentences:
-        MISFIT.warn(found=". ".join(sentences))
+        UNDECLARED_DEPENDENCE.warn(found=". ".join(sentences))
 
 
-def warn_of_choice(holdout, metric, division, *, of, score, interval, training, clipping=None):
+def warn_about_selected_model(
+    holdout, metric, division, *, of, score, interval, training, clipping=None
+):
     """Warn where hardly anything is known of what was chosen, or its score is not what it seems.
 
     Everything here is released or of the training side. Of a holdout that is too small, or of few
     groups, it was said before.
     """
-    warn_clipped(metric, clipping, of)
+    warn_clipped_score(metric, clipping, of)
     model, (low, high), span = holdout.model, interval, metric.upper - metric.lower
     known = {"measured": metric.measured, "of": of, "score": score, "low": low, "high": high}
     if training > high:
@@ -262,27 +269,31 @@ def warn_of_choice(holdout, metric, division, *, of, score, interval, training, 
         tail = score_tail(of_training, n, **dataclasses.asdict(metric.expected_shape(n)))
         unit = min(1.0, max(0.0, metric.to_unit(training)))
         if training - CHANCE * span * float(tail.standard_deviation(unit)) > high:
-            FALLEN.warn(training=training, **known)
+            OPTIMISTIC_CV_SCORE.warn(training=training, **known)
     share = (high - low) / span
-    if share >= ALL and math.isfinite(score) and not (holdout.is_small or holdout.account.warned):
+    if (
+        share >= UNINFORMATIVE_SHARE
+        and math.isfinite(score)
+        and not (holdout.is_small or holdout.account.warned)
+    ):
         count, units = model.units(holdout.n)
-        WIDE.warn(share=min(1.0, share), count=count, units=units, **known)
+        UNINFORMATIVE_INTERVAL.warn(share=min(1.0, share), count=count, units=units, **known)
 
 
-def warn_clipped(metric, clipping, of):
+def warn_clipped_score(metric, clipping, of):
     """Say what clipping changes on the training side, and what to do; return whether it does."""
     if clipping is None or not clipping.bites:
         return False
     n, known = clipping.n, {"measured": metric.measured, "name": metric.name, "of": of}
     known |= {"n": n, "n_clipped": clipping.n_clipped, "remedy": metric.remedy}
-    CLIPPED.warn(clipped=clipping.clipped / n, plain=clipping.plain / n, **known)
+    CLIPPED_SCORE.warn(clipped=clipping.clipped / n, plain=clipping.plain / n, **known)
     return True
 
 
 # -- does a model score each record by itself, and new ones at all? --------------------------------
 
 
-def reads_other_rows(model, X):
+def is_batch_dependent(model, X):
     """Return whether predictions of a fitted model for some rows change when others are exchanged.
 
     ``X`` are training rows. Half of a batch stays where it is and the rest becomes other rows: a
@@ -337,7 +348,7 @@ def check_later_rows(model, X, dates, *, name):
     other = batch.copy()
     other[late] = np.random.default_rng(0).permutation(len(dates))[: late.sum()]
     if _changes(model, X, batch, other, ~late):
-        raise LATER_ROWS.error(name=name)
+        raise PREDICTIONS_FROM_LATER_ROWS.error(name=name)
 
 
 def _said(model, name, X):
@@ -362,7 +373,7 @@ def _equal(first, second):
     return np.allclose(first, second, rtol=0.0, atol=width, equal_nan=True)
 
 
-def foreign_parts(model):
+def non_sklearn_components(model):
     """Return the parts of a model that scikit-learn does not answer for, functions among them."""
     parts, found = [model], []
     if isinstance(model, BaseEstimator):
@@ -376,7 +387,7 @@ def foreign_parts(model):
     return found
 
 
-class RowWiseCheck:
+class BatchDependenceCheck:
     """Asks one model of each kind of pipeline, and warns once."""
 
     def __init__(self, dates=None):
@@ -389,7 +400,7 @@ class RowWiseCheck:
 
         ``X``: training rows, with the columns that it was fitted on.
         """
-        parts = foreign_parts(model)
+        parts = non_sklearn_components(model)
         kind = repr(parts)
         if not parts or kind in self._asked or len(self._asked) >= MOST_KINDS:
             return
@@ -397,12 +408,12 @@ class RowWiseCheck:
         name = ", ".join(getattr(part, "__name__", type(part).__name__) for part in parts)
         if self.dates is not None:
             check_later_rows(model, X, self.dates, name=name)
-        elif name not in self._found and reads_other_rows(model, X):
+        elif name not in self._found and is_batch_dependent(model, X):
             if not self._found:
-                BATCHES.warn(name=name)
+                BATCH_DEPENDENT_PREDICTIONS.warn(name=name)
             self._found.append(name)
 
-    def ask_score(self, metric, model, X, y):
+    def check_score(self, metric, model, X, y):
         """Raise where a caller's score of a record depends on other records; asked once.
 
         ``X``, ``y``: training rows, with the columns that the model was fitted on.
@@ -411,7 +422,7 @@ class RowWiseCheck:
         if metric.by_predictions or metric in self._scores:
             return
         self._scores.append(metric)
-        if n < FEWEST_ROWS or reads_other_rows(model, X):  # which has a warning of its own
+        if n < FEWEST_ROWS or is_batch_dependent(model, X):  # which has a warning of its own
             return
         batch, other, kept = _batches(n, SCORED_ROWS)
         y = np.asarray(y)
@@ -423,7 +434,7 @@ class RowWiseCheck:
         except Exception:  # a function that needs more rows than these tells nothing
             return
         if not _equal(first, second) and _equal(first, again):
-            raise NO_MEAN.error(name=metric.name)
+            raise BATCH_DEPENDENT_SCORES.error(name=metric.name)
 
     @property
     def assumptions(self):

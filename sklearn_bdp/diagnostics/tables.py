@@ -8,15 +8,15 @@ from sklearn.utils import get_tags
 
 from sklearn_bdp.correlation.components import Groups, check_row_order
 from sklearn_bdp.correlation.time_order import date_numbers, is_dates
-from sklearn_bdp.diagnostics.diagnostic import Guard
-from sklearn_bdp.utils.validation import check_order
+from sklearn_bdp.diagnostics.diagnostic import Diagnostic
+from sklearn_bdp.utils.validation import check_index_alignment
 
 #: What to do where columns were added since the holdout was made.
-ADDED = (
+ADDED_COLUMNS_FIX = (
     "Put a feature that was added into a transformer of the pipeline (FunctionTransformer): a new "
     "holdout of the same records is a new account without the answers of the first"
 )
-FORM = Guard(
+DIFFERENT_SCHEMA = Diagnostic(
     "other form",
     "arguments",
     "The holdout must have the form of X and y, got {found}. {fix}. The holdout was not queried.",
@@ -24,7 +24,7 @@ FORM = Guard(
 )
 
 #: What to do where ``X`` was narrowed to some columns.
-NARROWED = (
+SELECTED_COLUMNS_FIX = (
     "Pass all columns and keep the selected ones inside the pipeline: "
     "make_pipeline(ColumnTransformer([('kept', 'passthrough', columns)]), model)"
 )
@@ -39,7 +39,7 @@ IN_TIME = ", but correlation=None assumes independence. Set correlation='time', 
 REGULAR, ABOUT = 0.75, 0.15
 
 
-def check_agreement(estimator, division):
+def check_same_schema(estimator, division):
     """Raise where a model fitted on the training part cannot fit the holdout."""
     if division.train is not None:
         return  # both are of one table
@@ -49,25 +49,35 @@ def check_agreement(estimator, division):
         missing = [name for name in names if name not in have][:5]
         extra = [name for name in have if name not in names][:5]
         if missing:
-            raise FORM.error(found=f"no columns {missing}", fix=ADDED)
+            raise DIFFERENT_SCHEMA.error(found=f"no columns {missing}", fix=ADDED_COLUMNS_FIX)
         if extra:
-            raise FORM.error(found=f"columns {extra} besides", fix=NARROWED)
-        raise FORM.error(found="columns in another order", fix="Pass X[holdout.X.columns]")
+            raise DIFFERENT_SCHEMA.error(found=f"columns {extra} besides", fix=SELECTED_COLUMNS_FIX)
+        raise DIFFERENT_SCHEMA.error(
+            found="columns in another order", fix="Pass X[holdout.X.columns]"
+        )
     width, have = _shape(X)[1:], _shape(other)[1:]
     pairwise = get_tags(estimator).input_tags.pairwise
     if len(width) == len(have) and width != have and not pairwise:
-        raise FORM.error(found=f"{have[0]} and not {width[0]} columns", fix=ADDED)
-    if ("number", "text") in zip(cell_kinds(X), cell_kinds(other), strict=False):
-        raise FORM.error(found="text in place of numbers", fix="Pass records of one type")
+        raise DIFFERENT_SCHEMA.error(
+            found=f"{have[0]} and not {width[0]} columns", fix=ADDED_COLUMNS_FIX
+        )
+    if ("number", "text") in zip(column_kinds(X), column_kinds(other), strict=False):
+        raise DIFFERENT_SCHEMA.error(
+            found="text in place of numbers", fix="Pass records of one type"
+        )
     if division.y is not None:
         y, held = np.asarray(division.y), np.asarray(division.y_holdout)
         if y.size * len(held) != held.size * len(y):
-            raise FORM.error(found="another number of outputs", fix="Pass targets of one form")
-        if {*cell_kinds(y), *cell_kinds(held)} == {"number", "text"}:
-            raise FORM.error(found="labels of another type", fix="Code both sides alike")
+            raise DIFFERENT_SCHEMA.error(
+                found="another number of outputs", fix="Pass targets of one form"
+            )
+        if {*column_kinds(y), *column_kinds(held)} == {"number", "text"}:
+            raise DIFFERENT_SCHEMA.error(
+                found="labels of another type", fix="Code both sides alike"
+            )
 
 
-def cell_kinds(X):
+def column_kinds(X):
     """Return what each column of a frame holds, or a whole array, as far as it begins."""
     found = []
     for part in X.items() if hasattr(X, "items") else [("", X)]:
@@ -96,16 +106,16 @@ def _shape(X):
         return (len(X),)
 
 
-def check_orders(owner, X, y, /, *, X_val=None, y_val=None, **others):
+def check_row_alignment(owner, X, y, /, *, X_val=None, y_val=None, **others):
     """Raise where what comes beside the records (groups, weights …) names them in another order."""
     for name, values in {"y": y, **others}.items():
-        check_order(name, values, X)
-    check_order("y_val", y_val, X_val, of="X_val")
+        check_index_alignment(name, values, X)
+    check_index_alignment("y_val", y_val, X_val, of="X_val")
     for records in (X, X_val):
         check_row_order("correlation", owner.correlation, records)
 
 
-def check_sorted(X, name="X"):
+def check_time_sorted(X, name="X"):
     """Raise where records in time come with an index of dates that is not sorted."""
     index = getattr(X, "index", None)
     if is_dates(index) and (index.hasnans or not index.is_monotonic_increasing):
@@ -116,10 +126,10 @@ def check_sorted(X, name="X"):
         )
 
 
-def check_future(X, X_val):
+def check_validation_is_later(X, X_val):
     """Raise where a series is not sorted, or the validation records do not come last."""
-    check_sorted(X)
-    check_sorted(X_val, "X_val")
+    check_time_sorted(X)
+    check_time_sorted(X_val, "X_val")
     if not _has_dates(X) or not _has_dates(X_val):
         return
     try:

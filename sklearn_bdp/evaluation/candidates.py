@@ -33,7 +33,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 
 from sklearn_bdp.accounting.noise_calibration import RELAXED_PART
-from sklearn_bdp.diagnostics.scores import RowWiseCheck
+from sklearn_bdp.diagnostics.scores import BatchDependenceCheck
 from sklearn_bdp.exceptions import BudgetExhaustedError, ScoreContractError
 from sklearn_bdp.utils.hashing import content_key, copied, data_digest
 from sklearn_bdp.utils.object_hashing import KnownModel, has_own_code, recipe_key
@@ -44,7 +44,7 @@ from sklearn_bdp.utils.sklearn_compat import (
     report_failures,
     safe_indexing,
 )
-from sklearn_bdp.utils.validation import sealed_errors
+from sklearn_bdp.utils.validation import strip_traceback_frames
 
 #: What ends a search from outside: the user, or the death of a worker. What is finished is kept.
 INTERRUPTIONS = (KeyboardInterrupt, BrokenExecutor)
@@ -510,7 +510,7 @@ class Verifier:
         self._recipes, self._recorded = {}, {}
         self.unasked = {}  # outcomes by row, with raw scores
         self._models = ModelStore()
-        self.row_wise = RowWiseCheck(setting.dates)
+        self.row_wise = BatchDependenceCheck(setting.dates)
 
     def key(self, candidate, name=None):
         """Return the key of a candidate before it is fitted, or None where fitting may vary.
@@ -562,9 +562,9 @@ class Verifier:
             X = columns_of(self.setting.X, candidate.columns)
             self.row_wise.ask(model, X)
             for metric in self._metrics.values():
-                self.row_wise.ask_score(metric, model, X, targets(X, self.setting.y))
+                self.row_wise.check_score(metric, model, X, targets(X, self.setting.y))
 
-    @sealed_errors  # the frames hold raw scores
+    @strip_traceback_frames  # the frames hold raw scores
     def fit(self, rows, candidates, training):
         """Fit the candidates of these rows that are not fitted or recorded yet.
 
@@ -595,7 +595,7 @@ class Verifier:
 
     # -- queries ------------------------------------------------------------------------------
 
-    @sealed_errors  # the frames hold raw scores
+    @strip_traceback_frames  # the frames hold raw scores
     def assess(self, candidates, training=None, *, rows=None, secondary=None, variances=None):
         """Return an :class:`Assessment` of each candidate, from one batch of queries.
 

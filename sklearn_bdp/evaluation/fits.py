@@ -18,7 +18,11 @@ import joblib
 import numpy as np
 from sklearn.base import clone
 
-from sklearn_bdp.diagnostics.scores import CUT, compare_dependence, warn_of
+from sklearn_bdp.diagnostics.scores import (
+    CV_SPLITS_GROUPS,
+    run_dependence_test,
+    warn_undeclared_dependence,
+)
 from sklearn_bdp.evaluation.candidates import (
     INTERRUPTIONS,
     Candidate,
@@ -37,7 +41,7 @@ from sklearn_bdp.utils.sklearn_compat import (
     num_samples,
     report_failures,
 )
-from sklearn_bdp.utils.validation import sealed_errors
+from sklearn_bdp.utils.validation import strip_traceback_frames
 
 #: Bytes of per-record scores that are kept of a search's folds; the worst candidates go first.
 ROOM = 2**25
@@ -189,7 +193,7 @@ def check_dependence(division, setting, params, *, groups=None, known=None):
         except Exception:
             return np.full(num_samples(division.X), np.nan)
 
-    return compare_dependence(
+    return run_dependence_test(
         division, setting.estimator, setting.metric, score, groups=groups, known=known
     )
 
@@ -215,7 +219,7 @@ class CrossValidation:
         self.first = 0  # row of the first candidate that is not eliminated
         self.verification = None
 
-    @sealed_errors  # frames of workers in this process hold raw scores
+    @strip_traceback_frames  # frames of workers in this process hold raw scores
     def evaluate(self, candidate_params, cv=None, more_results=None, callback_ctx=None):
         """Cross-validate candidates; the signature is that of scikit-learn's searches."""
         search, division, verifier = self.search, self.division, self.verifier
@@ -293,7 +297,7 @@ class CrossValidation:
             ) from error
         model = division.train_model
         if model is not None and any(model.cuts(train, test) for train, test in splits):
-            raise CUT.error()
+            raise CV_SPLITS_GROUPS.error()
         if len(splits) != expected:
             raise ValueError(
                 "cv.split and cv.get_n_splits return inconsistent results. Expected "
@@ -352,7 +356,7 @@ class CrossValidation:
         """Compare the scores of the best candidate with the declared correlation."""
         last = self.scores[self.first :]  # earlier rounds of halving had smaller folds
         if np.isnan(last).all():
-            warn_of(self.division)
+            warn_undeclared_dependence(self.division)
             return
         best = self.first + int(np.nanargmax(last))
         tests = [test for _, test in self.splits]

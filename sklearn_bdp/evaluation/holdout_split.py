@@ -35,12 +35,12 @@ from sklearn_bdp.correlation.time_order import (
     index_dates,
     step_of,
 )
-from sklearn_bdp.diagnostics.overlap import TrainingRecords, targets_digest
-from sklearn_bdp.diagnostics.scores import warn_few_groups
+from sklearn_bdp.diagnostics.overlap import TrainingData, targets_digest
+from sklearn_bdp.diagnostics.scores import warn_too_few_groups
 from sklearn_bdp.diagnostics.tables import (
-    check_future,
-    check_orders,
-    check_sorted,
+    check_row_alignment,
+    check_time_sorted,
+    check_validation_is_later,
     declaration_hints,
 )
 from sklearn_bdp.evaluation.candidates import targets
@@ -62,8 +62,8 @@ from sklearn_bdp.utils.validation import (
     caller_level,
     check_array,
     check_fraction,
-    check_kind,
-    check_labels,
+    check_label_values,
+    check_supported_values,
 )
 
 _SAMPLE = 32  # training records on which a report tries models
@@ -108,7 +108,7 @@ class FitData:
         n = num_samples(self.X)
         held = 0 if self.X_val is None else num_samples(self.X_val)
         groups, groups_val = labels_of_both(n, held, self.groups, self.groups_val)
-        check_orders(
+        check_row_alignment(
             owner, self.X, self.y, X_val=self.X_val, y_val=self.y_val, groups=groups, **self.params
         )
         weight = self.params.get("sample_weight")
@@ -142,7 +142,7 @@ class Division:
     stratified: bool = False  # whether the split read the targets
     #: What the arguments say about dependence and the declared correlation does not.
     hints: tuple = ()
-    side: TrainingRecords | None = None  # the training part, to be compared with a given holdout
+    side: TrainingData | None = None  # the training part, to be compared with a given holdout
     earlier: Earlier | None = field(default=None, repr=False)  # in time: all before the holdout
     about: str | None = None  # what the targets given to ``fit`` are known by, where they are split
     config: HoldoutConfig | None = None  # what a new holdout will be; ``None``: one was passed in
@@ -173,8 +173,8 @@ def check_records(estimator, X, y):
     """
     if np.iscomplexobj(X) or (y is not None and np.iscomplexobj(y)):
         raise ValueError("Complex data not supported: X and y must be real.")
-    check_kind("X", X)
-    check_kind("y", y)
+    check_supported_values("X", X)
+    check_supported_values("y", y)
     nested = any(hasattr(value, "fit") for value in estimator.get_params(deep=True).values())
     tags = get_tags(estimator).input_tags
     if nested or tags.allow_nan or not (isinstance(X, np.ndarray) or hasattr(X, "iloc")):
@@ -197,7 +197,7 @@ def divide(estimator, data, *, test_size, correlation, random_state):
     model = check_correlation(correlation, groups=groups)
     model.check_n(n)
     if model.n_records is None and not model.is_independent:  # in the order of the rows
-        check_sorted(X)
+        check_time_sorted(X)
     stratified = False
     if is_splitter(test_size):
         train, test = _one_split(test_size, X, y, groups)
@@ -286,7 +286,7 @@ def _explicit(data, correlation):
         groups = np.array(both, dtype=object) if len({*map(type, both)}) > 1 else np.array(both)
     model = check_correlation(correlation, groups=groups)
     if model.is_sequential and model.n_records is None:
-        check_future(X, X_val)
+        check_validation_is_later(X, X_val)
     sides = np.arange(n), np.arange(n, n + held)
     earlier = None
     if model.is_given_past and model.n_records in (None, n + held):
@@ -445,7 +445,7 @@ def check_owner(owner, X_val):
 def divide_for(owner, config, estimator, data):
     """Return the :class:`Division` of :class:`FitData` that the owner's parameters describe."""
     X, y, groups, places, correlation = data.X, data.y, data.groups, None, owner.correlation
-    check_labels(y)
+    check_label_values(y)
     instead = {"X_val": "holdout=ReusableHoldout(X_val, y_val)", "times": "the index of X"}
     for name, place in instead.items():
         if getattr(data, name) is not None and has_fit_parameter(estimator, name):
@@ -496,7 +496,7 @@ def divide_for(owner, config, estimator, data):
         division,
         assumption=". ".join(filter(None, (division.assumption, said))),
         about=targets_digest(X, y) if split_here and y is not None else None,
-        side=TrainingRecords(((division.X, division.y),), train_model=model, classifier=classifier),
+        side=TrainingData(((division.X, division.y),), train_model=model, classifier=classifier),
         groups=np.asarray(groups)[division.train] if split_here and groups is not None else groups,
         places=places[division.train] if split_here and places is not None else places,
         **known,
@@ -528,7 +528,7 @@ def correlation_in_time(owner, config, data, *, in_time):
                 f"X_val and y_val, got holdout={owner.holdout!r}."
             )
         if times is None and X_val is not None:
-            check_future(X, X_val)
+            check_validation_is_later(X, X_val)
         step = "date" if known is None else step_of(known)
         correlation = past = GivenPast(horizon=max(1, horizon), step=step)
     dated = getattr(past, "is_given_past", False)
@@ -559,7 +559,7 @@ def _dates(data):
         dated = all(dates is not None for dates in found.values())
         if not (dated and any(dates.has_duplicates for dates in found.values())):
             for name, part in both.items():
-                check_sorted(part, name)
+                check_time_sorted(part, name)
             if not data.horizon:
                 known = None if found["X"] is None else date_numbers(found["X"], "X.index")
                 return None, known, 0
@@ -664,5 +664,5 @@ def open_holdout(owner, division, *, metric=None, fit_params=None):
     if said and said not in holdout.notes(Fact.ASSUMPTION):
         holdout.note(Fact.ASSUMPTION, said)
     if metric is not None:
-        warn_few_groups(holdout)
+        warn_too_few_groups(holdout)
     return holdout

@@ -15,7 +15,11 @@ from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_bdp.accounting import Certificate
-from sklearn_bdp.diagnostics.scores import ALL, DEFAULT_METRIC, warn_of_choice
+from sklearn_bdp.diagnostics.scores import (
+    DEFAULT_METRIC,
+    UNINFORMATIVE_SHARE,
+    warn_about_selected_model,
+)
 from sklearn_bdp.evaluation.candidates import Candidate, NoAnswer, cross_validated, targets
 from sklearn_bdp.evaluation.holdout_split import config_of
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
@@ -31,7 +35,7 @@ from sklearn_bdp.release.certificate import (
 )
 from sklearn_bdp.report.final import report_and_close
 from sklearn_bdp.report.final_report import FinalReport
-from sklearn_bdp.utils.html import digits
+from sklearn_bdp.utils.html import format_score
 from sklearn_bdp.utils.sklearn_compat import num_samples
 
 #: What takes the place of a score by class where only means over records are proved.
@@ -246,7 +250,7 @@ def certified(
     """
     score, *interval = found.in_units(metric)
     facts = {"of": of, "score": score, "interval": interval, "training": training}
-    warn_of_choice(holdout, metric, division, **facts, clipping=clipping)
+    warn_about_selected_model(holdout, metric, division, **facts, clipping=clipping)
     caveats, span = [metric.caveat] if metric.caveat else [], metric.upper - metric.lower
     past = holdout.model.is_given_past
     if caveats and holdout.model.is_sequential and not past:  # a loss of a declared range
@@ -260,7 +264,7 @@ def certified(
     if abs(score - training) < CONFIRMED * span:
         verdict = "the holdout confirms cross-validation"
     elif math.isfinite(training):
-        change = f"{score - training:+.3g} (cross-validated: {digits(training)})"
+        change = f"{score - training:+.3g} (cross-validated: {format_score(training)})"
         verdict = f"the holdout corrects cross-validation by {change}"
     if metric.name == "roc_auc":  # of a model that has learned nothing
         baseline = 0.5
@@ -298,11 +302,11 @@ def outlook(certificate, holdout, book, metric, score, interval, *, training_siz
     seen = preview_batch(holdout.account, book, score=unit, **asked)
     width = seen.half_width
     fields["final_error"] = min(seen.half_width_final, half)
-    if metric.is_mean and 2.0 * half < ALL:
+    if metric.is_mean and 2.0 * half < UNINFORMATIVE_SHARE:
         # It may be known how little scores vary (theory G15).
         width = min(width, half)
     # All parts of an interval shrink like 1 / sqrt(n), unless it ends where the range does.
-    shrinks = certificate.advice and 2.0 * width < ALL
+    shrinks = certificate.advice and 2.0 * width < UNINFORMATIVE_SHARE
     advice = records_for(_GOALS, width, holdout.model.units(holdout.n), span) if shrinks else ""
     return fields | {"outlook": (width, advice)}
 
@@ -436,7 +440,7 @@ class Savable:
         twin: Any = copy.copy(self)
         held = twin.holdout_
         facts = held.n, held.beta, held.information_spent, held.remaining_budget
-        marks = held.account.known.marks(held.X, held.y)
+        marks = held.account.known.record_fingerprints(held.X, held.y)
         twin.holdout_ = DetachedHoldout(*facts, held.certificate(), held.history(), marks)
         if isinstance(twin.holdout, ReusableHoldout):
             twin.holdout = twin.holdout_

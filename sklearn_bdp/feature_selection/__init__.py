@@ -2,10 +2,10 @@
 
 from sklearn_bdp.feature_selection._correlation_filter import (
     HoldoutCorrelationFilter,
-    permuted,
-    proved_associations,
+    permutation_statistics,
+    permutation_tests,
 )
-from sklearn_bdp.feature_selection._path import contributions
+from sklearn_bdp.feature_selection._path import influence_values
 from sklearn_bdp.feature_selection._report import AssociationReport, SelectionReport
 from sklearn_bdp.feature_selection._selector import HoldoutFeatureSelector
 

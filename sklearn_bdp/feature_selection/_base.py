@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_bdp.correlation import check_correlation
-from sklearn_bdp.diagnostics.tables import ADDED, check_orders
+from sklearn_bdp.diagnostics.tables import ADDED_COLUMNS_FIX, check_row_alignment
 from sklearn_bdp.evaluation.holdout_split import Division, check_owner, divide_for
 from sklearn_bdp.evaluation.scoring import Savable
 from sklearn_bdp.exceptions import (
@@ -24,7 +24,7 @@ from sklearn_bdp.exceptions import (
     UnknownFeaturesError,
 )
 from sklearn_bdp.utils.sklearn_compat import gives_frames, holds_numbers, is_frame, safe_indexing
-from sklearn_bdp.utils.validation import caller_level, check_labels
+from sklearn_bdp.utils.validation import caller_level, check_label_values
 
 
 class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
@@ -95,8 +95,8 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
     def _check_data(self, X, y, X_val, y_val, **others):
         """Return checked data; frames stay frames, because names tell columns apart."""
         vars(self).pop("support_", None)  # what an earlier fit selected speaks of other data
-        check_labels(y)
-        check_orders(self, X, y, X_val=X_val, y_val=y_val, **others)
+        check_label_values(y)
+        check_row_alignment(self, X, y, X_val=X_val, y_val=y_val, **others)
         tags = self.__sklearn_tags__().input_tags
         if is_frame(X):
             if getattr(X.columns, "nlevels", 1) > 1:
@@ -180,7 +180,9 @@ def _aligned(X, X_holdout):
     if names is not None and have is not None:
         known = set(have)
         if missing := [name for name in names if name not in known]:
-            raise UnknownFeaturesError(f"X has columns that the holdout lacks: {missing}. {ADDED}")
+            raise UnknownFeaturesError(
+                f"X has columns that the holdout lacks: {missing}. {ADDED_COLUMNS_FIX}"
+            )
         return X_holdout if list(names) == list(have) else X_holdout[list(names)]
     if np.shape(X_holdout)[1] != np.shape(X)[1]:
         raise UnknownFeaturesError(

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp._typing import Correlation, RandomState
-from sklearn_bdp.diagnostics.scores import warn_of
+from sklearn_bdp.diagnostics.scores import warn_undeclared_dependence
 from sklearn_bdp.evaluation.holdout_split import FitData, open_holdout
 from sklearn_bdp.evaluation.scoring import plain_certificate
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
@@ -27,7 +27,12 @@ from sklearn_bdp.holdout import query_key
 from sklearn_bdp.metrics.base import Evaluation
 from sklearn_bdp.report.final import fix_statements, report_statements
 from sklearn_bdp.utils.sklearn_compat import is_frame, num_samples, safe_indexing
-from sklearn_bdp.utils.validation import check_option, check_probability, check_real, sealed_errors
+from sklearn_bdp.utils.validation import (
+    check_option,
+    check_probability,
+    check_real,
+    strip_traceback_frames,
+)
 
 #: Permutations that reach the critical value of an interval by chance; a few, where more would take
 #: so many multiplications; and where even they would take so many, nothing is proved.
@@ -180,7 +185,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             classification = np.unique(y).size <= 20  # integers with many values are numbers
         stand_in = DummyClassifier() if classification else DummyRegressor()
         division = self._divide(stand_in, FitData(X, y, X_val, y_val, groups))
-        warn_of(division)
+        warn_undeclared_dependence(division)
         n_effective, self._statements = self._training_n_effective(division), None
         found = Associations.of(division.X, division.y, classification, self.clip, n_effective)
         # Two-sided, corrected for the choice of a class.
@@ -218,7 +223,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             self._warn_unconfirmed()
         return self
 
-    @sealed_errors  # the evaluations are raw
+    @strip_traceback_frames  # the evaluations are raw
     def _ask(self, holdout, division, found, candidates, cells):
         """Ask the holdout about the candidates; set what it released, and what is kept."""
         named = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
@@ -253,7 +258,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         self.lower_[candidates], self.upper_[candidates] = ends.min(axis=0), ends.max(axis=0)
         self.support_[candidates] = agreement >= effect - (1.0 + 1e-9) * cells
 
-    @sealed_errors  # the frames hold records of the holdout
+    @strip_traceback_frames  # the frames hold records of the holdout
     def final_report(self) -> AssociationReport:
         """Prove associations of the attributes that passed in the training set; close the holdout.
 
@@ -301,7 +306,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
 
         def compute(length):
             """Return rows from the closed holdout, whose records are shared by all."""
-            rows, count = proved_associations(
+            rows, count = permutation_tests(
                 *means, found.column[candidates], beta=holdout.beta, length=length, rng=rng
             )
             order = np.lexsort((-np.abs(rows[:, 0]), rows[:, 3]))
@@ -421,7 +426,7 @@ def _bounded(deviation, scale, clip):
 # -- what a closed holdout proves: permutations, and intervals that agree with them ---------------
 
 
-def permuted(bounded, scores, column, *, level, rng):
+def permutation_statistics(bounded, scores, column, *, level, rng):
     r"""Return covariances, standard errors, p-values and the half-widths of intervals.
 
     Theory G30. For attribute ``j`` with scores ``b`` and targets with scores ``s`` the statistic is
@@ -490,7 +495,7 @@ def permuted(bounded, scores, column, *, level, rng):
     return cov.astype(float), (1.0 + reached) / (count + 1.0), half.astype(float), count
 
 
-def proved_associations(bounded, scores, column, *, beta, length, rng):
+def permutation_tests(bounded, scores, column, *, beta, length, rng):
     """Return what a report holds of each attribute: value, ends, p, q, q under any dependence.
 
     P-values are adjusted by Holm, by Benjamini and Hochberg, and by Benjamini and Yekutieli, and
@@ -499,7 +504,9 @@ def proved_associations(bounded, scores, column, *, beta, length, rng):
     attributes than intervals at equal levels do, and of these only the sign.
     """
     price, m = math.exp(length), len(column)
-    value, p, half, count = permuted(bounded, scores, column, level=beta / price / m, rng=rng)
+    value, p, half, count = permutation_statistics(
+        bounded, scores, column, level=beta / price / m, rng=rng
+    )
     lower, upper = np.maximum(value - half, -1.0), np.minimum(value + half, 1.0)
     order, adjusted = np.argsort(p, kind="stable"), np.empty(m)  # Holm (1979): valid together
     adjusted[order] = np.maximum.accumulate(p[order] * (m - np.arange(m)))

@@ -44,7 +44,7 @@ class Proposal:
     columns: tuple  # their columns with the fixed ones, sorted
     #: Cross-validated score of each training record (NaN where it was in no test fold): their mean
     #: is the score in [0, 1]. Of scores by class each is the score of its fold, moved by what the
-    #: record contributes to it (:func:`contributions`).
+    #: record contributes to it (:func:`influence_values`).
     scores: np.ndarray = field(repr=False)
     #: The same for what predictions know of the classes, all counted alike: 0 on average where that
     #: is nothing. ``None`` where the constant prediction is the rival (:func:`_classes`).
@@ -131,7 +131,7 @@ def _score(setting, columns, fold, classes):
     evaluation = setting.metric.evaluate(model, tested, labels)
     own, made = evaluation.per_record, evaluation.by_class
     if own is None:
-        own = np.full(len(labels), evaluation.value) if made is None else contributions(made)
+        own = np.full(len(labels), evaluation.value) if made is None else influence_values(made)
     if classes is None:
         return own, own
     if made is not None and made.shape.kind == "pairs":
@@ -141,7 +141,7 @@ def _score(setting, columns, fold, classes):
     return own, by_class(np.nan_to_num(hits), places, range(len(classes))) - 1.0 / len(classes)
 
 
-def contributions(made):
+def influence_values(made):
     """Return what each record contributes to a score by class; their mean is the score.
 
     The score, and how far the record moves it (its influence): for an area under the curve its
@@ -163,7 +163,7 @@ def contributions(made):
 
 
 def by_class(hits, index, counted):
-    """Return contributions to the mean hits of the classes that are counted, each alike."""
+    """Return influence_values to the mean hits of the classes that are counted, each alike."""
     found = np.zeros(len(hits))
     for one in counted:
         own = index == one
@@ -325,7 +325,7 @@ def judge(found, choice, *, verified):
 
 
 def path_table(proposals, found, chosen, metric):
-    """Return ``accuracy_path_``: one entry per subset in each array, in score units."""
+    """Return ``score_path_``: one entry per subset in each array, in score units."""
     features = np.empty(len(proposals), dtype=object)
     features[:] = [one.columns for one in proposals]
     return {

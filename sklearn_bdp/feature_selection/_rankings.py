@@ -202,7 +202,7 @@ class Ranking:
         return shares
 
     def stable_size(self, n_records):
-        """Return how many units each half chooses, so that :func:`useless_bound` is at most one."""
+        """Return the subset size at which :func:`expected_false_selections` is at most one."""
         size = np.sqrt((2.0 * STABLE - 1.0) * len(self.units))
         return int(np.clip(size, 1, max(1, n_records // 4)))
 
@@ -213,7 +213,7 @@ class Ranking:
         return order[shares[order] >= STABLE]
 
 
-def useless_bound(size, share, n_units):
+def expected_false_selections(size, share, n_units):
     """Return how many units of a low selection probability are expected to reach a share.
 
     Shah and Samworth (2013), Theorem 1: at most ``q² / ((2τ - 1) p)`` of those that halves choose

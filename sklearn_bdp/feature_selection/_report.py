@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from sklearn_bdp.feature_selection._rankings import STABLE, useless_bound
-from sklearn_bdp.utils.html import Card, Shown
+from sklearn_bdp.feature_selection._rankings import STABLE, expected_false_selections
+from sklearn_bdp.utils.html import Card, RenderedResult
 from sklearn_bdp.utils.validation import check_option
 
 #: Rows of a table that are shown; ``rows`` holds all of them.
@@ -23,7 +23,7 @@ OFTEN = 0.9
 
 
 @dataclass(frozen=True)
-class SelectionReport(Shown):
+class SelectionReport(RenderedResult):
     """Report of a selection: what was verified, and what was not.
 
     Attributes
@@ -225,7 +225,7 @@ def path_report(selector, proposals, choice, place, metric, ranking, *, proved, 
 
     ``shares``: of half samples that chose each unit, when each half chose ``size`` of them.
     """
-    path, units = selector.accuracy_path_, ranking.units
+    path, units = selector.score_path_, ranking.units
     handed, best = proposals[place], proposals[choice.chosen]
 
     def scored(place):
@@ -261,7 +261,7 @@ def path_report(selector, proposals, choice, place, metric, ranking, *, proved, 
     if handed.chosen:
         share = STABLE if handed.ranking == "stable" else OFTEN
         often = sum(shares[unit] >= share for unit in handed.chosen)
-        bound = min(useless_bound(size, share, shares.size), size)
+        bound = min(expected_false_selections(size, share, shares.size), size)
         lines += [
             f"Chosen in the training set: ranking {handed.ranking!r}, {_features(handed.columns)}.",
             f"Stability: of {_features(handed.chosen)} {often:,} come back in {share:.0%} of half "

@@ -98,7 +98,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         Which features were selected.
     n_features_to_select_ : int
         How many.
-    accuracy_path_ : dict of arrays
+    score_path_ : dict of arrays
         Ready for ``pandas.DataFrame``, one entry per subset: ``ranking`` (who proposed it),
         ``n_features``, ``features`` (columns, as a tuple), ``training_score``, ``holdout_score``,
         ``holdout_lower``, ``holdout_upper`` (NaN where it was not asked), ``answered_from``,
@@ -314,7 +314,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         if not (self.confirmed_ or choice.asked) and self.on_empty == "baseline":
             place = choice.baseline
             ask(verifier, proposals, found, [place])
-        self.accuracy_path_ = path = path_table(proposals, found, place, metric)
+        self.score_path_ = path = path_table(proposals, found, place, metric)
         self.score_, *interval = found[place].in_units(metric)
         self.interval_ = tuple(interval)
         proposal, n = proposals[place], len(ranking.targets)

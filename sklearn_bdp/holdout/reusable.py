@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation._check_correlation import check_correlation
 from sklearn_bdp.correlation.components import check_row_order
-from sklearn_bdp.diagnostics.overlap import TrainingRecords, targets_digest
+from sklearn_bdp.diagnostics.overlap import TrainingData, targets_digest
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.ledger.records import AnswerRecord, History, HoldoutAnswers
 from sklearn_bdp.metrics.registry import forecast_metric, get_metric
@@ -34,13 +34,13 @@ from sklearn_bdp.report.final import report_and_close, shown_report
 from sklearn_bdp.report.measures import check_fitted, check_predictions
 from sklearn_bdp.utils.hashing import content_key, data_digest
 from sklearn_bdp.utils.html import Card
-from sklearn_bdp.utils.process import HOLDOUTS
+from sklearn_bdp.utils.process import LIVE_HOLDOUTS
 from sklearn_bdp.utils.validation import (
     as_frame,
     check_integer,
     check_probability,
     check_real,
-    sealed_errors,
+    strip_traceback_frames,
 )
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class ReusableHoldout:
     2
     """
 
-    @sealed_errors  # the ledger may be a URL with a password
+    @strip_traceback_frames  # the ledger may be a URL with a password
     def __init__(
         self,
         X: Any,
@@ -242,7 +242,7 @@ class ReusableHoldout:
         self._open(config, X, y, correlation, gap, random_state, notes)
 
     @classmethod
-    @sealed_errors
+    @strip_traceback_frames
     def of_targets(
         cls, y: ArrayLike, *, training_targets: ArrayLike | None = None, **parameters: Any
     ) -> ReusableHoldout:
@@ -341,17 +341,17 @@ class ReusableHoldout:
         }
         notes = {**(notes or {}), **({Fact.SHARED_ROWS: True} if config.allow_shared_rows else {})}
         about = {notes.get(Fact.TARGETS), targets_digest(self.X, self.y)} - {None}
-        own = TrainingRecords(((self.X, self.y),))
+        own = TrainingData(((self.X, self.y),))
         known = {"notes": notes, "about": about, "rows": lambda: own.rows[0]}
         self.account = Account(
             self.ledger, header, model=self.model, seed=seed, timeout=config.ledger_timeout, **known
         )
-        HOLDOUTS[self.account.token] = self
+        LIVE_HOLDOUTS[self.account.token] = self
         self.is_small = warn_if_vacuous(self.account.settings, self.model)
 
     # -- queries ------------------------------------------------------------------------------
 
-    @sealed_errors
+    @strip_traceback_frames
     def answer(
         self,
         training_values: ArrayLike,
@@ -408,7 +408,7 @@ class ReusableHoldout:
         batch = make_batch(self.n, self.model, training_values, **known)
         return self.account.ask(batch, on_exhausted=self.on_exhausted)
 
-    @sealed_errors
+    @strip_traceback_frames
     def answer_evaluations(
         self,
         training_values: ArrayLike,
@@ -459,7 +459,7 @@ class ReusableHoldout:
         batch = make_batch(self.n, self.model, training_values, **known)
         return self.account.ask(batch, on_exhausted=self.on_exhausted)
 
-    @sealed_errors
+    @strip_traceback_frames
     def score(
         self,
         estimator: Any,
@@ -520,7 +520,7 @@ class ReusableHoldout:
         )
         return answers[0].in_units()
 
-    @sealed_errors
+    @strip_traceback_frames
     def answer_predictions(
         self,
         y_pred: ArrayLike,
@@ -640,7 +640,7 @@ class ReusableHoldout:
 
     # -- the end ------------------------------------------------------------------------------
 
-    @sealed_errors
+    @strip_traceback_frames
     def final_report(
         self,
         estimators: Any,
@@ -759,7 +759,7 @@ class ReusableHoldout:
         rows are compared once. Under a numeric ``epsilon`` or ``calibration="zhao2017"`` nothing is
         compared, because an exact word has no finite level of privacy.
         """
-        side = TrainingRecords(((X, y),))
+        side = TrainingData(((X, y),))
         if not self.allow_shared_rows:
             check_overlap(self, side, explicit=True)
 
@@ -779,7 +779,7 @@ class ReusableHoldout:
         SharedRecordsError
             As :meth:`check_training_rows`.
         """
-        kept = self.account.known.kept(estimator, self.X)
+        kept = self.account.known.stored_training_rows(estimator, self.X)
         if kept.tables and not self.allow_shared_rows:
             check_overlap(self, kept, explicit=True)
 
@@ -907,8 +907,8 @@ class ReusableHoldout:
 def _restore(cls, state):
     """Return the holdout of this process, or one with an account that came by pickle."""
     token = state["account"].token
-    found = HOLDOUTS.get(token)
+    found = LIVE_HOLDOUTS.get(token)
     if found is None:
-        found = HOLDOUTS[token] = cls.__new__(cls)
+        found = LIVE_HOLDOUTS[token] = cls.__new__(cls)
         vars(found).update(state)
     return found

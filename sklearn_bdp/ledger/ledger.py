@@ -33,7 +33,7 @@ from sklearn_bdp.ledger._sqlite import SQLiteBackend
 from sklearn_bdp.ledger.backend import FORMAT, Backend, MemoryBackend, Row, corrupted, other_format
 from sklearn_bdp.ledger.postgresql import PostgreSQLBackend, is_url
 from sklearn_bdp.ledger.records import Answers, BatchRecord, History, canonical, digest, parse_json
-from sklearn_bdp.utils.validation import sealed_errors
+from sklearn_bdp.utils.validation import strip_traceback_frames
 
 KEY_VARIABLE = "SKLEARN_BDP_LEDGER_KEY"
 _SHORTEST_KEY = 16
@@ -433,7 +433,7 @@ class Ledger:
         raise corrupted(self.backend, "its header cannot be read")
 
 
-@sealed_errors  # the path may be a URL with a password
+@strip_traceback_frames  # the path may be a URL with a password
 def read_notes(path: Any, name: Any, *, timeout: float = 60.0) -> list[Any]:
     """Return the notes of a ledger before its holdout exists.
 

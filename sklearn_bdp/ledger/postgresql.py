@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from sklearn_bdp.exceptions import LedgerBusyError, LedgerUnavailableError
 from sklearn_bdp.ledger.backend import DatabaseBackend, Row, Stored, corrupted, last_link
-from sklearn_bdp.utils.validation import sealed_errors
+from sklearn_bdp.utils.validation import strip_traceback_frames
 
 #: What notices a server that is gone without a word; parts of the URL come before them.
 _DEFAULTS = {
@@ -195,7 +195,7 @@ class PostgreSQLBackend(DatabaseBackend):
         )
         return self._connection.execute(statement)
 
-    @sealed_errors  # the frames hold the password
+    @strip_traceback_frames  # the frames hold the password
     def _connect(self):
         import psycopg
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_bdp.diagnostics.overlap import TrainingRecords, cell_codes, mixed
-from sklearn_bdp.diagnostics.scores import RowWiseCheck, warn_clipped
+from sklearn_bdp.diagnostics.overlap import TrainingData, cell_codes, splitmix64
+from sklearn_bdp.diagnostics.scores import BatchDependenceCheck, warn_clipped_score
 from sklearn_bdp.exceptions import ScoreContractError, UnknownFeaturesError
 from sklearn_bdp.holdout import AnswerRecord, query_key
 from sklearn_bdp.holdout.reusable import ReusableHoldout
@@ -28,7 +28,12 @@ from sklearn_bdp.utils.sklearn_compat import (
     num_samples,
     safe_indexing,
 )
-from sklearn_bdp.utils.validation import as_frame, check_kind, check_targets, sealed_errors
+from sklearn_bdp.utils.validation import (
+    as_frame,
+    check_supported_values,
+    check_targets,
+    strip_traceback_frames,
+)
 
 #: Types of columns, of pandas and polars, that models take encoded only.
 _TEXT = {"object", "str", "string", "category", "String", "Categorical", "Enum"}
@@ -88,7 +93,7 @@ class _Memory:
     models: list = field(default_factory=list)
     folds: dict = field(default_factory=dict)
     answer: AnswerRecord | None = None
-    row_wise: RowWiseCheck = field(default_factory=RowWiseCheck)
+    row_wise: BatchDependenceCheck = field(default_factory=BatchDependenceCheck)
     warned: bool = False  # that clipping changes the score
 
     def __getstate__(self):
@@ -246,7 +251,7 @@ class HoldoutScorer:
             )
         if not alteration:
             # Of holdout records the training-side value would hand out the holdout's score.
-            check_overlap(self.holdout, TrainingRecords(((X, y),)))
+            check_overlap(self.holdout, TrainingData(((X, y),)))
             self.holdout.check_model(estimator)
         if is_new:  # and neither its rows nor itself was refused
             memory.models = [*memory.models, seen][-_MODELS:]
@@ -260,7 +265,7 @@ class HoldoutScorer:
             raise _ModelFailed from error
         if not alteration:
             memory.row_wise.ask(estimator, X)
-            memory.row_wise.ask_score(metric, estimator, X, y)
+            memory.row_wise.check_score(metric, estimator, X, y)
         if alteration is None and in_validation and seen.is_about(estimator):
             return float(metric.from_unit(value))  # rows that the model was trained on
         if alteration:
@@ -268,13 +273,13 @@ class HoldoutScorer:
             key = key and query_key("altered", key, alteration.shuffled, alteration.constant)
         if not memory.warned:
             clipping = metric.clipping(estimator, X, y, per_record)
-            memory.warned = warn_clipped(metric, clipping, f"the {type(estimator).__name__}")
+            memory.warned = warn_clipped_score(metric, clipping, f"the {type(estimator).__name__}")
         variance = None
         if metric.is_mean and not metric.is_binary:  # where it is of use
             variance = min(float(np.var(metric.evaluate(estimator, X, y).per_record)), 0.25)
         return self._ask(estimator, metric, records, value, key, num_samples(X), variance)
 
-    @sealed_errors  # the evaluation below is raw
+    @strip_traceback_frames  # the evaluation below is raw
     def _ask(self, model, metric, records, value, key, size, variance):
         """Put one query to the holdout, remember the answer and return the score."""
         (answer,) = self.holdout.answer_evaluations(
@@ -308,7 +313,7 @@ class HoldoutScorer:
             )
         if np.ndim(y) == 0:
             raise ValueError(f"y must be an array of targets, got {type(y).__name__}.")
-        check_kind("X", X)
+        check_supported_values("X", X)
         check_targets("y", y)
         have, expected = np.ndim(X), np.ndim(self.holdout.X)
         if have != expected:
@@ -444,7 +449,7 @@ def column_codes(X, *, single=False):
     if not plain:
         columns = [np.asarray(safe_indexing(X, at, axis=1)) for at in range(X.shape[1])]
     codes = [cell_codes(column, single=single) for column in columns]
-    return mixed(np.column_stack(codes), _SALT) if X.shape[1] else None
+    return splitmix64(np.column_stack(codes), _SALT) if X.shape[1] else None
 
 
 def recognise(reference, reference_y, X, y):
@@ -542,4 +547,4 @@ def _is_single(X):
 def ordered(codes):
     """Return a digest of each column: its values and their order."""
     places = np.arange(1, len(codes) + 1, dtype=np.uint64) * _SALT
-    return mixed(codes, places[:, None]).sum(axis=0)
+    return splitmix64(codes, places[:, None]).sum(axis=0)

@@ -27,9 +27,9 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp._version import __version__
 from sklearn_bdp.accounting import Certificate
-from sklearn_bdp.diagnostics.overlap import TrainingRecords, check_marks
-from sklearn_bdp.diagnostics.scores import warn_of
-from sklearn_bdp.diagnostics.tables import check_agreement
+from sklearn_bdp.diagnostics.overlap import TrainingData, check_fingerprints
+from sklearn_bdp.diagnostics.scores import warn_undeclared_dependence
+from sklearn_bdp.diagnostics.tables import check_same_schema
 from sklearn_bdp.evaluation.candidates import Assessment, Candidate, Experiment, NoAnswer, Verifier
 from sklearn_bdp.evaluation.fits import CrossValidation, Progress
 from sklearn_bdp.evaluation.holdout_split import (
@@ -377,7 +377,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             try:
                 if folds.splitter is None:  # scores come with the fits
                     folds.candidates = list(map(Candidate, self._generate_candidate_params()))
-                    warn_of(folds.division)
+                    warn_undeclared_dependence(folds.division)
                 else:
                     heard = {} if folds.context is None else {"callback_ctx": folds.context}
                     self._run_search(folds.evaluate, **heard)
@@ -455,7 +455,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         division = progress.division
         params = check_method_params(data.X, data.params, indices=division.train)
         metrics = Metrics(self, division)
-        check_agreement(self.estimator, division)
+        check_same_schema(self.estimator, division)
         routed = self._routed(params, division.groups)
         splitter, self.n_splits_ = None, 1
         if self.training_score == "cv":
@@ -609,10 +609,10 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         """
         holdout = getattr(self, "holdout_", None)
         if isinstance(holdout, ReusableHoldout):
-            side = TrainingRecords(((X, y),))
-            holdout.account.known.check_scored(side, holdout.X, holdout.y)
+            side = TrainingData(((X, y),))
+            holdout.account.known.check_no_holdout_records(side, holdout.X, holdout.y)
         elif holdout is not None:  # a copy without records
-            check_marks(holdout.marks, X, y)
+            check_fingerprints(holdout.marks, X, y)
         return super().score(X, y, **params)
 
     def preview(self, n_candidates: int | None = None, *, score: float | None = None) -> Preview:

@@ -21,7 +21,7 @@ from sklearn_bdp.accounting.noise_calibration import (
     sampling_half_width,
     zhao_required_n,
 )
-from sklearn_bdp.exceptions import VacuousGuaranteeWarning
+from sklearn_bdp.exceptions import UninformativeIntervalWarning
 from sklearn_bdp.mechanisms import Thresholdout, n_cells, thresholdout_epsilon
 from sklearn_bdp.planning._models import any_size, continued, plain_model
 from sklearn_bdp.utils.root_finding import crossing, last_whole
@@ -105,7 +105,7 @@ def certify(
 
     Warns
     -----
-    VacuousGuaranteeWarning
+    UninformativeIntervalWarning
         If the holdout is too small for any statement.
 
     See Also
@@ -160,7 +160,7 @@ def certify(
         warnings.warn(
             f"With n={n} records the certified error is {certificate.tau:.3g}, which is vacuous "
             f"(0.5 or more). {' '.join(certificate.advice[:1])}".strip(),
-            VacuousGuaranteeWarning,
+            UninformativeIntervalWarning,
             stacklevel=caller_level(),
         )
     return certificate

@@ -15,7 +15,7 @@ import secrets
 import numpy as np
 
 from sklearn_bdp.accounting.spending import PredictiveCode
-from sklearn_bdp.diagnostics.overlap import ANOTHER, KnownRows, answered_before
+from sklearn_bdp.diagnostics.overlap import SECOND_HOLDOUT, TrainingRowRegistry, has_other_holdout
 from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerError, ProcessBoundaryError
 from sklearn_bdp.ledger.ledger import Fact, Ledger
 from sklearn_bdp.ledger.records import AnswerRecord, Answers, HoldoutAnswers, canonical
@@ -23,7 +23,7 @@ from sklearn_bdp.release.batch import Terms, decide, exhausted_error, route
 from sklearn_bdp.release.calibration import DerivedSettings, final_noise, restored_mechanism
 from sklearn_bdp.release.certificate import check_open
 from sklearn_bdp.utils.hashing import is_content_key
-from sklearn_bdp.utils.process import ANSWERED, LEDGERS
+from sklearn_bdp.utils.process import ANSWERED_TARGETS, PICKLED_LEDGERS
 
 
 class Account:
@@ -39,12 +39,12 @@ class Account:
         self.token, self._about = secrets.token_hex(16), about
         self._rows = rows  # until its first answer
         self.shared = Fact.SHARED_ROWS in notes  # training records may equal holdout records
-        self.known = KnownRows()  # rows that stand on the training side
+        self.known = TrainingRowRegistry()  # rows that stand on the training side
         self.warned = False  # whether it was said that few groups tell hardly anything
         self._learned = None  # last entry learned from, predictor; public, rebuilt from the ledger
         self._head = self._snapshot = None  # of a ledger that is elsewhere
-        if path is None and answered_before(about, rows):
-            ANOTHER.warn()
+        if path is None and has_other_holdout(about, rows):
+            SECOND_HOLDOUT.warn()
             notes = {**notes, Fact.ANOTHER_ACCOUNT: True}
         # Drawn once, with the holdout; the order of units follows from it and from the records.
         drawn = secrets.token_hex(16) if seed is None else f"{seed:x}"
@@ -70,12 +70,12 @@ class Account:
         elif self._snapshot is None:
             with self.reading() as book:
                 state["_snapshot"] = book
-            LEDGERS[self.token] = self._ledger
+            PICKLED_LEDGERS[self.token] = self._ledger
         return state
 
     def __setstate__(self, state):
         vars(self).update(state)
-        kept = LEDGERS.get(self.token)
+        kept = PICKLED_LEDGERS.get(self.token)
         self._ledger = kept if kept is not None and kept.backend.owner == os.getpid() else None
 
     # -- the ledger ---------------------------------------------------------------------------
@@ -207,7 +207,7 @@ class Account:
 
     def record(self, book, record, terms, answers):
         """Write a batch."""
-        ANSWERED.update(dict.fromkeys(self._about - ANSWERED.keys(), self._rows))
+        ANSWERED_TARGETS.update(dict.fromkeys(self._about - ANSWERED_TARGETS.keys(), self._rows))
         self._rows = None
         book.append(record, sealed=_sealed(terms), answers=answers)
         if answers:

@@ -22,7 +22,7 @@ from sklearn_bdp.accounting.spending import (
     final_code_length,
     leaked_length,
 )
-from sklearn_bdp.diagnostics.overlap import ANEW, FINDINGS
+from sklearn_bdp.diagnostics.overlap import OVERLAP_FINDINGS, RELABELED_GROUPS_ASSUMPTION
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.intervals.bounds import drawn_variances, plan_squares
 from sklearn_bdp.intervals.concentration import (
@@ -36,7 +36,7 @@ from sklearn_bdp.ledger.records import Answers, BatchRecord
 from sklearn_bdp.release.calibration import final_noise, margins
 from sklearn_bdp.release.graded_release import Outcome, Race, paced
 from sklearn_bdp.release.query_batch import Batch, in_order_of_groups
-from sklearn_bdp.utils.validation import sealed_errors
+from sklearn_bdp.utils.validation import strip_traceback_frames
 
 if TYPE_CHECKING:
     from sklearn_bdp.correlation import CorrelationModel
@@ -477,7 +477,7 @@ def ask_squares(
     return cells, known, released, n_above
 
 
-@sealed_errors
+@strip_traceback_frames
 def check_overlap(holdout: Any, side: Any, *, explicit: bool = False) -> str:
     """Compare a training side with a holdout; return what has to be true besides, or nothing.
 
@@ -485,7 +485,7 @@ def check_overlap(holdout: Any, side: Any, *, explicit: bool = False) -> str:
     known costs nothing; a finding is charged, recorded, then said.
     """
     known, settings = holdout.account.known, holdout.account.settings
-    said = known.said_of(side, explicit=explicit)
+    said = known.known_overlap_status(side, explicit=explicit)
     if said is not None:
         return said
     finding = None
@@ -503,7 +503,7 @@ def check_overlap(holdout: Any, side: Any, *, explicit: bool = False) -> str:
                     n_checks=len(before),
                     n_complaints=sum(check["finding"] is not None for check in before),
                     complaint=finding is not None,
-                    n_findings=len(FINDINGS),
+                    n_findings=len(OVERLAP_FINDINGS),
                 )
                 after = dataclasses.replace(
                     last,
@@ -515,8 +515,8 @@ def check_overlap(holdout: Any, side: Any, *, explicit: bool = False) -> str:
                 )
                 book.append(after)
     if finding in ("rows", "labels"):
-        raise FINDINGS[finding].error()
+        raise OVERLAP_FINDINGS[finding].error()
     known.add(side)
     if finding is not None:
-        FINDINGS[finding].warn()
-    return ANEW if finding == "groups" else ""
+        OVERLAP_FINDINGS[finding].warn()
+    return RELABELED_GROUPS_ASSUMPTION if finding == "groups" else ""

@@ -34,7 +34,7 @@ from sklearn_bdp.utils.validation import (
     check_integer,
     check_option,
     check_real,
-    sealed_errors,
+    strip_traceback_frames,
 )
 
 if TYPE_CHECKING:
@@ -363,7 +363,7 @@ class HoldoutConfig:
         """
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
-    @sealed_errors
+    @strip_traceback_frames
     def set_params(self, **changes: Any) -> HoldoutConfig:
         """Return a changed copy: a configuration itself never changes.
 
@@ -390,7 +390,7 @@ class HoldoutConfig:
 
 
 # The ledger may be a URL with a password, which frames hold.
-HoldoutConfig.__init__ = sealed_errors(HoldoutConfig.__init__)  # type: ignore[method-assign]
+HoldoutConfig.__init__ = strip_traceback_frames(HoldoutConfig.__init__)  # type: ignore[method-assign]
 
 
 def is_splitter(value: Any) -> bool:

@@ -13,14 +13,14 @@ from sklearn_bdp.accounting.certificate import Certificate
 from sklearn_bdp.accounting.noise_calibration import auto_threshold, zhao_required_n
 from sklearn_bdp.accounting.spending import PredictiveCode, code_length, place_lengths
 from sklearn_bdp.correlation import check_correlation
-from sklearn_bdp.exceptions import HoldoutClosedError, VacuousGuaranteeWarning
+from sklearn_bdp.exceptions import HoldoutClosedError, UninformativeIntervalWarning
 from sklearn_bdp.intervals.concentration import ModelTail, half_of, half_width, score_tail
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.ledger.records import BatchRecord
 from sklearn_bdp.release.batch import pace_of, route, with_prevalence
 from sklearn_bdp.release.calibration import final_noise, margins
 from sklearn_bdp.release.graded_release import fine_half_width
-from sklearn_bdp.utils.html import Card, Shown
+from sklearn_bdp.utils.html import Card, RenderedResult
 from sklearn_bdp.utils.validation import caller_level
 
 _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
@@ -47,7 +47,7 @@ def check_open(book, asked=None):
 
 
 @dataclasses.dataclass(frozen=True)
-class Preview(Shown):
+class Preview(RenderedResult):
     """Expected widths and cost of the next batch.
 
     Parameters
@@ -150,7 +150,7 @@ def warn_if_vacuous(settings, model):
     warnings.warn(
         f"The holdout of {count} {name} is too small: a first score near 1/2 is only known to "
         f"±{min(width, 0.5):.2g}. {enough}plan_holdout computes the number for a given width.",
-        VacuousGuaranteeWarning,
+        UninformativeIntervalWarning,
         stacklevel=caller_level(),
     )
     return True

@@ -17,12 +17,12 @@ from sklearn_bdp.metrics.base import Evaluation, as_labels
 from sklearn_bdp.utils.hashing import copied, query_key
 from sklearn_bdp.utils.sklearn_compat import num_samples
 from sklearn_bdp.utils.validation import (
+    as_real_array,
     check_array,
-    check_kind,
-    check_order,
+    check_index_alignment,
     check_real,
+    check_supported_values,
     check_targets,
-    real_numbers,
 )
 
 _LONGEST_KEY = 1000
@@ -228,7 +228,7 @@ def check_per_record_scores(scores, n, model):
     (m, 2), are means and mean squares of the scores of what was drawn independently (G15, G18).
     """
     plain = type(scores) is np.ndarray and scores.dtype.kind in "biuf"
-    array = scores if plain else real_numbers("per_record_scores", scores)
+    array = scores if plain else as_real_array("per_record_scores", scores)
     if array.ndim == 1 and array.size == n:
         array = array[np.newaxis]
     if array.ndim != 2 or array.shape[1] != n:
@@ -330,11 +330,11 @@ def check_data(X, y):
                 f"{name} must be an array, frame, sparse matrix or list, got {type(data).__name__}."
             )
     n, n_targets = num_samples(X), num_samples(y)
-    check_kind("X", X)
+    check_supported_values("X", X)
     check_targets("y", y)
     if n != n_targets:
         raise ValueError(f"X and y must have the same number of records, got {n} and {n_targets}.")
-    check_order("y", y, X)
+    check_index_alignment("y", y, X)
     if n < 2:
         raise ValueError(f"a holdout must hold at least 2 records, got {n}.")
     return n

@@ -36,14 +36,14 @@ from sklearn_bdp.report.plan import (
     prepared,
 )
 from sklearn_bdp.utils.hashing import data_digest
-from sklearn_bdp.utils.validation import sealed_errors
+from sklearn_bdp.utils.validation import strip_traceback_frames
 
 LONG_RUN = "the long run of the same process"
 #: Weight of the first list of statements on a holdout, and what each further list gets of the rest.
 FIRST, NEXT = 0.9, 0.9
 
 
-@sealed_errors
+@strip_traceback_frames
 def report_and_close(
     holdout: Any,
     estimators: Any,
@@ -493,7 +493,7 @@ def fixed_length(notes: list[dict[str, Any]], key: str) -> float:
     return float(notes[place]["released"]) - math.log(FIRST) - place * math.log1p(-NEXT)
 
 
-@sealed_errors  # the frames hold raw scores
+@strip_traceback_frames  # the frames hold raw scores
 def report_statements(holdout: Any, key: str, compute: Callable[[float], Any]) -> Any:
     """Report on statements that were fixed, and close the holdout.
 

@@ -12,11 +12,11 @@ from sklearn_bdp.utils.html import (
     BAD,
     GOOD,
     Card,
-    Shown,
-    digits,
-    interval_picture,
-    stated,
-    why_wide,
+    RenderedResult,
+    explain_half_width,
+    format_score,
+    interval_svg,
+    summary_sentence,
 )
 
 
@@ -60,7 +60,7 @@ class ReportRow(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class FinalReport(Shown):
+class FinalReport(RenderedResult):
     """Final scores and intervals of one or several models.
 
     Parameters
@@ -230,7 +230,7 @@ class FinalReport(Shown):
             "new query."
         )
         if self.rows[0].parts:
-            yield why_wide(self.rows[0].parts)
+            yield explain_half_width(self.rows[0].parts)
         yield (
             f"The report is about the recipe, refitted {self.refit} on all records known by then."
             if self.refit
@@ -243,20 +243,22 @@ class FinalReport(Shown):
         table, first = [], self.rows[0]
         for row in self.rows:
             ends = [
-                f"{digits(pair[0], math.floor)} to {digits(pair[1], math.ceil)} ({one})"
+                f"{format_score(pair[0], math.floor)} to {format_score(pair[1], math.ceil)} ({one})"
                 for one in _FAMILIES
                 if (pair := getattr(row, one)) is not None
             ]
             said = ", ".join(ends) or "no interval"
             notes = "".join(f" {note}" for note in row.notes)
-            table.append((row.words, f"{digits(row.value)}, {said}. {row.method}.{notes}"))
+            table.append((row.words, f"{format_score(row.value)}, {said}. {row.method}.{notes}"))
         if math.isfinite(first.lower):
-            title = stated(first.words, digits(first.value), *self.interval, first.target)
+            title = summary_sentence(
+                first.words, format_score(first.value), *self.interval, first.target
+            )
         else:
             notes = " ".join(first.notes)
-            title = f"{first.words}: {digits(first.value)}. No interval: {notes}"
+            title = f"{first.words}: {format_score(first.value)}. No interval: {notes}"
         bounds = (0.0, 1.0) if first.lower >= 0.0 and first.upper <= 1.0 else None
-        picture = interval_picture(first.value, *self.interval, bounds=bounds)
+        picture = interval_svg(first.value, *self.interval, bounds=bounds)
         sections = [("", table), ("It holds if", self.assumptions)]
         return Card(title, list(self._lines()), sections, picture)
 

@@ -22,7 +22,7 @@ import scipy.sparse
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GroupKFold, check_cv
 
-from sklearn_bdp.diagnostics.scores import check_later_rows, foreign_parts
+from sklearn_bdp.diagnostics.scores import check_later_rows, non_sklearn_components
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.intervals.bounds import UnitMoments, unit_moments
 from sklearn_bdp.ledger.ledger import Fact
@@ -495,7 +495,7 @@ def _check_plan(plan, holdout, training):
             _try(one.measure, plan.models[one.models[0]], *blank, uneven=uneven)
     for name, model in plan.models.items():
         if not isinstance(model, Predicted):
-            if holdout.earlier is not None and foreign_parts(model):
+            if holdout.earlier is not None and non_sklearn_components(model):
                 # A copy is asked: a model that counts its calls is the same in the same report.
                 asked, _ = Records(X, y, plan.models).asked(name)
                 check_later_rows(asked, holdout.earlier.X, holdout.earlier.dates, name=name)

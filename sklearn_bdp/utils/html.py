@@ -12,7 +12,7 @@ from typing import Any
 GOOD, BAD = "#2a9d74", "#d1495b"  # readable on white and on black
 
 
-def digits(score, rounded=round):
+def format_score(score, rounded=round):
     """Return a score as text: three decimals, or four digits where it is large.
 
     ``rounded``: ``math.floor`` or ``math.ceil`` for the ends of an interval, which round outward.
@@ -23,9 +23,9 @@ def digits(score, rounded=round):
     return f"{rounded(score * 10.0**places) / 10.0**places:.{places}f}"
 
 
-def expected(lower, upper, on="new records like these", what="score"):
+def interval_sentence(lower, upper, on="new records like these", what="score"):
     """Return an interval as a sentence; ``on`` says of what, ``what`` is the name of the score."""
-    ends = f"{digits(lower, math.floor)} and {digits(upper, math.ceil)}"
+    ends = f"{format_score(lower, math.floor)} and {format_score(upper, math.ceil)}"
     if ", judged " in on:  # dates, each judged given its past (theory G26)
         return (
             f"Over {on}, the expected {what} was between {ends}. Nothing is assumed about drift or "
@@ -34,9 +34,12 @@ def expected(lower, upper, on="new records like these", what="score"):
     return f"Expect between {ends} on {on}."
 
 
-def stated(name, said, lower, upper, on):
+def summary_sentence(name, said, lower, upper, on):
     """Return the first line of a certificate or a report: what was scored, and its interval."""
-    found, of = f"{name}: {said}.", expected(lower, upper, on, re.split(r" \(| of ", name)[0])
+    found, of = (
+        f"{name}: {said}.",
+        interval_sentence(lower, upper, on, re.split(r" \(| of ", name)[0]),
+    )
     return f"{of} {found}" if ", judged " in on else f"{found} {of}"
 
 
@@ -95,7 +98,7 @@ class Card:
         )
 
 
-class Shown:
+class RenderedResult:
     """Base of results that are read: as text, and as a card in a notebook."""
 
     def _card(self) -> Card:
@@ -123,7 +126,7 @@ def _content(content):
     return "<table><tr>" + "</td></tr><tr>".join(lines) + "</td></tr></table>"
 
 
-def interval_picture(value, lower, upper, *, bounds=None, baseline=None):
+def interval_svg(value, lower, upper, *, bounds=None, baseline=None):
     """Return an SVG of a score and its interval on an axis; empty where a number is missing.
 
     The axis is zoomed to the interval and to ``baseline``, the score of a model that has learned
@@ -142,17 +145,18 @@ def interval_picture(value, lower, upper, *, bounds=None, baseline=None):
         return 4.0 + 92.0 * min(1.0, max(0.0, (score - low) / (high - low)))
 
     left, right = place(lower), place(upper)
-    first, last = digits(lower, math.floor), digits(upper, math.ceil)
+    first, last = format_score(lower, math.floor), format_score(upper, math.ceil)
     middle, mark = min(max((left + right) / 2.0, 15.0), 85.0), ""
     if baseline is not None:
         at = place(baseline)
         mark = (
             f"<line x1='{at:.1f}%' x2='{at:.1f}%' y1='16' y2='44' stroke='currentColor' "
             f"stroke-dasharray='2 2'/><text x='{min(max(at, 20.0), 80.0):.1f}%' y='54'>"
-            f"{digits(baseline)}: baseline</text>"
+            f"{format_score(baseline)}: baseline</text>"
         )
     return (
-        f"<svg viewBox='0 0 460 58' role='img' aria-label='{digits(value)}, between {first} and "
+        f"<svg viewBox='0 0 460 58' role='img' aria-label='{format_score(value)}, "
+        f"between {first} and "
         f"{last}' style='width:100%;max-width:460px;display:block;margin:.2em 0' "
         "font-family='sans-serif' font-size='12' fill='currentColor' text-anchor='middle'>"
         "<line x1='4%' x2='96%' y1='38' y2='38' stroke='currentColor' opacity='.35'/>"
@@ -162,10 +166,11 @@ def interval_picture(value, lower, upper, *, bounds=None, baseline=None):
     )
 
 
-def why_wide(parts):
+def explain_half_width(parts):
     """Return where a half-width comes from, in a sentence."""
     sampling, asked, noise = (max(0.0, part) for part in parts)
     return (
-        f"Why this wide: ±{digits(sampling)} for one fixed query on so many records, "
-        f"{digits(asked)} more for adaptive queries, {digits(noise)} for resolution and noise."
+        f"Why this wide: ±{format_score(sampling)} for one fixed query on so many records, "
+        f"{format_score(asked)} more for adaptive queries, {format_score(noise)} for resolution "
+        "and noise."
     )

@@ -9,9 +9,9 @@ import weakref
 from typing import Any
 
 #: Holdouts by token. A copy or pickle that comes back is the same holdout, never a second budget.
-HOLDOUTS: Any = weakref.WeakValueDictionary()
+LIVE_HOLDOUTS: Any = weakref.WeakValueDictionary()
 #: Ledgers in memory by token, of holdouts that were pickled: the pickle may come back after them.
-LEDGERS: dict[str, Any] = {}
+PICKLED_LEDGERS: dict[str, Any] = {}
 #: Digests of targets that were answered about, and of the rows (hashed when another holdout comes):
 #: one in memory of the same targets, or of some of the rows, knows nothing of these answers.
-ANSWERED: dict[str, Any] = {}
+ANSWERED_TARGETS: dict[str, Any] = {}

@@ -91,7 +91,7 @@ def check_boolean(name, value):
     return bool(value)
 
 
-def real_numbers(name, value):
+def as_real_array(name, value):
     """Return ``value`` as a float array; what numpy would silently make numbers of is refused.
 
     Complex numbers lose a part, durations their unit, masked entries their mask and text its
@@ -133,7 +133,7 @@ def as_frame(data):
     return data.to_pandas() if type(data).__module__.startswith("pyarrow") else data
 
 
-def check_kind(name, data):
+def check_supported_values(name, data):
     """Raise where an array's values are masked, complex or dates: no estimator means them."""
     kind = getattr(getattr(data, "dtype", None), "kind", "O")
     if isinstance(data, np.ma.MaskedArray) or kind in "cmM":
@@ -141,7 +141,7 @@ def check_kind(name, data):
         raise TypeError(f"{name} must hold real numbers, labels or objects, got {what} values.")
 
 
-def check_order(name, values, X, *, of="X"):
+def check_index_alignment(name, values, X, *, of="X"):
     """Raise where two pandas objects name the same records in another order.
 
     Records are matched by their places, as everywhere in scikit-learn; indices that name the same
@@ -167,7 +167,7 @@ def check_order(name, values, X, *, of="X"):
 
 def check_targets(name, y):
     """Raise where targets are no targets: of a wrong kind, missing, or text among numbers."""
-    check_kind(name, y)
+    check_supported_values(name, y)
     values = np.asarray(y)
     if values.dtype.kind == "U" and isinstance(y, list | tuple):  # what else may have become text
         values = np.asarray(y, dtype=object)
@@ -183,7 +183,7 @@ def check_targets(name, y):
         raise ValueError(f"{name} must hold labels of one type, got text and other values.")
 
 
-def check_labels(y):
+def check_label_values(y):
     """Raise where labels of any type but numbers, which models check, are missing or mixed."""
     if y is not None and np.asarray(y).dtype.kind in "OU":
         check_targets("y", y)
@@ -205,7 +205,7 @@ def check_array(name, value, *, shape=None, low=-math.inf, high=math.inf) -> Arr
 
     ``shape`` may hold ``None`` for lengths that are free.
     """
-    array = real_numbers(name, value)
+    array = as_real_array(name, value)
     if shape is not None and not (
         array.ndim == len(shape)
         and all(want is None or want == got for want, got in zip(shape, array.shape, strict=True))
@@ -234,7 +234,7 @@ def caller_level():
     return found
 
 
-def sealed_errors(method: Method) -> Method:
+def strip_traceback_frames(method: Method) -> Method:
     """Let errors leave ``method`` without the frames and causes that could hold raw scores.
 
     A traceback keeps every local variable of every frame alive, and debuggers, loggers and

@@ -21,7 +21,9 @@ def test_verifying_every_candidate_costs_fewer_fits_than_nesting():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")  # of others
+@pytest.mark.filterwarnings(
+    "ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning"
+)  # of others
 def test_charged_as_used_is_the_narrowest_adaptive_answer():
     widths = dict(related_systems.widths())
     ours = widths.pop("ReusableHoldout, last search")

@@ -126,7 +126,7 @@ def test_a_ledger_keeps_what_was_said(path):
 
 @pytest.mark.parametrize("options", [{"epsilon": 0.5}, {"calibration": "zhao2017", "n_queries": 5}])
 # few records are quick
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_no_check_is_made_where_a_level_is_promised(options):
     X, y = noise(3)
     holdout = ReusableHoldout(X[200:], y[200:], budget=3, **options)

@@ -63,7 +63,7 @@ class Uneven(ClassifierMixin, BaseEstimator):
 
 
 # the model of the whole training set is the worse one
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.FallenScoreWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.OptimisticScoreWarning")
 def test_a_worse_model_of_the_last_folds_is_no_dependence():
     rng = np.random.default_rng(0)
     X = np.c_[rng.normal(size=(2000, 2)), np.arange(2000)]

@@ -12,10 +12,10 @@ from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import Groups, MarkovChain, MarkovNetwork
 from sklearn_bdp.evaluation import FoldScores, Progress
 from sklearn_bdp.exceptions import (
-    AnotherAccountWarning,
     ModelMisfitWarning,
+    SecondHoldoutWarning,
     UnboundedMetricError,
-    VacuousGuaranteeWarning,
+    UninformativeIntervalWarning,
 )
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
 from tests.facts import refused, warned
@@ -272,7 +272,7 @@ def test_time_refuses_what_it_cannot_mean(regimes):
 
 
 # each round makes its holdout anew
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 def test_selectors_know_time_and_independence(regimes):
     X, y = regimes
     selector = HoldoutFeatureSelector(
@@ -302,7 +302,7 @@ def few(n_groups, **settings):
         warnings.simplefilter("always")
         with refused((RuntimeError, ValueError)):
             search.fit(X, y, groups=np.arange(4 * n_groups) // 4)
-    told = [str(w.message) for w in caught if w.category is VacuousGuaranteeWarning]
+    told = [str(w.message) for w in caught if w.category is UninformativeIntervalWarning]
     return next((text for text in told if "groups (patients" in text), None)
 
 
@@ -378,8 +378,8 @@ def test_one_visit_of_each_patient_is_no_false_alarm(declared):
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.simplefilter("ignore", AnotherAccountWarning)
-        warnings.simplefilter("ignore", VacuousGuaranteeWarning)
+        warnings.simplefilter("ignore", SecondHoldoutWarning)
+        warnings.simplefilter("ignore", UninformativeIntervalWarning)
         search.fit(X[one], y[one], groups=groups)
     assert not set(search.train_indices_) & set(search.holdout_indices_)
 
@@ -392,7 +392,7 @@ def test_groups_inside_a_list_are_used():
 
 @pytest.mark.parametrize("cv", [StratifiedKFold(3), KFold(3, shuffle=True, random_state=0)])
 # few records are quick
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_inner_folds_that_cut_declared_groups_are_refused_before_any_fit(cv):
     X, y, patient = of_patients()
     search = ReusableHoldoutSearchCV(

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from sklearn_bdp import ReusableHoldout
-from sklearn_bdp.diagnostics.scores import warn_of_choice
-from sklearn_bdp.exceptions import FallenScoreWarning
+from sklearn_bdp.diagnostics.scores import warn_about_selected_model
+from sklearn_bdp.exceptions import OptimisticScoreWarning
 from sklearn_bdp.metrics import get_metric
 
 N, CANDIDATES = 400, 20
@@ -23,12 +23,12 @@ def warned(rng, *, n_training, fall):
     division = SimpleNamespace(X=np.zeros((n_training, 1)), train_model=None)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_of_choice(
+        warn_about_selected_model(
             holdout, get_metric("accuracy"), division, of="the chosen one",
             score=answers.values[best], interval=(answers.lower[best], answers.upper[best]),
             training=training[best],
         )  # fmt: skip
-    return any(issubclass(each.category, FallenScoreWarning) for each in caught)
+    return any(issubclass(each.category, OptimisticScoreWarning) for each in caught)
 
 
 @pytest.mark.parametrize("n_training", [60, 1200])

@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler, scale
 
 from sklearn_bdp import HoldoutConfig, HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
-from sklearn_bdp.diagnostics.scores import foreign_parts, reads_other_rows
+from sklearn_bdp.diagnostics.scores import is_batch_dependent, non_sklearn_components
 from sklearn_bdp.exceptions import BatchPredictionWarning, ScoreContractError
 from sklearn_bdp.metrics import PerRecordScore
 from tests.facts import refused, warned
@@ -84,9 +84,9 @@ def pipeline(step):
 @pytest.mark.parametrize("function", [centred, week_before, scale])
 def test_functions_of_neighbouring_rows_are_found(function):
     X, y = series()
-    assert reads_other_rows(pipeline(function).fit(X, y), X)
+    assert is_batch_dependent(pipeline(function).fit(X, y), X)
     model = make_pipeline(FunctionTransformer(function), Ridge()).fit(X, y)
-    assert reads_other_rows(model, X.tolist())
+    assert is_batch_dependent(model, X.tolist())
 
 
 @pytest.mark.parametrize(
@@ -95,32 +95,34 @@ def test_functions_of_neighbouring_rows_are_found(function):
 @pytest.mark.parametrize("n", [18, 60, 900])
 def test_functions_of_one_row_are_not(step, n):
     X, y = series(n)
-    assert not reads_other_rows(pipeline(step).fit(X, y), X)
+    assert not is_batch_dependent(pipeline(step).fit(X, y), X)
     rounded = np.round(X)  # many ties
     for last in (KNeighborsClassifier(3), Ridge()):
-        assert not reads_other_rows(make_pipeline(pipeline(step)[0], last).fit(rounded, y), rounded)
+        assert not is_batch_dependent(
+            make_pipeline(pipeline(step)[0], last).fit(rounded, y), rounded
+        )
 
 
 @pytest.mark.parametrize("model", [Drawing(), Drawing(0), DummyClassifier(strategy="stratified")])
 def test_models_that_draw_do_not_look_at_neighbours(model):
     X, y = series()
-    assert not reads_other_rows(model.fit(X, y), X)
+    assert not is_batch_dependent(model.fit(X, y), X)
 
 
 def test_frames_keep_an_index_in_order():
     pd = pytest.importorskip("pandas")
     X, y = series()
     X = pd.DataFrame(X, index=pd.date_range("2020", periods=len(X)))
-    assert not reads_other_rows(pipeline(of_the_index).fit(X, y), X)
-    assert reads_other_rows(pipeline(week_by_index).fit(X, y), X)
+    assert not is_batch_dependent(pipeline(of_the_index).fit(X, y), X)
+    assert is_batch_dependent(pipeline(week_by_index).fit(X, y), X)
 
 
 def test_sklearn_alone_is_not_asked():
     X, y = series()
-    asked = [foreign_parts(model) for model in (pipeline(StandardScaler()), Ridge())]
+    asked = [non_sklearn_components(model) for model in (pipeline(StandardScaler()), Ridge())]
     assert asked == [[], []]
-    assert centred in foreign_parts(pipeline(centred).fit(X, y))
-    assert [type(part) for part in foreign_parts(pipeline(Numbered()))] == [Numbered]
+    assert centred in non_sklearn_components(pipeline(centred).fit(X, y))
+    assert [type(part) for part in non_sklearn_components(pipeline(Numbered()))] == [Numbered]
 
 
 @pytest.mark.parametrize("correlation", [None, MarkovChain.from_autocorrelation_time(2)])

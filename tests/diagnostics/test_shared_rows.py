@@ -136,7 +136,7 @@ def test_the_option_is_a_boolean():
 
 
 # few records are quick
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_what_the_caller_passed_and_what_comes_out_do_not_reach_the_holdout():
     rows = [[0.5, "a", ["x"]] for _ in range(30)]
     held = ReusableHoldout(rows, list(range(30)))

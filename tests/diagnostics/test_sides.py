@@ -92,7 +92,7 @@ def test_a_column_that_was_added_belongs_into_the_pipeline():
 
 
 # few records are quick
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_places_count_where_indices_say_nothing_else():
     """An index of its own, none, or the same one in another type."""
     others = (
@@ -125,8 +125,8 @@ LAST = np.arange(400) % 4 == 3  # the last visit of each patient
 
 
 # the search and the scorer have a holdout each
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_groups_on_both_sides_of_a_holdout_are_said():
     g = names(PATIENTS)
     holdout = ReusableHoldout(X[LAST], y[LAST], correlation=Groups(g[LAST]), random_state=0)
@@ -144,8 +144,8 @@ def test_groups_on_both_sides_of_a_holdout_are_said():
 
 
 # few records, and a holdout in each round
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 def test_groups_on_one_side_are_not_said_nor_are_plain_numbers():
     held = PATIENTS % 4 == 0
     for g in (PATIENTS, names(PATIENTS)):
@@ -160,7 +160,7 @@ def test_groups_on_one_side_are_not_said_nor_are_plain_numbers():
 
 
 # few records are quick
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_a_search_goes_on_with_the_holdout_of_another_and_its_groups():
     first = search(correlation="groups").fit(X, y, groups=PATIENTS)
     part = first.train_indices_

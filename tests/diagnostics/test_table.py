@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 
 from sklearn_bdp import exceptions
-from sklearn_bdp.diagnostics import Guard
+from sklearn_bdp.diagnostics import Diagnostic
 
 ROOMS = [
     importlib.import_module(f"sklearn_bdp.diagnostics.{name}")
@@ -20,7 +20,7 @@ def guards():
     for room in ROOMS:
         for value in vars(room).values():
             found = value.values() if isinstance(value, dict) else [value]
-            yield from (one for one in found if isinstance(one, Guard))
+            yield from (one for one in found if isinstance(one, Diagnostic))
 
 
 GUARDS = list(dict.fromkeys(guards()))

@@ -71,7 +71,7 @@ def test_what_works_in_place_leaves_the_records_as_they_were(estimator, grid):
 
 
 # each round makes its holdout anew
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 def test_a_step_in_place_leaves_the_records_to_the_next_candidate():
     found = []
     for copy in (True, False):

@@ -177,7 +177,7 @@ def test_the_bound_holds_for_transformed_records_of_every_kind(data):
 
 @pytest.mark.parametrize("share", [True, False])
 # each round makes its holdout anew
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 def test_a_step_that_works_in_place_leaves_the_records_to_the_next_candidate(share):
     rng = np.random.default_rng(0)
     X = 5.0 + 10.0 * rng.standard_normal((300, 4))

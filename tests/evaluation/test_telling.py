@@ -16,11 +16,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn_bdp import HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import (
     ClippedScoreWarning,
-    FallenScoreWarning,
+    OptimisticScoreWarning,
     ScoreContractError,
     UnboundedMetricError,
+    UninformativeIntervalWarning,
     UnverifiedWarning,
-    VacuousGuaranteeWarning,
 )
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
 from sklearn_bdp.metrics import PerRecordScore, get_metric
@@ -207,12 +207,14 @@ def next_question(certificate):
 def test_an_interval_of_nearly_the_whole_range_is_called_vacuous():
     X, y = load_digits(return_X_y=True)
     found = search(GaussianNB(), NAIVE, scoring="roc_auc")
-    fitted, (message,) = told(lambda: found.fit(X[:240], y[:240] == 8), VacuousGuaranteeWarning)
+    fitted, (message,) = told(
+        lambda: found.fit(X[:240], y[:240] == 8), UninformativeIntervalWarning
+    )
     assert f"roc_auc of the chosen candidate is {fitted.best_score_:.3g}" in message
     assert "scoring='accuracy'" in message
     assert next_question(fitted.certificate_).endswith(", the whole range.")
     # One cause, one warning: of a holdout that is too small for anything this was said before.
-    _, messages = told(lambda: found.fit(X[:16], y[:16] % 2), VacuousGuaranteeWarning)
+    _, messages = told(lambda: found.fit(X[:16], y[:16] % 2), UninformativeIntervalWarning)
     assert len(messages) == 1
 
 
@@ -266,7 +268,7 @@ def fallen(rng, *, shift):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         search.fit(X[:600], y[:600], X_val=later, y_val=y[600:])
-    return search, [w for w in caught if issubclass(w.category, FallenScoreWarning)]
+    return search, [w for w in caught if issubclass(w.category, OptimisticScoreWarning)]
 
 
 def test_a_score_that_falls_beyond_its_interval_is_told_with_both_scores():
@@ -288,7 +290,7 @@ def test_what_earlier_answers_moved_is_not_called_confirmed():
     again = ReusableHoldoutSearchCV(
         LogisticRegression(), {"C": [0.3, 3.0]}, holdout=first.holdout_, random_state=0, cv=3
     )
-    with pytest.warns(FallenScoreWarning):
+    with pytest.warns(OptimisticScoreWarning):
         again.fit(X, y)
     assert again.cv_results_["answered_from"][again.best_index_] == "training"
     assert "corrects cross-validation by -" in str(again.certificate_).splitlines()[0]

@@ -15,7 +15,11 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn_bdp import HoldoutConfig, ReusableHoldout
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.exceptions import HoldoutClosedError
-from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, permuted, proved_associations
+from sklearn_bdp.feature_selection import (
+    HoldoutCorrelationFilter,
+    permutation_statistics,
+    permutation_tests,
+)
 from sklearn_bdp.report.final import fixed_length
 from tests.facts import refused
 
@@ -54,7 +58,7 @@ def test_p_values_are_those_of_all_permutations():
     """G30: seven records, 5,040 permutations, counted by hand."""
     rng = np.random.default_rng(0)
     b, s = rng.uniform(-1, 1, (7, 3)), np.array([1.0, 1, 1, -1, -1, -1, -1])[:, None]
-    _, p, _, count = permuted(b, s, np.zeros(3, int), level=0.002, rng=rng)
+    _, p, _, count = permutation_statistics(b, s, np.zeros(3, int), level=0.002, rng=rng)
 
     def statistic(drawn):
         product = (b - b.mean(axis=0)) * (drawn - s.mean())
@@ -81,7 +85,7 @@ def test_p_values_are_small_as_rarely_as_they_say(kind, share):
     for _ in range(4):
         b = clipped(KINDS[kind](rng, (100, 200)))
         s = np.where(rng.random(100) < share, 1.0, -1.0)[:, None]
-        value, p, half, _ = permuted(b, s, np.zeros(200, int), level=0.01, rng=rng)
+        value, p, half, _ = permutation_statistics(b, s, np.zeros(200, int), level=0.01, rng=rng)
         np.testing.assert_array_equal(np.abs(value) > half, p <= 0.01)
         found.append(p)
     for level in (0.2, 0.05, 0.01):
@@ -96,16 +100,16 @@ def test_a_claim_agrees_with_its_interval_and_the_rates_are_scipys():
         y = rng.integers(0, 2, 120)
         b = clipped(rng.standard_normal((120, 12)) + np.linspace(0, 1.2, 12) * y[:, None])
         args = b, 2.0 * y[:, None] - 1, np.zeros(12, int)
-        rows, _ = proved_associations(*args, beta=0.05, length=0.0, rng=np.random.default_rng(0))
+        rows, _ = permutation_tests(*args, beta=0.05, length=0.0, rng=np.random.default_rng(0))
         _, lower, upper, p, q, q_any = rows.T
         np.testing.assert_array_equal((lower > 0) | (upper < 0), p <= 0.05)
-        raw = permuted(*args, level=0.05 / 12, rng=np.random.default_rng(0))[1]
+        raw = permutation_statistics(*args, level=0.05 / 12, rng=np.random.default_rng(0))[1]
         stepped += ((raw > 0.05 / 12) & (p <= 0.05)).sum()  # what Holm's steps prove besides
         np.testing.assert_allclose(q, stats.false_discovery_control(raw))
         np.testing.assert_allclose(q_any, stats.false_discovery_control(raw, method="by"))
         steps = np.sort(raw) * (12 - np.arange(12))
         np.testing.assert_allclose(np.sort(p), np.minimum(np.maximum.accumulate(steps), 1.0))
-        dearer, _ = proved_associations(*args, beta=0.05, length=2.0, rng=np.random.default_rng(0))
+        dearer, _ = permutation_tests(*args, beta=0.05, length=2.0, rng=np.random.default_rng(0))
         assert (dearer[:, 3] >= 0.5 * p).all()
         fewer += (p <= 0.05).sum() - ((dearer[:, 1] > 0) | (dearer[:, 2] < 0)).sum()
     assert stepped > 0
@@ -280,7 +284,7 @@ def test_what_cannot_be_permuted_is_refused_before_anything_closes(options):
 
 
 # two holdouts of the same records
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 def test_what_could_fail_leaves_the_holdout_open():
     X, y = planted(p=40)
     frame = pd.DataFrame(X[300:]).add_prefix("f")

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import roc_auc_score
 
 from sklearn_bdp.exceptions import NothingConfirmedWarning
-from sklearn_bdp.feature_selection import HoldoutFeatureSelector, contributions
+from sklearn_bdp.feature_selection import HoldoutFeatureSelector, influence_values
 from tests.facts import warned
 
 N = 400
@@ -118,7 +118,9 @@ def test_what_predictions_know_must_make_them_better_than_the_constant():
     assert not selected([hits], labels).confirmed_
 
 
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.FallenScoreWarning")  # as it is meant
+@pytest.mark.filterwarnings(
+    "ignore::sklearn_bdp.exceptions.OptimisticScoreWarning"
+)  # as it is meant
 @pytest.mark.parametrize(
     ("released", "helps", "proved"), [(0.38, False, False), (0.62, True, False), (0.9, True, True)]
 )
@@ -144,7 +146,7 @@ def scored(rows, index, kind="classes", counted=None):
 def test_contributions_to_an_area_are_its_mean_and_delongs_variance():
     rng = np.random.default_rng(0)
     index, rows = (rng.random(80) < 0.3).astype(int), np.round(rng.standard_normal(80), 1)
-    found = contributions(scored(rows + index, index, "pairs"))
+    found = influence_values(scored(rows + index, index, "pairs"))
     assert found.mean() == pytest.approx(roc_auc_score(index, rows + index))
     won = (rows + index)[index == 1][:, None] - (rows + index)[index == 0][None, :]
     won = (won > 0) + 0.5 * (won == 0)
@@ -159,11 +161,11 @@ def test_contributions_to_recalls_are_their_mean_and_leave_other_classes_alone()
     index = rng.permutation(np.repeat([0, 1, 2], [30, 10, 5]))
     hits = (rng.random(45) < 0.6).astype(float)
     recalls = np.array([hits[index == one].mean() for one in range(3)])
-    found = contributions(scored(hits, index))
+    found = influence_values(scored(hits, index))
     assert found.mean() == pytest.approx(recalls.mean())
     assert found.var() / 45 == pytest.approx(
         sum(hits[index == one].var() / (index == one).sum() for one in range(3)) / 9
     )
-    alone = contributions(scored(hits, index, counted=(1,)))
+    alone = influence_values(scored(hits, index, counted=(1,)))
     assert alone.mean() == pytest.approx(recalls[1])
     np.testing.assert_allclose(alone[index != 1], recalls[1])

@@ -20,7 +20,7 @@ from sklearn_bdp.feature_selection import HoldoutCorrelationFilter
 from tests.facts import refused, warned
 
 #: Each fit has a holdout of its own here, of the same targets: that is what is compared.
-ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 
 def planted(n=2000, n_features=1000, *, n_true=5, shift=0.3, seed=0):

@@ -27,9 +27,11 @@ from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatu
 from tests.facts import refused, warned
 
 #: Each fit has a holdout of its own here, of the same targets: that is what is compared.
-ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 #: A hundred groups show what is asked here, whatever they are worth.
-FEW_GROUPS = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+FEW_GROUPS = pytest.mark.filterwarnings(
+    "ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning"
+)
 
 
 def planted(n=800, n_features=100, *, n_true=4, shift=0.8, seed=0):
@@ -68,14 +70,14 @@ def test_every_ranking_finds_the_true_features_in_one_small_batch(data, ranking)
     low, high = fitted.interval_
     assert low < fitted.score_ < high
     name = ranking if isinstance(ranking, str) else ranking.__name__
-    assert fitted.accuracy_path_["ranking"].tolist() == ["constant", *[name] * 11]
+    assert fitted.score_path_["ranking"].tolist() == ["constant", *[name] * 11]
 
 
 @ANEW
 def test_the_smallest_subset_within_the_tolerance_is_selected(data):
     for tol in (0.0, 0.05, 1.0):
         fitted = selector(tol=tol).fit(*data)
-        path = pd.DataFrame(fitted.accuracy_path_)
+        path = pd.DataFrame(fitted.score_path_)
         rank = path["training_score"][1:]
         near = path["n_features"][1:][rank >= rank.max() - tol]
         assert fitted.n_features_to_select_ == near.min()
@@ -96,9 +98,9 @@ def test_more_subsets_are_verified_on_request_and_change_nothing(data):
     for other in (three, every):
         np.testing.assert_array_equal(one.support_, other.support_)
         assert one.interval_ == other.interval_
-    answered = [np.isfinite(f.accuracy_path_["holdout_score"]).sum() for f in (one, three, every)]
-    assert answered == [2, 4, len(every.accuracy_path_["selected"])]
-    assert (one.accuracy_path_["answered_from"] == "not asked").any()
+    answered = [np.isfinite(f.score_path_["holdout_score"]).sum() for f in (one, three, every)]
+    assert answered == [2, 4, len(every.score_path_["selected"])]
+    assert (one.score_path_["answered_from"] == "not asked").any()
 
 
 @ANEW
@@ -200,7 +202,7 @@ def test_training_scores_know_nothing_of_their_test_folds():
     X, y = planted(300, 2000, n_true=0, seed=3)
     with pytest.warns(NothingConfirmedWarning):
         fitted = selector().fit(X, y)
-    path = pd.DataFrame(fitted.accuracy_path_)
+    path = pd.DataFrame(fitted.score_path_)
     assert path["training_score"].mean() == pytest.approx(0.5, abs=0.05)
     train = fitted.train_indices_
     columns = path["features"][path["n_features"] == 16].iloc[0]
@@ -293,8 +295,8 @@ def test_answers_do_not_depend_on_n_jobs(data):
     X, y = data
     with parallel_config(backend="threading"):  # the same tasks, without the start of processes
         one, two = (selector(n_jobs=n).fit(X[:, :40], y) for n in (1, 2))
-    for name, column in one.accuracy_path_.items():
-        np.testing.assert_array_equal(column, two.accuracy_path_[name])
+    for name, column in one.score_path_.items():
+        np.testing.assert_array_equal(column, two.score_path_[name])
 
 
 def test_nothing_raw_is_kept(data):
@@ -306,7 +308,7 @@ def test_nothing_raw_is_kept(data):
         assert hidden not in text
     for value in state.values():
         assert np.shape(value) != (200,)
-    path = fitted.accuracy_path_
+    path = fitted.score_path_
     untouched = path["answered_from"] == "training"
     np.testing.assert_allclose(
         path["holdout_score"][untouched], path["training_score"][untouched], atol=0.1
@@ -327,6 +329,7 @@ def test_sparse_frames_and_arrays_agree(data):
     np.testing.assert_array_equal(*sparse)
 
 
+@ANEW
 def test_polars_columns_are_matched_by_name(data):
     polars = pytest.importorskip("polars")
     X, y = data[0][:, :40], data[1]
@@ -394,7 +397,7 @@ def test_categories_and_missing_values_are_ranked():
 def test_groups_of_features_stay_whole_along_the_path(data):
     groups = [[0, 1, 50], [2, 3]]
     fitted = selector(feature_groups=groups, fixed_features=[9]).fit(*data)
-    for columns in fitted.accuracy_path_["features"]:
+    for columns in fitted.score_path_["features"]:
         assert 9 in columns
         for group in groups:
             assert len(set(group) & set(columns)) in (0, len(group))
@@ -490,7 +493,7 @@ def test_noise_passes_rarely_and_intervals_hold():
             warnings.simplefilter("ignore")
             fitted = selector(random_state=seed).fit(X, y)
         passed += fitted.confirmed_  # chance is kept by default, but not confirmed
-        path = fitted.accuracy_path_  # every model is worth exactly .5 here
+        path = fitted.score_path_  # every model is worth exactly .5 here
         missed += ((path["holdout_lower"] > 0.5) | (path["holdout_upper"] < 0.5)).any()
     assert passed <= 100 * 0.05 + 3 * np.sqrt(100 * 0.05 * 0.95)
     assert missed <= 100 * 0.05 + 3 * np.sqrt(100 * 0.05 * 0.95)
@@ -510,7 +513,7 @@ def test_a_constant_is_known_by_construction(data, scoring):
     fitted = selector(scoring=scoring).fit(*data)
     assert fitted.confirmed_
     assert few_useless(fitted)
-    path = pd.DataFrame(fitted.accuracy_path_)
+    path = pd.DataFrame(fitted.score_path_)
     constant = path[path["ranking"] == "constant"].iloc[0]
     assert [constant["holdout_lower"], constant["holdout_upper"]] == [0.5, 0.5]
     assert "a constant prediction scores 0.5 [0.5, 0.5]; shown to be better" in str(fitted.report())

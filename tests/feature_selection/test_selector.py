@@ -26,7 +26,7 @@ from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatu
 from tests.facts import refused, warned
 
 #: Each fit has a holdout of its own here, of the same targets: that is what is compared.
-ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 
 def planted(n=1200, n_features=8, *, n_true=3, shift=0.6, seed=0):
@@ -54,7 +54,7 @@ def test_the_score_speaks_of_the_model_that_is_kept(data):
     part = data[0][fitted.train_indices_][:, fitted.support_], data[1][fitted.train_indices_]
     expected = GaussianNB().fit(*part)
     np.testing.assert_allclose(fitted.estimator_.theta_, expected.theta_)
-    path = fitted.accuracy_path_
+    path = fitted.score_path_
     assert [fitted.score_] == path["holdout_score"][path["selected"]].tolist()
     assert fitted.interval_[0] <= fitted.score_ <= fitted.interval_[1]
 
@@ -240,7 +240,7 @@ def test_a_spent_budget_ends_the_selection(data):
         warnings.simplefilter("ignore")
         for mode in ("nan", "training"):
             fitted = selector(holdout=HoldoutConfig(**tight, on_exhausted=mode)).fit(*data)
-            assert (fitted.accuracy_path_["answered_from"] == "holdout").sum() <= 1
+            assert (fitted.score_path_["answered_from"] == "holdout").sum() <= 1
 
 
 @pytest.mark.filterwarnings("ignore")

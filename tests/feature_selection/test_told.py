@@ -21,13 +21,13 @@ from sklearn_bdp.exceptions import (
     DefaultMetricWarning,
     HoldoutClosedError,
     NothingConfirmedWarning,
-    VacuousGuaranteeWarning,
+    UninformativeIntervalWarning,
 )
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
 from tests.facts import refused, warned
 
 #: Each fit has a holdout of its own here, of the same targets: that is what is compared.
-ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 
 def planted(n=300, n_features=12, *, n_true=3, shift=1.2, seed=0):
@@ -90,7 +90,7 @@ def test_where_some_fits_fail_the_warning_begins_with_the_cause_and_the_report_c
     first, second, *_ = told.splitlines()
     assert first.startswith("ValueError")
     assert "column" in first
-    path = fitted.accuracy_path_
+    path = fitted.score_path_
     failed = np.isnan(path["training_score"]).sum()
     assert failed > 0
     counted = f"{failed} of {len(path['selected'])} subsets could not be fitted"
@@ -206,10 +206,14 @@ def test_after_a_failed_fit_nothing_is_fitted(fitted_before):
             ask()
 
 
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.NothingConfirmedWarning")
 def test_polars_frames_with_text_are_handed_on_as_they_are():
     polars = pytest.importorskip("polars")
     frame, y = patients()
-    table = polars.from_pandas(frame[["m0", "m1", "site"]])
+    sites = [None if pd.isna(site) else site for site in frame["site"]]
+    table = polars.DataFrame(
+        {"m0": frame["m0"].to_numpy(), "m1": frame["m1"].to_numpy(), "site": sites}
+    )
     model = make_pipeline(
         make_column_transformer(
             (SimpleImputer(), ["m0"]), (OneHotEncoder(handle_unknown="ignore"), ["site"])
@@ -298,7 +302,7 @@ def test_few_groups_are_told_before_any_fit(scoring):
         with pytest.raises(KeyboardInterrupt):
             chooser.fit(X, y, groups=groups)
     (told,) = few_groups(caught)
-    assert told.category is VacuousGuaranteeWarning
+    assert told.category is UninformativeIntervalWarning
     assert told.filename == __file__
 
 

@@ -12,7 +12,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp.exceptions import AnotherAccountWarning
+from sklearn_bdp.exceptions import SecondHoldoutWarning
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
 
 RNG = np.random.default_rng(0)
@@ -43,7 +43,7 @@ def test_a_second_holdout_of_the_same_targets_is_said_and_certified():
     first = asked(ReusableHoldout(X, y, random_state=0))
     assert LINE not in str(first.certificate())
     assert told(lambda: ReusableHoldout(X[:, :2] ** 2, list(map(float, y)), random_state=1)) == 1
-    with pytest.warns(AnotherAccountWarning):
+    with pytest.warns(SecondHoldoutWarning):
         second = ReusableHoldout(X, y, random_state=1)
     assert LINE in str(second.certificate())
     assert LINE in str(pickle.loads(pickle.dumps(second)).certificate())
@@ -71,7 +71,7 @@ def test_searches_on_the_same_arrays_are_said(again):
 # its data hold nothing to find
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.NothingConfirmedWarning")
 # the certificate says it
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 def test_selecting_on_everything_and_verifying_on_the_same_records_is_said():
     selector = HoldoutFeatureSelector(
         LogisticRegression(), on_empty="keep_best", random_state=0
@@ -129,7 +129,7 @@ def test_a_new_holdout_of_a_subgroup_is_another_account():
 
 
 # few records or groups are quick
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_few_or_sorted_targets_say_too_little_to_know_records_by():
     few = slice(0, 19)
     asked(ReusableHoldout(X[few], y[few], random_state=0))

@@ -14,7 +14,7 @@ from sklearn_bdp.intervals import score_tail
 from sklearn_bdp.mechanisms import thresholdout_epsilon
 
 # Several holdouts of the same records, each for a test of its own.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 N = 2000
 X, Y = np.zeros((N, 1)), np.zeros(N)
@@ -153,7 +153,7 @@ def test_scores_by_class_know_their_class_and_why_they_are_wide():
 
 
 # few records or groups are quick
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_a_list_of_groups_is_previewed_as_it_is_reported():
     """Units are independent under each of the models: ±.27 was promised for [0, 1]."""
     rng = np.random.default_rng(0)

@@ -17,7 +17,7 @@ from sklearn_bdp.model_selection import HalvingReusableHoldoutSearchCV
 from tests.facts import refused
 
 # Several holdouts of the same records, each for a test of its own.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(400, 4))

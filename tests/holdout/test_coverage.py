@@ -13,7 +13,7 @@ from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.holdout import ReusableHoldout
 
 # Several holdouts of the same records, each for a test of its own.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 N, M, BETA = 300, 60, 0.1
 REGIMES = np.array([[0.95, 0.05], [0.05, 0.95]])
@@ -89,7 +89,7 @@ def chained(run):
     return ReusableHoldout(*DATA, beta=BETA, random_state=run, correlation=MarkovChain(REGIMES))
 
 
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 @pytest.mark.parametrize(
     ("make", "draw"),
     [(independent, coins), (private, coins), (chained, regimes)],
@@ -102,7 +102,7 @@ def test_intervals_hold_under_attack(make, draw):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 @pytest.mark.parametrize(
     ("make", "draw"),
     [(independent, coins), (private, coins), (chained, regimes)],

@@ -17,7 +17,7 @@ from sklearn_bdp.metrics import get_metric
 from tests.facts import refused
 
 # Several holdouts of the same records, each for a test of its own.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 SHIFT = math.sqrt(2.0) * 1.1749867920660904  # two normal classes this far apart: AUC .88
 TRUTH = NormalDist().cdf(SHIFT / 2)  # recall of both classes at the middle

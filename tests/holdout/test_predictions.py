@@ -16,7 +16,7 @@ from tests.facts import refused
 from tests.holdout.leak_audit import LeakAudit
 
 # Several holdouts of the same records, each for a test of its own.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 N = 400
 RNG = np.random.default_rng(0)

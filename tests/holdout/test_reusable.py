@@ -15,7 +15,7 @@ from sklearn_bdp.correlation import Groups, MarkovChain
 from sklearn_bdp.exceptions import (
     BudgetExhaustedError,
     UnboundedMetricError,
-    VacuousGuaranteeWarning,
+    UninformativeIntervalWarning,
 )
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.metrics import PerRecordScore, get_metric
@@ -25,7 +25,7 @@ from tests.holdout.planted import X as X_PLANTED
 from tests.holdout.planted import Y as Y_PLANTED
 
 # Several holdouts of the same records, each for a test of its own.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 N = 400
 X, Y = np.arange(2.0 * N).reshape(N, 2), np.arange(N) % 2
@@ -379,7 +379,7 @@ def test_changes_of_the_callers_data_do_not_reach_the_holdout():
 
 
 def test_a_holdout_that_is_too_small_says_so():
-    with warned(VacuousGuaranteeWarning, "12"):
+    with warned(UninformativeIntervalWarning, "12"):
         ReusableHoldout(X[:12], Y[:12])
 
 

@@ -11,7 +11,7 @@ pyarrow = pytest.importorskip("pyarrow")
 pytestmark = [
     pytest.mark.client("pyarrow", "a `Table` as X and a column as y: searches, holdouts, scorers"),
     # The same records as frame and as table are two accounts in memory.
-    pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning"),
 ]
 FRAME, TARGETS = load_breast_cancer(return_X_y=True, as_frame=True)
 TABLE, COLUMN = pyarrow.Table.from_pandas(FRAME), pyarrow.chunked_array([TARGETS.to_numpy()])

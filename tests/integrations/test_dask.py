@@ -14,7 +14,7 @@ import pytest
 from sklearn.model_selection import cross_val_score
 
 from sklearn_bdp import HoldoutConfig, HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp.diagnostics.overlap import forget_accounts
+from sklearn_bdp.diagnostics.overlap import forget_answered_targets
 
 distributed = pytest.importorskip("distributed")
 pytestmark = [
@@ -89,7 +89,7 @@ def test_a_killed_worker_costs_neither_budget_nor_finished_fits(client, data, tm
     assert {record.batch for record in history} == {1}
     # The last finished fit of the victim may not have reached the coordinator yet.
     assert repeated(path) <= 1
-    forget_accounts()  # as in a process of its own
+    forget_answered_targets()  # as in a process of its own
     alone = search(tmp_path / "alone.log").fit(*data)
     np.testing.assert_array_equal(
         found.cv_results_["holdout_score"], alone.cv_results_["holdout_score"]
@@ -122,7 +122,7 @@ def test_workers_share_one_budget_through_the_ledger(client, data, tmp_path):
 def test_the_mechanism_stays_with_the_coordinator(client, data, tmp_path):
     with joblib.parallel_config(backend="dask"):
         found = search(tmp_path / "fits.log").fit(*data)
-    forget_accounts()  # as in a process of its own
+    forget_answered_targets()  # as in a process of its own
     alone = search(tmp_path / "alone.log").fit(*data)
     assert len(found.holdout_.history()) == N_CANDIDATES  # in memory: no worker could have asked
     for name in ("holdout_score", "holdout_lower", "holdout_upper", "answered_from"):

@@ -16,7 +16,7 @@ from logged import Dying, finished
 N_CANDIDATES = 6
 
 
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")  # to compare
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")  # to compare
 @pytest.mark.slow
 @pytest.mark.parametrize("n_records", [450, 225])  # all training records, or those of a fold
 def test_a_killed_worker_costs_neither_budget_nor_finished_folds(tmp_path, n_records):

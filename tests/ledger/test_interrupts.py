@@ -28,7 +28,9 @@ sys.stdin.readline()
 held.execute("ROLLBACK")
 """
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning"
+)
 
 
 class Interrupt:

@@ -14,7 +14,7 @@ from sklearn_bdp.exceptions import UnboundedMetricError
 from tests.facts import refused
 
 # Several holdouts of the same records, each for a test of its own.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 GRID = {"C": [0.1, 1.0]}
 X, Y = load_iris(return_X_y=True)
@@ -85,7 +85,7 @@ def test_with_a_holdout_a_validation_set_of_two_meanings_is_refused():
 
 
 # few records are quick
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_a_ledger_inside_cross_validation_is_refused_at_the_first_fold(tmp_path):
     path = tmp_path / "holdout.sqlite"
     search = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=HoldoutConfig(ledger=path))

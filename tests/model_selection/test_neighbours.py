@@ -15,7 +15,7 @@ from sklearn_bdp import ReusableHoldoutSearchCV
 from tests.facts import warned
 
 # Several holdouts of the same records, each for a test of its own.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 
 @pytest.fixture(scope="module")

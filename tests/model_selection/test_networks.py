@@ -14,7 +14,7 @@ from sklearn_bdp.exceptions import ModelMisfitWarning, UnboundedMetricError
 from tests.facts import refused
 
 # Several holdouts of the same records, each for a test of its own.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 nx = pytest.importorskip("networkx")
 GRID, WIDE = (nx.to_scipy_sparse_array(nx.grid_2d_graph(side, side)) for side in (24, 40))
@@ -156,7 +156,7 @@ def test_a_list_with_a_network_that_is_split_by_nodes_is_refused_by_name():
 
 
 # few records or groups are quick
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_a_component_too_large_to_be_held_out_is_named_in_the_certificate():
     graph = nx.disjoint_union_all([nx.path_graph(240)] + [nx.path_graph(6) for _ in range(60)])
     rng = np.random.default_rng(0)

@@ -37,9 +37,9 @@ def fit(X, y, groups, **options):
 
 
 # few records or groups are quick
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 # each round makes its holdout anew
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 def test_blocks_that_are_too_small_are_noticed_in_any_order_of_the_rows():
     told = []
     for seed in range(6):
@@ -53,9 +53,9 @@ def test_blocks_that_are_too_small_are_noticed_in_any_order_of_the_rows():
 
 
 # few records or groups are quick
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 # each round makes its holdout anew
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 def test_independent_blocks_are_left_alone_by_name_and_by_array():
     places, _, rng = smooth_map(0, reach=5.0)
     blocks = (places // 3) @ [100, 1]

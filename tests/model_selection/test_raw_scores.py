@@ -14,7 +14,7 @@ from sklearn_bdp.model_selection import HalvingReusableHoldoutSearchCV
 from tests.facts import refused
 
 # Several holdouts of the same records, each for a test of its own.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 GRID = {"C": [0.01, 1.0]}
 SEARCHES = [ReusableHoldoutSearchCV, HalvingReusableHoldoutSearchCV]

@@ -37,12 +37,12 @@ from sklearn_bdp.correlation import Groups, MarkovChain
 from sklearn_bdp.exceptions import (
     BudgetExhaustedError,
     UnboundedMetricError,
-    VacuousGuaranteeWarning,
+    UninformativeIntervalWarning,
 )
 from tests.facts import refused, warned
 
 # Several holdouts of the same records, each for a test of its own.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 GRID = {"C": [0.01, 0.1, 1.0, 10.0]}
 CHAIN = [[0.9, 0.1], [0.2, 0.8]]
@@ -232,7 +232,7 @@ def test_splitter_with_one_split(data):
 
 
 # few records or groups are quick
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_whole_groups_are_held_out(data):
     groups = np.arange(len(data[1])) // 6
     fitted = search(correlation="groups").fit(*data, groups=groups)
@@ -244,7 +244,7 @@ def test_whole_groups_are_held_out(data):
 
 
 # few records or groups are quick
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_the_next_search_keeps_groups_whole_or_says_that_it_cannot(data):
     groups = np.arange(len(data[1])) // 6
     first = search(correlation="groups").fit(*data, groups=groups)
@@ -263,7 +263,7 @@ def test_the_next_search_keeps_groups_whole_or_says_that_it_cannot(data):
 
 
 # what changes on purpose may fall
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.FallenScoreWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.OptimisticScoreWarning")
 def test_the_label_counts_of_the_holdout_stay_unknown():
     # Theory G10: a stratified split tells the class counts, and the interval misses the truth.
     rng = np.random.default_rng(0)
@@ -482,7 +482,7 @@ def test_a_spent_budget_raises_and_the_error_says_what_to_do(data):
 
 def test_a_small_holdout_says_that_it_promises_little():
     X, y = load_iris(return_X_y=True)
-    with warned(VacuousGuaranteeWarning, "plan_holdout"):
+    with warned(UninformativeIntervalWarning, "plan_holdout"):
         search(holdout=4 / 150).fit(X, y)
 
 

@@ -28,7 +28,7 @@ from sklearn_bdp.metrics import PerRecordScore
 from tests.facts import refused, warned
 
 # Several holdouts of the same records, each for a test of its own.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 GRID = {"max_depth": [1, 2, 3, 4]}
 
@@ -430,7 +430,7 @@ def test_folds_that_hold_no_positions_are_named(data, fold, facts):
 
 
 # few records or groups are quick
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_metadata_routing_hands_weights_to_fit_and_groups_to_the_splitter(data):
     groups = np.arange(600) // 6
     with sklearn.config_context(enable_metadata_routing=True):
@@ -581,7 +581,7 @@ def test_the_final_report_speaks_of_the_best_model_and_closes_the_holdout(data):
 
 
 # few records or groups are quick
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_groups_of_a_validation_set_are_given_beside_it_or_after_those_of_the_rest(data):
     X, y = data[0][:400], data[1][:400]
     labels = np.repeat(np.arange(100), 4)

@@ -13,11 +13,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
-from sklearn_bdp.exceptions import AnotherAccountWarning
+from sklearn_bdp.exceptions import SecondHoldoutWarning
 from sklearn_bdp.metrics.base import Evaluation
 
 # Several holdouts of the same records, each for a test of its own.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 GRID = {"C": np.logspace(-3, 3, 10)}  # 10 candidates, 3 folds and the whole: 40 fits
 SIZES = []
@@ -325,7 +325,7 @@ def test_an_error_after_the_last_answer_loses_no_holdout(data, counted):
     fits, counted.fits = counted.fits, 0
     search.refit = lambda results: results["holdout_score"].argmax()
     with warnings.catch_warnings():
-        warnings.simplefilter("error", AnotherAccountWarning)
+        warnings.simplefilter("error", SecondHoldoutWarning)
         search.fit(*data)
     assert len(search.holdout_.history()) == len(GRID["C"])
     assert counted.fits < fits

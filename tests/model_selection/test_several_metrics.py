@@ -14,7 +14,7 @@ from sklearn_bdp.model_selection import HalvingReusableHoldoutSearchCV
 from tests.facts import refused, warned
 
 # Several holdouts of the same records, each for a test of its own.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 GRID = {"C": [0.001, 0.01, 0.1, 1.0, 10.0]}
 ALL = ["accuracy", "roc_auc", "balanced_accuracy", "neg_brier_score"]
@@ -157,7 +157,7 @@ def test_under_a_chain_only_means_are_verified(data):
 
 
 # few records or groups are quick
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_a_level_of_privacy_covers_every_metric(data):
     fitted = search(holdout=HoldoutConfig(epsilon=5.0)).fit(*data)
     assert np.isfinite(fitted.cv_results_["holdout_score_roc_auc"]).any()

@@ -9,7 +9,7 @@ from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
 
 # Several holdouts of the same records, each for a test of its own.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 
 def weather(n, rng):

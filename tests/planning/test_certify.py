@@ -16,7 +16,7 @@ from sklearn_bdp.correlation import (
     MarkovChain,
     MarkovNetwork,
 )
-from sklearn_bdp.exceptions import VacuousGuaranteeWarning
+from sklearn_bdp.exceptions import UninformativeIntervalWarning
 from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.planning import certify, plan_holdout, plan_search
 from tests.facts import refused, warned
@@ -95,7 +95,7 @@ def routes_and_models():
 
 
 @pytest.mark.parametrize(("route", "name"), list(routes_and_models()))
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_every_route_answers_for_every_model_within_a_second(name, route):
     n = 3000
     model = _models(n)[name]
@@ -117,7 +117,7 @@ def test_every_route_answers_for_every_model_within_a_second(name, route):
     assert again == certificate
 
 
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_more_correlation_never_helps():
     n = 3000
     models = _models(n)
@@ -172,7 +172,7 @@ def test_honesty_is_promised_only_where_the_threshold_allows_it():
 
 def test_a_mechanism_without_grid_or_noise_is_not_certified():
     bare = Thresholdout(0.1, threshold_scale=0.0, query_scale=0.0, answer_scale=0.0, budget=1)
-    with pytest.warns(VacuousGuaranteeWarning):
+    with pytest.warns(UninformativeIntervalWarning):
         certificate = certify(10**6, n_queries=10, budget=1, mechanism=bare)
     assert certificate.tau == 1.0
     assert certificate.is_vacuous
@@ -181,7 +181,7 @@ def test_a_mechanism_without_grid_or_noise_is_not_certified():
 
 
 def test_vacuous_guarantees_say_so_with_the_records_needed():
-    with warned(VacuousGuaranteeWarning, "n=50", "60,106"):
+    with warned(UninformativeIntervalWarning, "n=50", "60,106"):
         certificate = certify(50, n_queries=1000, budget=10)
     assert str(certificate).startswith("Vacuous")
     needed = plan_holdout(tau=0.1, n_queries=1000, budget=10)

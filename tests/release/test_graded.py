@@ -19,7 +19,7 @@ from sklearn_bdp.release.calibration import margins
 from sklearn_bdp.release.graded_release import Pace, Race
 
 # Several holdouts of the same records, each for a test of its own.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 # -- Everything is recomputed from the ledger alone ------------------------------------------------
 
@@ -250,7 +250,7 @@ def steered(n, options, *, runs, beta):
 LEVEL = {"epsilon": 20.0, "budget": 60}
 
 
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 @pytest.mark.parametrize(("n", "options"), [(12, LEVEL), (200, {})], ids=["level", "code"])
 def test_intervals_hold_for_an_analyst_who_steers_cells(n, options):
     """20 runs pass a failure rate of 40% (of 20%) with chance .87 and of 70% with chance .05."""
@@ -258,7 +258,7 @@ def test_intervals_hold_for_an_analyst_who_steers_cells(n, options):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 @pytest.mark.parametrize("n", [12, 200])
 @pytest.mark.parametrize("options", [{}, LEVEL], ids=["code", "level"])
 def test_intervals_hold_for_an_analyst_who_steers_cells_in_full_size(n, options):

@@ -8,7 +8,7 @@ from sklearn_bdp import ReusableHoldout
 from tests.facts import refused
 
 # Several holdouts of the same records, each for a test of its own.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(400, 2)), RNG.integers(0, 2, 400)
@@ -48,7 +48,7 @@ def test_relaxed_to_does_not_move_a_fixed_threshold():
     assert holdout.answer([0.3], scores(0.5), relaxed_to=[0.9]).above.all()
 
 
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_intervals_hold_for_the_leader_and_for_relaxed_candidates():
     """60 runs pass a failure rate of 17% (of 10%) with chance .93 and of 33% with chance .07."""
     beta, replications, n, m = 0.1, 60, 300, 20

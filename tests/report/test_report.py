@@ -19,8 +19,8 @@ from tests.facts import refused
 
 # One table, many holdouts; some are small or under a level of privacy.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning"),
 ]
 
 N = 1000

@@ -97,7 +97,7 @@ def targets():
     }
 
 
-HOLDOUTS = [
+LIVE_HOLDOUTS = [
     {}, {"correlation": Groups(np.arange(N) // 2)}, {"epsilon": 2.0}, {"budget": 1},
     {"correlation": MarkovChain([[0.9, 0.1], [0.1, 0.9]])},
 ]  # fmt: skip
@@ -150,7 +150,7 @@ def test_no_holdout_is_closed_without_a_report():
     forms = list(targets().values())
     cases = [
         (MODELS[rng.integers(len(MODELS))], METRICS[rng.integers(len(METRICS))],
-         forms[rng.integers(len(forms))], HOLDOUTS[rng.integers(len(HOLDOUTS))],
+         forms[rng.integers(len(forms))], LIVE_HOLDOUTS[rng.integers(len(LIVE_HOLDOUTS))],
          ASKED[rng.integers(len(ASKED))])
         for _ in range(25)
     ]  # fmt: skip
@@ -161,7 +161,7 @@ def test_no_holdout_is_closed_without_a_report():
 
 @pytest.mark.slow
 def test_no_holdout_is_closed_without_a_report_in_full():
-    cases = itertools.product(MODELS, METRICS, targets().values(), HOLDOUTS[:3], ASKED[:1])
+    cases = itertools.product(MODELS, METRICS, targets().values(), LIVE_HOLDOUTS[:3], ASKED[:1])
     given, empty = run(cases, 1)
     assert given > 1000
     assert empty < 0.02 * given

@@ -19,7 +19,7 @@ from tests.facts import refused
 
 pd = pytest.importorskip("pandas")
 # One table, many holdouts.
-pytestmark = [pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning")]
+pytestmark = [pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")]
 
 PHI = 0.9
 

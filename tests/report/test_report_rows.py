@@ -29,15 +29,15 @@ from sklearn.preprocessing import StandardScaler, scale
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import Groups, MarkovNetwork
-from sklearn_bdp.diagnostics.overlap import forget_accounts
+from sklearn_bdp.diagnostics.overlap import forget_answered_targets
 from sklearn_bdp.exceptions import HoldoutClosedError, UnboundedMetricError
 from sklearn_bdp.metrics import PerRecordScore
 from tests.facts import refused
 
 # One table, many holdouts; some are small or under a level of privacy.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.AnotherAccountWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning"),
 ]
 
 INTERRUPTS: list = []  # what the next prediction of all records raises
@@ -346,7 +346,7 @@ def test_a_search_knows_how_much_a_difference_varies_from_its_own_folds():
         widths.append(row.proven[1] - row.proven[0])
         expected = [float(np.sum(X[held][part])) for part, _ in folds.split(X[held])]
         assert Noted.fits == pytest.approx(expected if known else [])
-        forget_accounts()
+        forget_answered_targets()
     assert widths[0] < 0.5 * widths[1]
 
 
@@ -365,7 +365,7 @@ def test_bets_on_patients_know_a_metric_that_did_not_rank_from_the_folds():
             search.holdout_.training_side = None
         low, high = search.final_report(scoring="neg_brier_score").rows[0].proven
         widths.append(high - low)
-        forget_accounts()
+        forget_answered_targets()
     assert widths[0] < 0.8 * widths[1]
 
 
@@ -544,10 +544,10 @@ def test_the_target_is_said_where_it_cannot_be_chosen():
         holdout = ReusableHoldout(X, y, correlation=Groups(groups), epsilon=2.0, random_state=0)
         with refused(UnboundedMetricError, "epsilon"):
             holdout.final_report(Ranks(), scoring=["accuracy", "roc_auc"])
-        forget_accounts()
+        forget_answered_targets()
         report = holdout.final_report(Ranks(), scoring=scoring)
         assert per in report.methods()
-        forget_accounts()
+        forget_answered_targets()
     per_group = np.mean([right[groups == one].mean() for one in range(150)])
     report = ReusableHoldout(X, y, correlation=Groups(groups)).final_report(Ranks())
     assert report.value == pytest.approx(per_group)

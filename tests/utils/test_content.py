@@ -63,7 +63,7 @@ def test_what_has_no_stable_content_is_refused():
         query_key(object())
 
 
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 @pytest.mark.parametrize("data", [X, pd.DataFrame(X), sp.csr_matrix(X), X.tolist()])
 def test_frozen_data_are_equal_and_apart(data):
     frozen = ReusableHoldout(data, Y).X

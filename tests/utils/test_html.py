@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp import ReusableHoldoutSearchCV, certify
-from sklearn_bdp.exceptions import VacuousGuaranteeWarning
+from sklearn_bdp.exceptions import UninformativeIntervalWarning
 from sklearn_bdp.feature_selection import SelectionReport
 from tests.facts import warned
 
@@ -55,7 +55,7 @@ def test_the_first_three_lines_of_a_search_are_plain():
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), {"C": [0.1, 1.0]}, correlation="groups", random_state=0
     )
-    with warned(VacuousGuaranteeWarning, 75):
+    with warned(UninformativeIntervalWarning, 75):
         search.fit(X, y, groups=np.arange(900) // 3)
     known, surely, coming = str(search.certificate_).splitlines()[:3]
     low, high = search.best_interval_

@@ -671,7 +671,9 @@ def test_only_models_with_code_of_the_user_are_asked_to_predict():
     assert known.key(ACCURACY, None) != known.key(ACCURACY, X)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.VacuousGuaranteeWarning")  # 20 records
+@pytest.mark.filterwarnings(
+    "ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning"
+)  # 20 records
 def test_a_scorer_asks_each_model_of_the_user_once_about_each_set_of_rows(tmp_path):
     log = os.fsencode(tmp_path / "log")  # as bytes: strings stand for the files that they name
 
