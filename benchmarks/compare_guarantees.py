@@ -95,7 +95,7 @@ def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05, final=False):
             ask=exactly,
             margins=margins,
             n_above=rounds,
-            training_values=np.array([min(1.0, score + 0.1 * wrong)]),
+            cv_scores=np.array([min(1.0, score + 0.1 * wrong)]),
             relaxed_to=np.zeros(1),
             sensitivities=np.ones(1),
             training_factors=np.full(1, 4 / 3),

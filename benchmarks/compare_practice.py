@@ -180,7 +180,7 @@ def report(method, n, rounds, seed):
         models = [fit(train_means, columns) for columns in candidates]
         values = [fold_scores(columns, train_folds).mean() for columns in candidates]
         answers = holdout.answer(
-            values, [hits(model, Xh, yh) for model in models], training_size=len(train)
+            values, [hits(model, Xh, yh) for model in models], n_train=len(train)
         )
         return answers.values, lambda j: (answers.lower[j], answers.upper[j]), models.__getitem__
 

@@ -35,18 +35,18 @@ class Covariance(PredictiveCode):
 
     def __init__(self, pool, account, *, spreads):
         super().__init__()
-        self.tail, self.factor = account.tail, 1 + account.n / account.training_size
-        self.values, rows = np.unique(distinct(pool.training_values), return_index=True)
+        self.tail, self.factor = account.tail, 1 + account.n / account.n_train
+        self.values, rows = np.unique(distinct(pool.cv_scores), return_index=True)
         self.correlation = np.nan_to_num(np.corrcoef(pool.training_scores[rows]))
         self.least = 0.25 if spreads else 1.0
 
-    def predict(self, training_values):
+    def predict(self, cv_scores):
         """Predict by the posterior mean."""
-        return self.posterior(training_values)[:2]
+        return self.posterior(cv_scores)[:2]
 
-    def posterior(self, training_values):
+    def posterior(self, cv_scores):
         """Return centers, deviations of the offset, and of the own error in those of the score."""
-        asked = np.asarray(training_values, dtype=float)
+        asked = np.asarray(cv_scores, dtype=float)
         if not self.pairs:
             return *super().predict(asked), np.full(asked.shape, self.factor**0.5)
         values, differences, variances = np.array(self.pairs[-spending.REMEMBERED :]).T
@@ -102,16 +102,16 @@ class Kinds(PredictiveCode):
         super().__init__()
         self.kinds = []
 
-    def learn(self, training_value, released_value, variance, *, instead=None):
+    def learn(self, cv_score, released_value, variance, *, instead=None):
         """Learn for the present kind."""
         if instead is None:
             self.kinds.append(self.kind)
-        return super().learn(training_value, released_value, variance, instead=instead)
+        return super().learn(cv_score, released_value, variance, instead=instead)
 
-    def predict(self, training_values):
+    def predict(self, cv_scores):
         """Predict from pairs of the present kind."""
         mine = [p for p, kind in zip(self.pairs, self.kinds, strict=True) if kind == self.kind]
-        return PredictiveCode(None, mine, self.ceiling).predict(training_values)
+        return PredictiveCode(None, mine, self.ceiling).predict(cv_scores)
 
 
 def distinct(values):
@@ -125,7 +125,7 @@ def open_account(kind, pool, seed):
     n = pool.scores.shape[1]
     home = Account if kind in {"library", "kinds"} else Spreads
     account = home(n, Choice(), np.random.default_rng(seed),
-                   training_size=pool.training_size, binary=pool.binary)  # fmt: skip
+                   n_train=pool.n_train, binary=pool.binary)  # fmt: skip
     if kind == "kinds":
         account.code = Kinds()
     elif kind != "library":
@@ -136,7 +136,7 @@ def open_account(kind, pool, seed):
 def searches(kind, pool, seed):
     """Return half-widths of the selected after the first and the fourth search, and the nats."""
     account = open_account(kind, pool, seed)
-    training, means = distinct(pool.training_values), pool.scores.mean(axis=1)
+    training, means = distinct(pool.cv_scores), pool.scores.mean(axis=1)
     seen = real_searches.play(pool, lambda rows: account.answer(training[rows], means[rows]))
     first, *_, last = 0.5 * (seen[:, 2] - seen[:, 1])
     return first, last, account.nats
@@ -155,7 +155,7 @@ def mixed(kind, pool, seed):
                 lone.append(0.5 * (upper[0] - lower[0]))
             account.code.kind = "cv"
         batches.append(rows)
-        return account.answer(pool.training_values[rows], means[rows])
+        return account.answer(pool.cv_scores[rows], means[rows])
 
     seen = real_searches.play(pool, answer)
     return np.mean(lone), 0.5 * (seen[-1, 2] - seen[-1, 1]), account.nats

@@ -65,12 +65,12 @@ class Pool:
     scores: np.ndarray
 
     @property
-    def training_values(self):
+    def cv_scores(self):
         """Cross-validated scores."""
         return self.training_scores.mean(axis=1)
 
     @property
-    def training_size(self):
+    def n_train(self):
         """Number of training records."""
         return self.training_scores.shape[1]
 
@@ -128,11 +128,11 @@ def through_the_holdout(pool, seed):
     holdout = ReusableHoldout(np.zeros((n, 1)), np.zeros(n), random_state=seed)
 
     def answer(positions):
-        training = pool.training_values[positions]
+        training = pool.cv_scores[positions]
         result = holdout.answer(
             training,
             pool.scores[positions],
-            training_size=pool.training_size,
+            n_train=pool.n_train,
             relaxed_to=RELAXED_PART * (training.max() - training),  # as searches do
         )
         return result.values, result.lower, result.upper

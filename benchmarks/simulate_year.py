@@ -57,13 +57,13 @@ class Account:
     """The as-used account over Thresholdout, the way a reusable holdout keeps it."""
 
     def __init__(
-        self, n, choice, rng, *, beta=0.05, training_size=None, model=None, binary=True,
+        self, n, choice, rng, *, beta=0.05, n_train=None, model=None, binary=True,
         relaxed_part=RELAXED_PART,
     ):  # fmt: skip
         self.n, self.choice, self.relaxed_part = n, choice, relaxed_part
         self.model = model or Independent()
         self.tail = ModelTail(self.model, n, binary=binary)
-        self.training_size = training_size or 3 * n
+        self.n_train = n_train or 3 * n
         self.sampling, self.noise_failure = (1 - NOISE_PART) * beta, NOISE_PART * beta
         share = noise_share(self.noise_failure, 0) / 2
         options = {} if choice.noise is None else {"fraction": choice.noise}
@@ -85,7 +85,7 @@ class Account:
 
     def factors(self, training):
         """How much the training side adds to the variance of each score."""
-        return np.full(training.size, 1 + self.n / self.training_size)
+        return np.full(training.size, 1 + self.n / self.n_train)
 
     def answer(self, training, holdout):
         """Answer one batch; return values, lower and upper ends."""
@@ -108,7 +108,7 @@ class Account:
             ask=ask,
             margins=self.margins,
             n_above=self.n_above,
-            training_values=training,
+            cv_scores=training,
             relaxed_to=self.relaxed_part * (training.max() - training),
             sensitivities=np.ones(training.size),
             training_factors=self.factors(training),
@@ -200,7 +200,7 @@ def simulate_year(work, choice, seed, *, searches=20, shared=0.7):
     """One year; returns half-widths in deviations by search, those of reports, nats, misses."""
     rng = np.random.default_rng(seed)
     account = Account(work.n, choice, rng, model=MarkovChain(LAZY) if work.lazy else None)
-    sizes = work.n, account.training_size
+    sizes = work.n, account.n_train
     counts = [draw_counts(size, rng, lazy=work.lazy) for size in sizes]
     center, wrong, missed, rows = work.top - 0.08, False, 0, []
     for number in range(searches):
@@ -325,13 +325,13 @@ def real_half_widths(pool, choice, seed):
     """Lower limits of the selected candidate after four real searches: interim, final report."""
     account = Account(
         pool.scores.shape[1], choice, np.random.default_rng(seed),
-        training_size=pool.training_size, binary=pool.binary,
+        n_train=pool.n_train, binary=pool.binary,
     )  # fmt: skip
     means, last = pool.scores.mean(axis=1), None
 
     def ask(chosen):
         nonlocal last
-        values, lower, upper = account.answer(pool.training_values[chosen], means[chosen])
+        values, lower, upper = account.answer(pool.cv_scores[chosen], means[chosen])
         last = chosen[int(np.argmax(values))]
         return values, lower, upper
 

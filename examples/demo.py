@@ -204,7 +204,7 @@ def print_pixels(rows, n_fresh):
 def print_privacy(rows, holdout):
     """Print the second table."""
     print(f"\n(b) Privacy: final reports of records in time under epsilon={EPSILON:g}")
-    worth = holdout.model.effective_n(holdout.n)
+    worth = holdout.dependence.effective_n(holdout.n)
     print(f"    {holdout.n:,} holdout records, like {worth:,.0f} independent ones")
     print(f"    {'':44}{'missed':>10}{'half-width':>14}")
     for kind, (words, *_) in PRIVACY.items():

@@ -35,7 +35,7 @@ class Board:
 
     def __init__(self, y, *, classes, quota=100, deviations=4.0, **parameters):
         step = deviations * np.sqrt(0.25 / len(y))
-        self.holdout = ReusableHoldout.of_targets(
+        self.holdout = ReusableHoldout.from_targets(
             y, training_targets=classes, threshold=min(step, 1.0), **parameters
         )
         self.quota = quota
@@ -49,9 +49,9 @@ class Board:
             told = answer.source == "holdout"  # from what was expected: the leader's score
             if leader is None or (told and answer.value > leader.value):
                 leader = answer
-            mine = best.get(answer.by)
+            mine = best.get(answer.submitter)
             if mine is None or (told and answer.value > mine.value):
-                best[answer.by] = answer
+                best[answer.submitter] = answer
         return best, leader
 
     def table(self):
@@ -59,7 +59,7 @@ class Board:
         best, leader = self.standings()
         rows = []
         for by, mine in best.items():
-            tied = mine is leader or mine.source == "training"
+            tied = mine is leader or mine.source == "cv"
             ahead = sum(
                 other is leader or (other.source == "holdout" and other.value > mine.value)
                 for other in best.values()
@@ -72,13 +72,13 @@ class Board:
         """Answer one submission."""
         labels = np.asarray(labels)
         with self._lock:
-            used = sum(answer.by == by for answer in self.holdout.history())
+            used = sum(answer.submitter == by for answer in self.holdout.history())
             if used >= self.quota:
                 raise PermissionError(f"{by} has used all {self.quota} submissions.")
             before, leader = self.standings()
             expected = None if leader is None else leader.value
             answer = self.holdout.answer_predictions(
-                labels, training_value=expected, name=name, by=by
+                labels, cv_score=expected, name=name, submitter=by
             )
             told = answer.source == "holdout" and by in before and answer.value > before[by].value
             if by not in before or told:

@@ -70,7 +70,7 @@ searches = {"split by row": rows, "split by patient": patients}
 truth = {name: on_new_patients(search) for name, search in searches.items()}
 for name, search in searches.items():
     low, high = search.best_interval_
-    model = search.holdout_.model
+    model = search.holdout_.dependence
     n = search.holdout_.n
     print(f"\n{name}: {n:,} visits, worth {model.effective_n(n):,.0f} independent ones")
     print(f"  chosen      {search.best_params_['n_neighbors']} neighbors")

@@ -71,7 +71,7 @@ for name, correlation in declared.items():
     )
     search.fit(X_train, y_train)
     intervals[name] = low, high = search.best_interval_
-    worth = holdout.model.effective_n(holdout.n)
+    worth = holdout.dependence.effective_n(holdout.n)
     print(f"{name:22} {holdout.n:,} animals worth {worth:5.0f}: "
           f"{search.best_score_:.3f} in [{low:.3f}, {high:.3f}]")  # fmt: skip
 best = search.best_estimator_

@@ -61,7 +61,7 @@ for name, model in {"graph alone": structure, "graph with strengths": strengths}
     )
     searches[name] = search.fit(data.X[cut.train], data.y[cut.train])
     low, high = search.best_interval_
-    worth = holdout.model.effective_n(holdout.n)
+    worth = holdout.dependence.effective_n(holdout.n)
     print(f"{name:22} {holdout.n:,} members worth {worth:5.0f}: "
           f"{search.best_score_:.3f} in [{low:.3f}, {high:.3f}]")  # fmt: skip
 best = search.best_estimator_

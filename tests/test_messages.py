@@ -74,8 +74,8 @@ def spent():
     return holdout.answer([0.5] * 8, np.tile([[0.0], [1.0]], (4, 200)))
 
 
-def of_targets():
-    return ReusableHoldout.of_targets(Y, training_targets=[0, 1])
+def from_targets():
+    return ReusableHoldout.from_targets(Y, training_targets=[0, 1])
 
 
 def another_beta(folder):
@@ -128,21 +128,21 @@ MISTAKES = {
         "For numbers, set scoring='neg_mean_absolute_error'.",
     ),
     "labels for a metric of probabilities": (
-        lambda: of_targets().answer_predictions(Y, scoring="neg_brier_score"),
+        lambda: from_targets().answer_predictions(Y, scoring="neg_brier_score"),
         "scoring='neg_brier_score' reads probabilities, and predictions are labels or numbers.",
     ),
     "predictions that are missing": (
-        lambda: of_targets().final_report({"m": np.full(200, np.nan)}, scoring="roc_auc"),
+        lambda: from_targets().final_report({"m": np.full(200, np.nan)}, scoring="roc_auc"),
         "predictions 'm' must be finite. The holdout was not queried.",
     ),
     "no classes for predictions": (
-        lambda: ReusableHoldout.of_targets(Y + 1).answer_predictions(
+        lambda: ReusableHoldout.from_targets(Y + 1).answer_predictions(
             Y + 1, scoring="balanced_accuracy"
         ),
-        "For predictions, name them: of_targets(y, training_targets=[...]).",
+        "For predictions, name them: from_targets(y, training_targets=[...]).",
     ),
     "a baseline of another length": (
-        lambda: of_targets().final_report({"m": Y}, scoring="accuracy", compare=["yes"] * 5),
+        lambda: from_targets().final_report({"m": Y}, scoring="accuracy", compare=["yes"] * 5),
         "estimators, compare and y_pred must be fitted models, or predictions of the 200 holdout",
     ),
     "no labels for a metric by class": (
@@ -255,7 +255,7 @@ MISTAKES = {
     ),
     "more than the budget": (
         spent,
-        "Set on_exhausted='nan' or 'training' to continue without the holdout.",
+        "Set on_exhausted='nan' or 'cv' to continue without the holdout.",
     ),
     "another failure probability than in the ledger": (
         another_beta,
@@ -271,7 +271,7 @@ MISTAKES = {
         "ledger must be a path, a postgresql:// URL or None, got mysql://.",
     ),
     "a note of objects": (
-        lambda: ReusableHoldout(X, Y).note("split", object()),
+        lambda: ReusableHoldout(X, Y).add_note("split", object()),
         "name must be a text and content JSON",
     ),
     "two columns of one name": (

@@ -124,7 +124,7 @@ def test_a_ledger_keeps_what_is_answered(recipe, tmp_path, path):
     again = make(folder)
     assert again.history() == holdout.history()
     assert str(folder) in repr(again)
-    again.note("mine", 3)
+    again.add_note("mine", 3)
     assert holdout.notes("mine") == [3]
     assert len(pickle.loads(pickle.dumps(holdout)).history()) == 2
     with again.account.writing(), pytest.raises(LedgerBusyError):

@@ -140,12 +140,16 @@ class _DefaultHoldout:
     def correlations(self, training, holdout, sample):
         """Answers in units of the correlation, and how many came from the holdout."""
         answers = self.holdout.answer(to_unit(training), to_unit(sample.products()))
-        return from_unit(answers.values), int(answers.above.sum())
+        return from_unit(answers.values), int(answers.corrected.sum())
 
     def accuracies(self, training, holdout, sample, weights):
         """Reports, their limits, and how many came from the holdout."""
         answers = self.holdout.answer(training, sample.hits(weights))
-        return answers.values, np.array([answers.lower, answers.upper]), int(answers.above.sum())
+        return (
+            answers.values,
+            np.array([answers.lower, answers.upper]),
+            int(answers.corrected.sum()),
+        )
 
 
 def to_unit(values):

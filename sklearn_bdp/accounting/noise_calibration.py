@@ -444,7 +444,7 @@ LARGEST_SCALE = 1000.0  # nothing is left of a score in [0, 1] long before
 ZHAO_C = 0.5  # Zhao 2017, Theorem 2: T = (1+c)τ/2
 
 
-def auto_threshold(prediction, n_effective, training_size):
+def auto_threshold(prediction, n_effective, n_train):
     r"""Thresholds that correct predictions exceed less than once in a thousand queries.
 
     .. math:: T_j = z_{p_j/2} \sqrt{\tilde v_j (1 - \tilde v_j) (1/n_{\mathrm{eff}} + 1/n_D)}
@@ -456,14 +456,14 @@ def auto_threshold(prediction, n_effective, training_size):
     those are the candidates somebody may select. Only public quantities enter.
 
     Theory G4 and G5: a threshold may depend on public quantities. ``n_effective`` is that of the
-    holdout, ``training_size`` the records behind each prediction; ``CHANCE`` (a rate per query) and
+    holdout, ``n_train`` the records behind each prediction; ``CHANCE`` (a rate per query) and
     ``LEAD`` (the part for the leaders) are the choice of the simulation.
     """
     v = np.clip(check_array("prediction", prediction), 0.0, 1.0)
     size = check_real("n_effective", n_effective, low=0.0, closed="neither")
-    behind = check_array("training_size", training_size)
+    behind = check_array("n_train", n_train)
     if not (behind > 0).all():
-        raise ValueError(f"training_size must be positive, got training_size={training_size!r}.")
+        raise ValueError(f"n_train must be positive, got n_train={n_train!r}.")
     rank = np.empty(v.size)
     rank[np.argsort(-v, axis=None, kind="stable")] = np.arange(v.size)
     part = (1.0 - LEAD) / v.size + LEAD * 0.5 ** (rank + 1.0)

@@ -270,18 +270,18 @@ class PredictiveCode:
         self.steps = (_MEMORY * total + min(square, _LONGEST), _MEMORY * count + 1.0)
         self._curves = None
 
-    def expect(self, training_values: FloatOrArray) -> None:
+    def expect(self, cv_scores: FloatOrArray) -> None:
         """Take note of the training-side values of a batch before any of it is answered."""
-        self.ceiling = max(self.ceiling, float(np.max(training_values)))
+        self.ceiling = max(self.ceiling, float(np.max(cv_scores)))
 
-    def learn(self, training_value, released_value, variance, *, instead=None):
+    def learn(self, cv_score, released_value, variance, *, instead=None):
         """Learn from a released value; return the number of the pair.
 
         ``variance`` is that of the difference around the common offset; ``instead`` the number of a
         pair that this one replaces: the same query, released more finely.
         """
-        difference = float(released_value - training_value)
-        pair = (float(training_value), difference, float(variance), float(self.n_batches))
+        difference = float(released_value - cv_score)
+        pair = (float(cv_score), difference, float(variance), float(self.n_batches))
         self.ceiling = max(self.ceiling, float(released_value))
         self._curves = None
         if instead is not None:
@@ -290,9 +290,9 @@ class PredictiveCode:
         self.pairs.append(pair)
         return len(self.pairs) - 1
 
-    def predict(self, training_values: FloatOrArray) -> tuple[Array, Array]:
+    def predict(self, cv_scores: FloatOrArray) -> tuple[Array, Array]:
         """Return predictions of holdout values, and how well their common offset is known."""
-        values = np.asarray(training_values, dtype=float)
+        values = np.asarray(cv_scores, dtype=float)
         if not self.pairs:
             return np.minimum(values, self.ceiling), np.full(values.shape, OFFSET)
         asked, grid = None if values.size > _FEW else values.tobytes(), _GRID

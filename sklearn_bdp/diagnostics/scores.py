@@ -234,7 +234,7 @@ def _in_row_order(scored, order, groups, known):
 
 def warn_too_few_groups(holdout):
     """Say once, before anything is fitted, that few groups tell little, and what does better."""
-    model, account = holdout.model, holdout.account
+    model, account = holdout.dependence, holdout.account
     if isinstance(model, Groups) and not (model.is_independent or account.warned):
         worth = model.effective_n(holdout.n)
         account.warned = worth < FEW_GROUPS
@@ -261,7 +261,7 @@ def warn_about_selected_model(
     groups, it was said before.
     """
     warn_clipped_score(metric, clipping, of)
-    model, (low, high), span = holdout.model, interval, metric.upper - metric.lower
+    model, (low, high), span = holdout.dependence, interval, metric.upper - metric.lower
     known = {"measured": metric.measured, "of": of, "score": score, "low": low, "high": high}
     if training > high:
         n, of_training = num_samples(division.X), division.train_model

@@ -639,7 +639,7 @@ class Verifier:
                 answers = self.holdout.answer_evaluations(
                     values,
                     [query.outcome.evaluation for query in queries],
-                    training_size=num_samples(self.setting.X),
+                    n_train=num_samples(self.setting.X),
                     keys=[query.key for query in queries],
                     relaxed_to=np.where(is_secondary, 0.0, RELAXED_PART * (leader - values)),
                     secondary=is_secondary,
@@ -687,14 +687,14 @@ class Verifier:
             if record is not None:
                 each.answer = record
                 if not math.isfinite(each.training):
-                    each.training = record.training_value
+                    each.training = record.cv_score
         return found
 
     def _look_up(self, keys):
         """Return the recorded answers by key; each key is looked up once."""
         new = {key for key in keys if key is not None} - self._recorded.keys()
         if new:
-            self._recorded |= dict.fromkeys(new) | self.holdout.recorded(sorted(new))
+            self._recorded |= dict.fromkeys(new) | self.holdout.find_answers(sorted(new))
         return self._recorded
 
     def model(self, candidate, row=None):

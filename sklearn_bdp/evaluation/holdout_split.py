@@ -463,7 +463,7 @@ def divide_for(owner, config, estimator, data):
         places = check_array("coordinates", places, shape=(num_samples(X), None))
     declared = given = correlation
     if config is None and declared is None:
-        given = owner.holdout.model  # describes the training records, too; groups say which
+        given = owner.holdout.dependence  # describes the training records, too; groups say which
         tied = groups is not None and given.n_records is not None
         declared = None if given.is_independent else "groups" if tied else given
     splitters = getattr(owner, "cv", None), getattr(config, "test_size", None)
@@ -509,7 +509,7 @@ def correlation_in_time(owner, config, data, *, in_time):
     Dates and a horizon need records ``in_time``.
     """
     correlation, X, X_val = owner.correlation, data.X, data.X_val
-    given = owner.holdout.model if config is None else None  # it describes all records
+    given = owner.holdout.dependence if config is None else None  # it describes all records
     declares = in_time and isinstance(correlation, str)
     if declares and given is not None:
         if not given.is_sequential:
@@ -582,7 +582,7 @@ def _dates(data):
 
 def _check_before(dates, holdout):
     """Raise where training rows of a known date are not all before a given holdout."""
-    first = getattr(holdout.model, "dates_", None)
+    first = getattr(holdout.dependence, "dates_", None)
     if first is None and (found := index_dates(holdout.X)) is not None:
         first = date_numbers(found, "X.index")
     if dates is None or first is None or dates.dtype.kind != first.dtype.kind:
@@ -601,7 +601,7 @@ def _reused(owner, X, y, correlation, groups):
     ``correlation`` and ``groups`` describe the training records here; a chain that the holdout
     follows is taken for the training records too.
     """
-    model = owner.holdout.model
+    model = owner.holdout.dependence
     if correlation is None and groups is not None and model.n_records is not None:
         correlation = "groups"
     train_model = model if model.n_records is None else None
@@ -645,7 +645,7 @@ def open_holdout(owner, division, *, metric=None, fit_params=None):
         seed = owner.random_state
         if seed is not None and not isinstance(seed, numbers.Integral):
             seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))
-        holdout = ReusableHoldout.opened(
+        holdout = ReusableHoldout.from_config(
             division.config,
             division.X_holdout,
             division.y_holdout,
@@ -662,7 +662,7 @@ def open_holdout(owner, division, *, metric=None, fit_params=None):
     holdout.training_sample = safe_indexing(division.X, some), y
     said = check_overlap(holdout, side.with_tables_of(fit_params or {}))
     if said and said not in holdout.notes(Fact.ASSUMPTION):
-        holdout.note(Fact.ASSUMPTION, said)
+        holdout.add_note(Fact.ASSUMPTION, said)
     if metric is not None:
         warn_too_few_groups(holdout)
     return holdout

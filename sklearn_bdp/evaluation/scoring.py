@@ -252,14 +252,14 @@ def certified(
     facts = {"of": of, "score": score, "interval": interval, "training": training}
     warn_about_selected_model(holdout, metric, division, **facts, clipping=clipping)
     caveats, span = [metric.caveat] if metric.caveat else [], metric.upper - metric.lower
-    past = holdout.model.is_given_past
-    if caveats and holdout.model.is_sequential and not past:  # a loss of a declared range
+    past = holdout.dependence.is_given_past
+    if caveats and holdout.dependence.is_sequential and not past:  # a loss of a declared range
         caveats.append(_APPROXIMATE.format(metric.name))
     with holdout.account.reading(again=False) as book:  # as of the answers that it is about
         certificate = plain_certificate(holdout, division, book)
         certificate = certificate.in_units(metric.measured, metric.lower, metric.upper)
         size = num_samples(division.X)
-        ahead = outlook(certificate, holdout, book, metric, score, interval, training_size=size)
+        ahead = outlook(certificate, holdout, book, metric, score, interval, n_train=size)
     verdict, baseline, parts = "", None, None
     if abs(score - training) < CONFIRMED * span:
         verdict = "the holdout confirms cross-validation"
@@ -273,7 +273,7 @@ def certified(
         by_class = metric.name == "balanced_accuracy"
         baseline = float(1 / counts.size if by_class else counts.max() / counts.sum())
     if not isinstance(found.answer, NoAnswer):
-        parts = width_parts(found.answer, holdout.account.settings, holdout.model)
+        parts = width_parts(found.answer, holdout.account.settings, holdout.dependence)
     return dataclasses.replace(
         certificate,
         chosen=(f"{metric.measured} of {of}", score, *interval),
@@ -286,11 +286,11 @@ def certified(
     )
 
 
-def outlook(certificate, holdout, book, metric, score, interval, *, training_size):
+def outlook(certificate, holdout, book, metric, score, interval, *, n_train):
     """Return the fields of a certificate that speak of one more question."""
     if certificate.next_error is None:
         return {}
-    asked, fields = {"metric": metric, "training_size": training_size}, {}
+    asked, fields = {"metric": metric, "n_train": n_train}, {}
     if not metric.is_mean:
         # The holdout speaks of means over records, which are known better than scores by class.
         width = preview_batch(holdout.account, book, score=0.5, **asked).half_width
@@ -307,7 +307,9 @@ def outlook(certificate, holdout, book, metric, score, interval, *, training_siz
         width = min(width, half)
     # All parts of an interval shrink like 1 / sqrt(n), unless it ends where the range does.
     shrinks = certificate.advice and 2.0 * width < UNINFORMATIVE_SHARE
-    advice = records_for(_GOALS, width, holdout.model.units(holdout.n), span) if shrinks else ""
+    advice = (
+        records_for(_GOALS, width, holdout.dependence.units(holdout.n), span) if shrinks else ""
+    )
     return fields | {"outlook": (width, advice)}
 
 

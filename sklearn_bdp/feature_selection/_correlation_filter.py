@@ -247,7 +247,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
                 Evaluation(per_record=row, value=float(row.mean()), sensitivity=1 / row.size)
                 for row in np.clip((1.0 + products.T) / 2.0, 0.0, 1.0)
             ],
-            training_size=num_samples(division.X),
+            n_train=num_samples(division.X),
             keys=keys,
             training_variance=found.variance[candidates] / 4.0,
             own_cells=cells / 2.0,
@@ -285,7 +285,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         known = {"beta": holdout.beta, "asked": self.n_features_in_}
         if self._statements is None:
             return AssociationReport.of({"rows": []}, unit="", **known)
-        model, n = holdout.model, holdout.n
+        model, n = holdout.dependence, holdout.n
         if model.is_given_rest or not (model.is_independent or model.is_componentwise):
             raise ValueError(
                 "final_report() of a filter permutes targets, which needs independent records or "

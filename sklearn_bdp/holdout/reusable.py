@@ -23,9 +23,9 @@ from sklearn_bdp.release.batch import check_overlap, route
 from sklearn_bdp.release.calibration import DerivedSettings, HoldoutConfig, check_path
 from sklearn_bdp.release.certificate import holdout_certificate, preview_batch, warn_if_vacuous
 from sklearn_bdp.release.query_batch import (
+    check_cv_score,
     check_data,
     check_keys,
-    check_training_value,
     freeze_data,
     make_batch,
     metric_key,
@@ -88,13 +88,13 @@ class ReusableHoldout:
         public quantities only. A batch is then a race: the leader by prediction is compared
         at a fine threshold (``spending`` sets how fine), the others at a coarse one,
         :math:`c \sqrt{\tilde v(1-\tilde v)(1/n_\mathrm{eff} + 1/n_D)}` with :math:`\tilde v` the
-        prediction, drawn slightly towards 1/2, and :math:`n_D` the ``training_size`` (``"final"``:
+        prediction, drawn slightly towards 1/2, and :math:`n_D` the ``n_train`` (``"final"``:
         :math:`c = 6.5`; ``"even"``: :math:`\min(1.5 + 0.9 \ln m, 5.5)` for ``m`` queries); the
         candidate that then leads is queried again, finely. With a ``budget``, a numeric
         ``epsilon`` or a ``resolution``, every query is compared once, in order, at
         :func:`~sklearn_bdp.accounting.auto_threshold`.
     budget : int or None, default=None
-        Number of answers from the holdout ("above"). ``None``: no cap, or 10 with a numeric
+        Number of corrected answers. ``None``: no cap, or 10 with a numeric
         ``epsilon``.
     n_queries : int or None, default=None
         Number of queries that Theorem 2 is calibrated to; other calibrations need none.
@@ -106,7 +106,7 @@ class ReusableHoldout:
     ledger : str, Path or None, default=None
         SQLite file that keeps the records and is shared by all processes; it is created if it
         does not exist. ``None`` keeps them in the memory of this process.
-    on_exhausted : {"raise", "nan", "training"}, default="raise"
+    on_exhausted : {"raise", "nan", "cv"}, default="raise"
         What happens to queries once the budget is used up: an error, NaN, or the training
         value without a guarantee.
     random_state : int or None, default=None
@@ -132,7 +132,7 @@ class ReusableHoldout:
         The holdout records.
     n : int
         Number of records.
-    model : CorrelationModel
+    dependence : CorrelationModel
         The declared correlation.
     config : HoldoutConfig
         All settings, as given.
@@ -145,7 +145,7 @@ class ReusableHoldout:
     information_spent : float
         Information spent so far, in nats.
     remaining_budget : int or None
-        "Above" answers left.
+        Corrected answers left.
 
     Raises
     ------
@@ -170,7 +170,7 @@ class ReusableHoldout:
     recorded, listed by :meth:`history` and free to ask again by key. For the rest, and for
     all later queries, ``"raise"`` raises :class:`~sklearn_bdp.exceptions.BudgetExhaustedError`
     (when nothing new could be answered: before anything is recorded); ``"nan"`` gives NaN for the
-    value and the interval; ``"training"`` gives the training value with the interval
+    value and the interval; ``"cv"`` gives the cross-validated score with the interval
     [0, 1], without any guarantee. These queries are not ``answered``, cost
     nothing and are not recorded. Only new records add budget.
 
@@ -192,7 +192,7 @@ class ReusableHoldout:
     >>> holdout = ReusableHoldout(X, y, random_state=0)
     >>> hits = (X[:, :2] > 0).T == y  # two classifiers, one score per record
     >>> answers = holdout.answer([0.5, 0.9], hits)
-    >>> answers.above.tolist()
+    >>> answers.corrected.tolist()
     [False, True]
     >>> bool(np.all((answers.lower < 0.5) & (0.5 < answers.upper)))
     True
@@ -217,7 +217,7 @@ class ReusableHoldout:
         n_queries: int | None = None,
         resolution: float | Literal["auto"] = "auto",
         ledger: str | Path | None = None,
-        on_exhausted: Literal["raise", "nan", "training"] = "raise",
+        on_exhausted: Literal["raise", "nan", "cv"] = "raise",
         random_state: int | None = None,
         gap: int | tuple[int, int] | None = None,
         ledger_timeout: float = 60.0,
@@ -243,7 +243,7 @@ class ReusableHoldout:
 
     @classmethod
     @strip_traceback_frames
-    def of_targets(
+    def from_targets(
         cls, y: ArrayLike, *, training_targets: ArrayLike | None = None, **parameters: Any
     ) -> ReusableHoldout:
         """Return a holdout without features, which is asked by predictions.
@@ -269,8 +269,8 @@ class ReusableHoldout:
         >>> import numpy as np
         >>> from sklearn_bdp import ReusableHoldout
         >>> y = np.arange(500) % 2
-        >>> holdout = ReusableHoldout.of_targets(y, training_targets=[0, 1], random_state=0)
-        >>> holdout.answer_predictions(np.zeros(500, int), name="zeros", by="ann").above
+        >>> holdout = ReusableHoldout.from_targets(y, training_targets=[0, 1], random_state=0)
+        >>> holdout.answer_predictions(np.zeros(500, int), name="zeros", submitter="ann").corrected
         False
         """
         holdout = cls(np.empty((np.shape(y)[0], 0)), y, **parameters)
@@ -282,7 +282,7 @@ class ReusableHoldout:
         return holdout
 
     @classmethod
-    def opened(
+    def from_config(
         cls,
         config: HoldoutConfig,
         X: Any,
@@ -321,9 +321,9 @@ class ReusableHoldout:
         seed = None if seed is None else check_integer("random_state", seed, low=0)
         X, y = as_frame(X), as_frame(y)
         self.n = check_data(X, y)
-        self.model = check_correlation(correlation)
-        self.model.check_n(self.n)
-        check_row_order("correlation", self.model, X)
+        self.dependence = check_correlation(correlation)
+        self.dependence.check_n(self.n)
+        check_row_order("correlation", self.dependence, X)
         self.X, self.y = freeze_data(X), freeze_data(y)
         #: Some training records and targets, on which a final report tries models before it closes.
         self.training_sample: tuple[Any, Any] | None = None
@@ -331,12 +331,12 @@ class ReusableHoldout:
         self.training_side: TrainingFolds | None = None
         #: In time, all records before the holdout, in the process that divided them.
         self.earlier: Earlier | None = None
-        settings = DerivedSettings.made(config, gap, model=self.model, n=self.n)
+        settings = DerivedSettings.made(config, gap, model=self.dependence, n=self.n)
         header = {
             "made_by": f"sklearn_bdp {__version__}",
             "data": data_digest(self.X, self.y),
-            "correlation": self.model.fingerprint(),
-            "described": self.model.describe(),
+            "correlation": self.dependence.fingerprint(),
+            "described": self.dependence.describe(),
             **settings.header(),
         }
         notes = {**(notes or {}), **({Fact.SHARED_ROWS: True} if config.allow_shared_rows else {})}
@@ -344,20 +344,25 @@ class ReusableHoldout:
         own = TrainingData(((self.X, self.y),))
         known = {"notes": notes, "about": about, "rows": lambda: own.rows[0]}
         self.account = Account(
-            self.ledger, header, model=self.model, seed=seed, timeout=config.ledger_timeout, **known
+            self.ledger,
+            header,
+            dependence=self.dependence,
+            seed=seed,
+            timeout=config.ledger_timeout,
+            **known,
         )
         LIVE_HOLDOUTS[self.account.token] = self
-        self.is_small = warn_if_vacuous(self.account.settings, self.model)
+        self.is_small = warn_if_vacuous(self.account.settings, self.dependence)
 
     # -- queries ------------------------------------------------------------------------------
 
     @strip_traceback_frames
     def answer(
         self,
-        training_values: ArrayLike,
+        cv_scores: ArrayLike,
         per_record_scores: ArrayLike,
         *,
-        training_size: ArrayLike | None = None,
+        n_train: ArrayLike | None = None,
         keys: list[str | None] | None = None,
         relaxed_to: ArrayLike | None = None,
         training_variance: ArrayLike | None = None,
@@ -366,12 +371,12 @@ class ReusableHoldout:
 
         Parameters
         ----------
-        training_values : array-like of shape (m,)
+        cv_scores : array-like of shape (m,)
             Training-side values, in [0, 1]: any numbers computed without the holdout, ideally
             the best guess of the score.
         per_record_scores : array-like of shape (m, n)
             Score of each query on each holdout record, in [0, 1].
-        training_size : float or array-like of shape (m,), default=None
+        n_train : float or array-like of shape (m,), default=None
             Records behind each training value; by default as many as the holdout has.
         keys : list of (str or None), default=None
             What each query is known by; see :func:`query_key`. A query asked again
@@ -389,7 +394,7 @@ class ReusableHoldout:
         Returns
         -------
         HoldoutAnswers
-            Arrays ``values, lower, upper, above, answered`` of shape (m,).
+            Arrays ``values, lower, upper, corrected, answered`` of shape (m,).
 
         Raises
         ------
@@ -402,19 +407,19 @@ class ReusableHoldout:
         LedgerError
             One of its subclasses, if the ledger cannot be used; nothing is released.
         """
-        known: dict[str, Any] = {"training_size": training_size, "keys": keys}
+        known: dict[str, Any] = {"n_train": n_train, "keys": keys}
         known |= {"training_variance": training_variance, "relaxed_to": relaxed_to}
         known |= {"scores": per_record_scores}
-        batch = make_batch(self.n, self.model, training_values, **known)
+        batch = make_batch(self.n, self.dependence, cv_scores, **known)
         return self.account.ask(batch, on_exhausted=self.on_exhausted)
 
     @strip_traceback_frames
     def answer_evaluations(
         self,
-        training_values: ArrayLike,
+        cv_scores: ArrayLike,
         evaluations: Sequence[Evaluation],
         *,
-        training_size: Any = None,
+        n_train: Any = None,
         keys: Any = None,
         relaxed_to: Any = None,
         secondary: ArrayLike | None = None,
@@ -426,12 +431,12 @@ class ReusableHoldout:
 
         Parameters
         ----------
-        training_values : array-like of shape (m,)
+        cv_scores : array-like of shape (m,)
             Training-side values, in [0, 1].
         evaluations : sequence of Evaluation
             From ``BoundedMetric.evaluate`` on this holdout. Metrics that are not means over records
             are admitted for independent records or groups.
-        training_size, keys, relaxed_to : object
+        n_train, keys, relaxed_to : object
             As for :meth:`answer`.
         secondary : array-like of bool, shape (m,), default=None
             Queries that decide nothing, as further metrics of the same models: they come after
@@ -452,21 +457,21 @@ class ReusableHoldout:
         HoldoutAnswers
             As for :meth:`answer`.
         """
-        known: dict[str, Any] = {"training_size": training_size, "keys": keys}
+        known: dict[str, Any] = {"n_train": n_train, "keys": keys}
         known |= {"training_variance": training_variance, "relaxed_to": relaxed_to}
         known |= {"secondary": secondary, "own_cells": own_cells, "about": about}
         known |= {"evaluations": evaluations}
-        batch = make_batch(self.n, self.model, training_values, **known)
+        batch = make_batch(self.n, self.dependence, cv_scores, **known)
         return self.account.ask(batch, on_exhausted=self.on_exhausted)
 
     @strip_traceback_frames
     def score(
         self,
         estimator: Any,
-        training_value: float,
+        cv_score: float,
         *,
         scoring: str | BoundedMetric | None = None,
-        training_size: float | None = None,
+        n_train: float | None = None,
         training_variance: float | None = None,
         key: str | None = None,
     ) -> AnswerRecord:
@@ -476,14 +481,14 @@ class ReusableHoldout:
         ----------
         estimator : estimator
             Fitted without the holdout.
-        training_value : float
+        cv_score : float
             Its training value, for instance its cross-validated score, in the units of ``scoring``.
         scoring : str, BoundedMetric or None, default=None
             A bounded metric; ``None``: the usual one for the estimator. A regression error needs
             declared bounds, ``get_metric("neg_mean_absolute_error", bounds=(low, high))``: taken
             from the holdout's own targets they would give them away.
-        training_size : float, default=None
-            Records behind ``training_value``; by default as many as the holdout has.
+        n_train : float, default=None
+            Records behind ``cv_score``; by default as many as the holdout has.
         training_variance : float, default=None
             Variance of a record's cross-validated score, in squared units of [0, 1]; see
             :meth:`answer`.
@@ -508,12 +513,12 @@ class ReusableHoldout:
         check_fitted(estimator, self.X)
         # Never bounds or classes from the holdout's own targets: they would be given away.
         metric = get_metric(scoring, estimator=estimator)
-        expected = check_training_value(metric, training_value)
+        expected = check_cv_score(metric, cv_score)
         self.check_model(estimator)  # last: it may be charged
         answers = self.answer_evaluations(
             [expected],
             [self._evaluate(metric, estimator)],
-            training_size=training_size,
+            n_train=n_train,
             keys=[key],
             training_variance=training_variance,
             about=[(metric, type(estimator).__name__)],
@@ -526,9 +531,9 @@ class ReusableHoldout:
         y_pred: ArrayLike,
         *,
         scoring: str | BoundedMetric | None = None,
-        training_value: float | None = None,
+        cv_score: float | None = None,
         name: str | None = None,
-        by: str | None = None,
+        submitter: str | None = None,
     ) -> AnswerRecord:
         """Answer how good predictions of the holdout records are; the model stays at home.
 
@@ -541,11 +546,11 @@ class ReusableHoldout:
             holdout records.
         scoring : str, BoundedMetric or None, default=None
             A metric that asks a model for predictions only; ``None``: accuracy. Public targets
-            (:meth:`of_targets`) say which classes there are, and bound regression errors.
-        training_value : float, default=None
+            (:meth:`from_targets`) say which classes there are, and bound regression errors.
+        cv_score : float, default=None
             What score is expected, in the units of ``scoring``. ``None``: the last score that was
             released to this submitter for the metric, or else the middle of its range.
-        name, by : str or None, default=None
+        name, submitter : str or None, default=None
             The submission and who submits it; :meth:`history` shows both.
 
         Returns
@@ -562,7 +567,7 @@ class ReusableHoldout:
         """
         self.account.check_home()
         public = None if self.training_sample is None else self.training_sample[1]
-        model = check_predictions(y_pred, self.y, public, name=name, by=by)
+        model = check_predictions(y_pred, self.y, public, name=name, submitter=submitter)
         # Counts of classes would be taken for those of a training set: the model knows which.
         bounds = None if hasattr(model, "classes_") else public
         metric = get_metric(scoring or "accuracy", estimator=model, y=bounds)
@@ -575,17 +580,17 @@ class ReusableHoldout:
                 f"scoring={metric.name!r} asks a model for more than predictions. Use a metric by "
                 "name, such as 'accuracy'. The holdout was not queried."
             )
-        if training_value is None:
+        if cv_score is None:
             with self.account.reading() as book:
-                expected = book.last_value(by, metric_key(metric))
+                expected = book.last_value(submitter, metric_key(metric))
         else:
-            expected = check_training_value(metric, training_value)
+            expected = check_cv_score(metric, cv_score)
         classes = [str(each) for each in getattr(model, "classes_", ())]
         answers = self.answer_evaluations(
             [0.5 if expected is None else expected],
             [self._evaluate(metric, model, np.arange(self.n)[:, None])],
             keys=[content_key("predictions", metric_key(metric), model.values, classes)],
-            about=[(metric, name, by)],
+            about=[(metric, name, submitter)],
         )
         return answers[0].in_units()
 
@@ -600,7 +605,7 @@ class ReusableHoldout:
         n_queries: int = 1,
         *,
         score: float = 0.5,
-        training_size: float | None = None,
+        n_train: float | None = None,
         scoring: str | BoundedMetric | None = None,
         prevalence: float | None = None,
     ) -> Preview:
@@ -612,7 +617,7 @@ class ReusableHoldout:
             Queries of the batch.
         score : float, default=0.5
             About what score is expected, in [0, 1]: the nearer to 0 or 1, the narrower.
-        training_size : float, default=None
+        n_train : float, default=None
             Records behind each training value; by default as many as the holdout has.
         scoring : str or BoundedMetric, default=None
             The metric, accuracy by default. Scores by class (ROC AUC) have wider intervals.
@@ -627,15 +632,13 @@ class ReusableHoldout:
         """
         count = check_integer("n_queries", n_queries, low=1)
         expected = check_real("score", score, low=0.0, high=1.0)
-        size = check_real(
-            "training_size", self.n if training_size is None else training_size, low=1.0
-        )
+        size = check_real("n_train", self.n if n_train is None else n_train, low=1.0)
         self.account.check_home()
         metric = forecast_metric(scoring)
         if prevalence is not None:
             prevalence = check_probability("prevalence", prevalence)
         with self.account.reading() as book:
-            batch = {"n_queries": count, "score": expected, "training_size": size}
+            batch = {"n_queries": count, "score": expected, "n_train": size}
             return preview_batch(self.account, book, metric=metric, prevalence=prevalence, **batch)
 
     # -- the end ------------------------------------------------------------------------------
@@ -644,7 +647,7 @@ class ReusableHoldout:
     def final_report(
         self,
         estimators: Any,
-        training_values: ArrayLike | None = None,
+        cv_scores: ArrayLike | None = None,
         *,
         scoring: Any = None,
         compare: Any = None,
@@ -670,7 +673,7 @@ class ReusableHoldout:
         estimators : estimator, predictions, list or dict
             Fitted without the holdout, or their predictions of the holdout's records in its order:
             labels, numbers, or a column of probabilities for each class. A dict gives names.
-        training_values : float or array-like of shape (n_models,), default=None
+        cv_scores : float or array-like of shape (n_models,), default=None
             Training-side scores of the models, for the first metric. By default the middle of the
             range. They change little.
         scoring : str, BoundedMetric, scorer, None or a list of them, default=None
@@ -711,7 +714,7 @@ class ReusableHoldout:
         return report_and_close(
             self,
             estimators,
-            training_values,
+            cv_scores,
             scoring=scoring,
             compare=compare,
             by=by,
@@ -785,7 +788,7 @@ class ReusableHoldout:
 
     # -- what is recorded ---------------------------------------------------------------------
 
-    def recorded(self, keys: list[str]) -> dict[str, Any]:
+    def find_answers(self, keys: list[str]) -> dict[str, Any]:
         """Return what was already answered; looking costs nothing.
 
         Parameters
@@ -802,7 +805,7 @@ class ReusableHoldout:
         with self.account.reading() as book:
             return {query[0]: answer for query, answer in book.match(wanted).items()}
 
-    def note(self, name: str, content: Any) -> None:
+    def add_note(self, name: str, content: Any) -> None:
         """Record a fact with the holdout, as durably as its answers and in their order.
 
         Parameters
@@ -825,7 +828,7 @@ class ReusableHoldout:
         Parameters
         ----------
         name : str
-            As given to :meth:`note`.
+            As given to :meth:`add_note`.
 
         Returns
         -------
@@ -843,7 +846,7 @@ class ReusableHoldout:
 
     @property
     def remaining_budget(self) -> int | None:
-        """Number of "above" answers left; ``None`` where there is no cap."""
+        """Number of corrected answers left; ``None`` where there is no cap."""
         budget = self.account.settings.budget
         if budget is None:
             return None

@@ -83,7 +83,7 @@ class HoldoutSearchDisplay(Display):
     holdout_score, holdout_lower, holdout_upper : ndarray of shape (n_shown,)
         Verified scores and their intervals; NaN where the holdout was not queried.
     answered_from : ndarray of str, shape (n_shown,)
-        ``"training"``, ``"holdout"`` or ``"unanswered"``.
+        ``"cv"``, ``"holdout"`` or ``"unanswered"``.
     best : int or None
         Place of the chosen candidate in these arrays, if it is shown.
     tick_labels : list of str or None, default=None
@@ -119,7 +119,7 @@ class HoldoutSearchDisplay(Display):
     ...     "params": [{"C": 0.1}, {"C": 1.0}], "param_C": np.array([0.1, 1.0]),
     ...     "mean_test_score": np.array([0.7, 0.8]), "holdout_score": np.array([0.7, 0.78]),
     ...     "holdout_lower": np.array([0.65, 0.74]), "holdout_upper": np.array([0.75, 0.82]),
-    ...     "answered_from": np.array(["training", "holdout"]),
+    ...     "answered_from": np.array(["cv", "holdout"]),
     ... }
     >>> search = SimpleNamespace(cv_results_=results, best_index_=1)
     >>> display = HoldoutSearchDisplay.from_search(search)
@@ -324,9 +324,9 @@ class BudgetDisplay(Display):
     --------
     >>> from types import SimpleNamespace
     >>> from sklearn_bdp.inspection import BudgetDisplay
-    >>> history = [SimpleNamespace(batch=1, code_length=2.0, above=False),
-    ...            SimpleNamespace(batch=1, code_length=2.0, above=True),
-    ...            SimpleNamespace(batch=2, code_length=7.5, above=False)]
+    >>> history = [SimpleNamespace(batch=1, code_length=2.0, corrected=False),
+    ...            SimpleNamespace(batch=1, code_length=2.0, corrected=True),
+    ...            SimpleNamespace(batch=2, code_length=7.5, corrected=False)]
     >>> holdout = SimpleNamespace(history=lambda: history, remaining_budget=None)
     >>> display = BudgetDisplay.from_holdout(holdout)
     >>> display.n_answers.tolist(), display.n_above.tolist(), display.nats.tolist()
@@ -369,7 +369,7 @@ class BudgetDisplay(Display):
         history = holdout.history()
         if len(history) == 0:
             raise ValueError("holdout must have answered something, got an empty history.")
-        rows = np.array([(r.batch, r.code_length, bool(r.above)) for r in history], dtype=float)
+        rows = np.array([(r.batch, r.code_length, bool(r.corrected)) for r in history], dtype=float)
         _, first, number = np.unique(rows[:, 0], return_index=True, return_inverse=True)
         return cls(
             nats=rows[first, 1],

@@ -149,28 +149,31 @@ class Book:
         return [one.record.checks for one in self.entries if one.record and not one.answers]
 
     def match(self, queries):
-        """Return ``{query: AnswerRecord}`` of queries ``(key, training_value, metric)``.
+        """Return ``{query: AnswerRecord}`` of queries ``(key, cv_score, metric)``.
 
         A recorded answer is that of its key *and* of the training-side value and metric it was
         asked with: under others the query is another one. ``None`` for the value: the key alone
         says what was asked.
         """
         found = {}
-        for key, training_value, metric in queries:
+        for key, cv_score, metric in queries:
             for answers, place in self._keys.get(key, ()):  # the latest is kept
                 answer = answers[place]
-                if training_value is None or (
-                    answer.metric == metric
-                    and abs(answer.training_value - training_value) <= SAME_VALUE
+                if cv_score is None or (
+                    answer.metric == metric and abs(answer.cv_score - cv_score) <= SAME_VALUE
                 ):
-                    found[key, training_value, metric] = answer
+                    found[key, cv_score, metric] = answer
         return found
 
-    def last_value(self, by, metric):
+    def last_value(self, submitter, metric):
         """Return the value in [0, 1] that a submitter was told last for a metric, or ``None``."""
-        for entry in reversed(self.entries if by is not None else ()):
-            if entry.answers and by in entry.answers.columns["by"]:
-                own = [one for one in entry.answers if (one.by, one.metric) == (by, metric)]
+        for entry in reversed(self.entries if submitter is not None else ()):
+            if entry.answers and submitter in entry.answers.columns["submitter"]:
+                own = [
+                    one
+                    for one in entry.answers
+                    if (one.submitter, one.metric) == (submitter, metric)
+                ]
                 if own:
                     return own[-1].value
         return None
@@ -224,7 +227,7 @@ def parse_entry(row, *, last):
         answers = () if silent else Answers.parsed(parse_json(answers), record)
     if answers:
         whole = record.number == last.number + 1 and len(answers) <= record.size
-        n_above += int(answers.columns["above"].sum())
+        n_above += int(answers.columns["corrected"].sum())
     else:
         closes = record.closed and not last.closed
         whole = (

@@ -44,9 +44,9 @@ class BatchRecord:
     #: Code length of a query before its place in the batch is coded, in nats: the information spent
     #: before the batch, and its number.
     code_length: float = 0.0
-    n_answered: int = 0  # answers, and "above" answers, up to and including this batch
+    n_answered: int = 0  # answers, and corrected answers, up to and including this batch
     n_above: int = 0
-    #: Times the holdout was looked at so far: an "above" answer that was refined counts twice.
+    #: Times the holdout was looked at so far: a corrected answer that was refined counts twice.
     n_rounds: int = 0
     released: float = 0.0  # code length of everything released so far, in nats
     #: Public state of the predictive code after the batch.
@@ -114,13 +114,13 @@ class AnswerRecord:
         When its batch was decided, ISO 8601, UTC.
     code_length : float
         Code length its interval pays for, in nats.
-    training_value : float
+    cv_score : float
         Training-side value, in [0, 1].
     value : float
         The released answer, in [0, 1].
     lower, upper : float
         Ends of its interval, in [0, 1].
-    above : bool
+    corrected : bool
         Whether the answer came from the holdout.
     metric : str or None, default=None
         Metric of the query, if it named one; a key is known together with it.
@@ -135,7 +135,7 @@ class AnswerRecord:
     answered : bool, default=True
         Whether the holdout answered. If not, the value follows ``on_exhausted``, and the answer is
         in no ledger.
-    by : str or None, default=None
+    submitter : str or None, default=None
         Who submitted the predictions; see :meth:`ReusableHoldout.answer_predictions`.
 
     Examples
@@ -148,7 +148,7 @@ class AnswerRecord:
     >>> hits = rng.random((2, 500)) < 0.8
     >>> _ = holdout.answer([0.8, 0.6], hits, keys=["tree", "stump"])
     >>> record = holdout.history()[1]
-    >>> record.key, record.training_value, record.source, record.lower < 0.8 < record.upper
+    >>> record.key, record.cv_score, record.source, record.lower < 0.8 < record.upper
     ('stump', 0.6, 'holdout', True)
     """
 
@@ -157,22 +157,22 @@ class AnswerRecord:
     key: str | None
     time: str
     code_length: float
-    training_value: float
+    cv_score: float
     value: float
     lower: float
     upper: float
-    above: bool
+    corrected: bool
     metric: str | None = None
     model: str | None = None
     scale: tuple[str, float, float] | None = None
     shape: dict[str, Any] | None = dataclasses.field(default=None, hash=False, repr=False)
     answered: bool = True
-    by: str | None = None
+    submitter: str | None = None
 
     #: What tables show, in this order.
     SHOWN: ClassVar[tuple] = (
-        "batch", "position", "time", "metric", "model", "by", "value", "lower", "upper",
-        "training_value", "above", "code_length", "key",
+        "batch", "position", "time", "metric", "model", "submitter", "value", "lower", "upper",
+        "cv_score", "corrected", "code_length", "key",
     )  # fmt: skip
 
     def __float__(self) -> float:
@@ -180,8 +180,8 @@ class AnswerRecord:
 
     @property
     def source(self) -> str:
-        """Where the answer came from: "training", "holdout" or "unanswered"."""
-        given = "holdout" if self.above else "training"
+        """Where the answer came from: "cv", "holdout" or "unanswered"."""
+        given = "holdout" if self.corrected else "cv"
         return given if self.answered else "unanswered"
 
     def in_units(self) -> Self:
@@ -195,7 +195,7 @@ class AnswerRecord:
         if self.scale is None:
             return self
         words, low, high = self.scale
-        names = ("training_value", "value", "lower", "upper")
+        names = ("cv_score", "value", "lower", "upper")
         scaled: dict[str, Any] = {n: low + (high - low) * getattr(self, n) for n in names}
         return dataclasses.replace(self, metric=words, scale=None, **scaled)
 
@@ -203,9 +203,11 @@ class AnswerRecord:
 #: Columns of a batch as they are kept and hashed, and what stands in them: ``text`` or nothing,
 #: numbers in the ``unit`` interval, nonnegative ``lengths``, ``flags``.
 COLUMNS = {
-    "key": "text", "metric": "text", "model": "text", "by": "text", "code_length": "length",
-    "training_value": "unit", "value": "unit", "lower": "unit", "upper": "unit", "above": "flag",
+    "key": "text", "metric": "text", "model": "text", "submitter": "text", "code_length": "length",
+    "cv_score": "unit", "value": "unit", "lower": "unit", "upper": "unit", "corrected": "flag",
 }  # fmt: skip
+#: Names of columns in a ledger's text, if they differ: a ledger keeps its names for life.
+STORED_NAMES = {"submitter": "by", "cv_score": "training_value", "corrected": "above"}
 _TYPES = {"text": {str, type(None)}}  # of values; other columns hold numbers, at most:
 _NUMBERS = [name for name, kind in COLUMNS.items() if kind != "text"]
 _LARGEST = np.array([_MOST if COLUMNS[name] == "length" else 1.0 for name in _NUMBERS])
@@ -242,8 +244,8 @@ class Answers(Sequence[AnswerRecord]):
         if not (count and (numbers >= 0.0).all() and (numbers.T <= _LARGEST).all()):
             raise ValueError("numbers out of range")
         self.columns |= zip(_NUMBERS, numbers, strict=True)
-        self.columns["above"] = numbers[-1].astype(int)
-        if (self.columns["above"] != numbers[-1]).any():
+        self.columns["corrected"] = numbers[-1].astype(int)
+        if (self.columns["corrected"] != numbers[-1]).any():
             raise ValueError("no flags")
         self._shapes = shapes
         self._shape_of = np.broadcast_to(np.asarray(shape_of, dtype=int), (count,)).tolist()
@@ -255,10 +257,14 @@ class Answers(Sequence[AnswerRecord]):
     @classmethod
     def parsed(cls, columns, record):
         """Return what the columns of a batch in a ledger say."""
+        names = {STORED_NAMES.get(name, name): name for name in COLUMNS}
+        if not columns.keys() <= names.keys():
+            raise ValueError("other columns")
+        columns = {names[stored_name]: column for stored_name, column in columns.items()}
         for name, column in columns.items():
             if isinstance(column, str):
                 packed = base64.b64decode(column, validate=True)
-                columns = {**columns, name: np.frombuffer(packed, "<f8")}
+                columns[name] = np.frombuffer(packed, "<f8")
         asked = {name: record.cells[name] for name in {"shapes", "shape_of"} & record.cells.keys()}
         return cls(columns, batch=record.number, time=record.time, scales=record.scales, **asked)
 
@@ -269,13 +275,14 @@ class Answers(Sequence[AnswerRecord]):
         """
         texts = {}
         for name, column in self.columns.items():
+            stored_name = STORED_NAMES.get(name, name)
             listed = column if isinstance(column, list) else column.tolist()
             if name != "value" and listed.count(listed[0]) == len(listed):
-                texts[name] = listed[:1]
+                texts[stored_name] = listed[:1]
             elif len(listed) > PACKED and COLUMNS[name] in ("unit", "length"):
-                texts[name] = base64.b64encode(column.astype("<f8").tobytes()).decode()
+                texts[stored_name] = base64.b64encode(column.astype("<f8").tobytes()).decode()
             else:
-                texts[name] = listed
+                texts[stored_name] = listed
         return canonical(texts)
 
     def __len__(self) -> int:
@@ -288,7 +295,7 @@ class Answers(Sequence[AnswerRecord]):
             name: column[place] if isinstance(column, list) else column[place].item()
             for name, column in self.columns.items()
         }
-        said["above"] = bool(said["above"])
+        said["corrected"] = bool(said["corrected"])
         place = range(len(self))[place]
         said["shape"] = self._shapes[self._shape_of[place]]
         said["scale"] = self._scales.get(said["metric"])
@@ -311,7 +318,7 @@ class HoldoutAnswers:
         Released answers; what was not answered follows ``on_exhausted``.
     lower, upper : ndarray of shape (m,)
         Ends of intervals that hold for all answers of the holdout at once.
-    above : ndarray of bool, shape (m,)
+    corrected : ndarray of bool, shape (m,)
         Whether the answer came from the holdout, because the prediction was too far off.
     answered : ndarray of bool, shape (m,)
         Whether the holdout answered. ``False`` once the budget has run out.
@@ -329,14 +336,14 @@ class HoldoutAnswers:
     >>> holdout = ReusableHoldout(X, y, random_state=0)
     >>> hits = rng.random((2, 500)) < 0.8
     >>> answers = holdout.answer([0.8, 0.6], hits)
-    >>> len(answers), answers.above.tolist(), answers[1].source
+    >>> len(answers), answers.corrected.tolist(), answers[1].source
     (2, [False, True], 'holdout')
     """
 
     values: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    above: np.ndarray
+    corrected: np.ndarray
     answered: np.ndarray
     _records: Sequence[AnswerRecord] = dataclasses.field(default=(), repr=False)
 
@@ -377,9 +384,9 @@ class History(tuple[AnswerRecord, ...]):
     >>> hits = rng.random((2, 500)) < 0.8
     >>> _ = holdout.answer([0.8, 0.6], hits)
     >>> holdout.history()
-    <History: 2 answers, 1 above>
-    >>> holdout.history().to_frame()[["batch", "training_value", "above"]]
-       batch  training_value  above
+    <History: 2 answers, 1 corrected>
+    >>> holdout.history().to_frame()[["batch", "cv_score", "corrected"]]
+       batch  cv_score  corrected
     0      1             0.8  False
     1      1             0.6   True
     """
@@ -391,8 +398,8 @@ class History(tuple[AnswerRecord, ...]):
         return super().__getitem__(index)
 
     def __repr__(self) -> str:
-        above = sum(record.above for record in self)
-        return f"<History: {len(self)} answers, {above} above>"
+        corrected = sum(record.corrected for record in self)
+        return f"<History: {len(self)} answers, {corrected} corrected>"
 
     def to_frame(self) -> Any:
         """Return the history as a table (needs pandas).

@@ -169,7 +169,7 @@ class ClassMetric(BoundedMetric):
             raise ValueError(
                 f"{self.name} needs the classes, and the model has no classes_. Pass training "
                 f"labels, as in get_metric({self.name!r}, y=y_train). For predictions, name them: "
-                "of_targets(y, training_targets=[...]). The holdout was not queried."
+                "from_targets(y, training_targets=[...]). The holdout was not queried."
             )
         return known
 

@@ -285,7 +285,7 @@ class HoldoutScorer:
         (answer,) = self.holdout.answer_evaluations(
             np.array([value]),
             [metric.evaluate(model, records, self.holdout.y)],
-            training_size=size,
+            n_train=size,
             training_variance=variance,
             keys=[key],
             about=[(metric, type(model).__name__)],

@@ -155,7 +155,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
     cv_results_ : dict of arrays
         Everything :class:`~sklearn.model_selection.GridSearchCV` reports on the training set,
         and ``training_score``, ``holdout_score``, ``holdout_lower``, ``holdout_upper``,
-        ``answered_from`` (``"training"``, ``"holdout"`` or ``"unanswered"``) and
+        ``answered_from`` (``"cv"``, ``"holdout"`` or ``"unanswered"``) and
         ``rank_holdout_score``, in score units. With several metrics also
         ``holdout_score_<name>``, ``holdout_lower_<name>``, ``holdout_upper_<name>`` and
         ``answered_from_<name>`` for each.
@@ -566,7 +566,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         self.cv_results_ = results = search_results(self, folds, found)
         self.holdout_, self._metric = verifier.holdout, folds.metric
         self._n_metrics = 1 + len(folds.secondary)
-        self._training_size = num_samples(division.X)
+        self._n_train = num_samples(division.X)
         if callable(self.refit):
             best = self._select_best_index(self.refit, folds.name, results)
         else:
@@ -637,7 +637,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         unit = self._metric.to_unit(
             self.best_score_ if score is None else check_real("score", score)
         )
-        known = {"training_size": self._training_size, "scoring": self._metric}
+        known = {"n_train": self._n_train, "scoring": self._metric}
         return self.holdout_.preview(count, score=unit if math.isfinite(unit) else 0.5, **known)
 
     def _to_report(self, compare):

@@ -33,8 +33,8 @@ class Account:
     ``about``, ``rows``: digests of the targets, and a function that returns those of the rows.
     """
 
-    def __init__(self, path, header, *, model, seed, timeout, notes, about, rows):
-        self.path, self.model, self.seed, self._timeout = path, model, seed, timeout
+    def __init__(self, path, header, *, dependence, seed, timeout, notes, about, rows):
+        self.path, self.dependence, self.seed, self._timeout = path, dependence, seed, timeout
         self.identity = {name: header[name] for name in ("data", "correlation", "parameters")}
         self.token, self._about = secrets.token_hex(16), about
         self._rows = rows  # until its first answer
@@ -124,7 +124,7 @@ class Account:
         self.check_home()
         # A caller's key is known together with what it was asked with: under another training-side
         # value or metric it is another query, and must not get the old number.
-        asked = zip(batch.keys, batch.training_values, batch.labels, strict=True)
+        asked = zip(batch.keys, batch.cv_scores, batch.labels, strict=True)
         names = [
             key and (key, None if is_content_key(key) else float(value), label[0])
             for key, value, label in asked
@@ -199,7 +199,7 @@ class Account:
             code=self.code(book),
             mechanism=mechanism,
             settings=self.settings,
-            model=self.model,
+            model=self.dependence,
             time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
             seeded=seed is not None,
             seed=slices,
@@ -234,7 +234,7 @@ class Account:
         """Return ``{label: text}``: shape, promise and information spent; never a score."""
         facts = {
             "records": f"{self.settings.n:,} (in pickles, too)",
-            "correlation": self.model.describe(),
+            "correlation": self.dependence.describe(),
             "confidence": f"{100 * (1 - self.settings.parameters['beta']):g}%",
             "ledger": str(self.path) if self.path else "in memory",
         }
@@ -270,28 +270,28 @@ def _released(batch, answers, on_exhausted):
 
     :class:`Answers` are those to its first queries.
     """
-    names = ("value", "lower", "upper", "above")
+    names = ("value", "lower", "upper", "corrected")
     if isinstance(answers, Answers) and len(answers) == len(batch):
-        values, lower, upper, above = (answers.columns[name].copy() for name in names)
+        values, lower, upper, corrected = (answers.columns[name].copy() for name in names)
         every = np.ones(len(batch), dtype=bool)
-        return HoldoutAnswers(values, lower, upper, above.astype(bool), every, answers)
+        return HoldoutAnswers(values, lower, upper, corrected.astype(bool), every, answers)
     given = [*answers, *[None] * (len(batch) - len(answers))]
-    training, nan = on_exhausted == "training", math.nan
+    training, nan = on_exhausted == "cv", math.nan
     for place, answer in enumerate(given):
         if answer is None:
             metric, scale, model, _ = batch.labels[place]
-            value = float(batch.training_values[place])
+            value = float(batch.cv_scores[place])
             given[place] = AnswerRecord(
                 batch=0,
                 position=place,
                 key=batch.keys[place],
                 time="",
                 code_length=nan,
-                training_value=value,
+                cv_score=value,
                 value=value if training else nan,
                 lower=0.0 if training else nan,
                 upper=1.0 if training else nan,
-                above=False,
+                corrected=False,
                 metric=metric,
                 model=model,
                 scale=scale,

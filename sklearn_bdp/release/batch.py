@@ -161,8 +161,8 @@ def decide(batch, terms, *, statements=None):
         spending={"name": spending.name, "weight": weight},
     )
     columns = {
-        "key": batch.keys, "metric": metrics, "model": models, "by": levels,
-        "above": outcome.above, "training_value": batch.training_values, "code_length": lengths,
+        "key": batch.keys, "metric": metrics, "model": models, "submitter": levels,
+        "corrected": outcome.above, "cv_score": batch.cv_scores, "code_length": lengths,
         "value": outcome.values, "lower": lower, "upper": upper,
     }  # fmt: skip
     answers = Answers(
@@ -201,7 +201,7 @@ def _looked_at(batch, terms, share):
     mechanism, settings, count = terms.mechanism, terms.settings, len(batch)
     outcome, known_to = Outcome(count), np.empty(count)
     # Any public prediction is valid (theory G4): the far end makes it an answer of the holdout.
-    ends = np.where(batch.training_values < 0.5, 1.0, 0.0)
+    ends = np.where(batch.cv_scores < 0.5, 1.0, 0.0)
     for place, unit in enumerate(batch.sensitivities):
         at = slice(place, place + 1)
         run = mechanism.answer_run(ends[at] / unit, batch.values[at] / unit, thresholds=np.zeros(1))
@@ -258,7 +258,7 @@ def _play(batch, terms, pace):
     # How much less than in the worst case scores are known to vary, as a ratio.
     known, sharpness = np.isfinite(batch.variances), np.ones(len(batch))
     if known.any():  # records are independent then, or groups of them
-        worst = batch.deviations(np.arange(len(batch)), batch.training_values) ** 2
+        worst = batch.deviations(np.arange(len(batch)), batch.cv_scores) ** 2
         worst /= batch.units.squares
         drawn = drawn_variances(batch.variances, worst, batch.training_sizes)
         sharpness[known] = np.minimum(np.sqrt(drawn / worst), 1.0)[known]
@@ -267,7 +267,7 @@ def _play(batch, terms, pace):
         ask=ask,
         margins=lambda n_above: margins(settings, n_above),
         n_above=terms.last.n_rounds,
-        training_values=batch.training_values,
+        cv_scores=batch.cv_scores,
         relaxed_to=batch.relaxed_to,
         sensitivities=batch.sensitivities,
         training_factors=1.0 + settings.n / batch.training_sizes,
@@ -311,7 +311,7 @@ def exhausted_error(settings, last, *, answered=0, unanswered):
         f"budget={settings.budget} is used up. Answered in all: {last.n_answered}, corrected by "
         f"the holdout: {last.n_above}. Of this batch {answered} were answered, {unanswered} were "
         "not. Recorded answers are in history() and remain free. Set on_exhausted='nan' or "
-        "'training' to continue without the holdout. Only new records add budget."
+        "'cv' to continue without the holdout. Only new records add budget."
     )
 
 
@@ -425,10 +425,10 @@ def planned(batch, terms, log_failure):
     code, settings = terms.code, terms.settings
     if not settings.races or not np.isfinite(batch.variances).any():
         return None
-    code.expect(batch.training_values)  # as the race will, which changes nothing twice
-    centers = batch.training_values
+    code.expect(batch.cv_scores)  # as the race will, which changes nothing twice
+    centers = batch.cv_scores
     if batch.own_cells is None:
-        centers, _ = code.predict(batch.training_values)
+        centers, _ = code.predict(batch.cv_scores)
     plan = plan_squares(
         centers,
         batch.variances,
@@ -453,7 +453,7 @@ def ask_squares(
     first = int(np.argmax(np.where(leads, outcome.values, -np.inf)))
     fine = [first, *(place for place, _ in reversed(outcome.fine + outcome.first))]
     if batch.own_cells is not None:
-        fine = np.argsort(-batch.training_values, kind="stable").tolist()
+        fine = np.argsort(-batch.cv_scores, kind="stable").tolist()
     fine = [p for p in dict.fromkeys(fine) if plan.eligible[p] and outcome.answered[p]]
     deviations, n_rounds = plan.deviations(batch.squares), terms.last.n_rounds + outcome.n_above
     unit = max(1.0, terms.settings.n * batch.units.sensitivity)
@@ -498,7 +498,7 @@ def check_overlap(holdout: Any, side: Any, *, explicit: bool = False) -> str:
                 finding = found[0]
             elif not last.closed:  # then nothing is asked any more
                 rows = not holdout.allow_shared_rows
-                finding = side.finding(holdout.X, holdout.y, holdout.model, rows=rows)
+                finding = side.finding(holdout.X, holdout.y, holdout.dependence, rows=rows)
                 length = check_length(
                     n_checks=len(before),
                     n_complaints=sum(check["finding"] is not None for check in before),

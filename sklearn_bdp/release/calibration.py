@@ -40,7 +40,7 @@ from sklearn_bdp.utils.validation import (
 if TYPE_CHECKING:
     from sklearn_bdp.correlation import CorrelationModel
 
-ON_EXHAUSTED = ("raise", "nan", "training")
+ON_EXHAUSTED = ("raise", "nan", "cv")
 DEFAULT_BUDGET = 10
 FINEST_RESOLUTION = 1e-6  # released values are counted (theory G2): a million is plenty
 
@@ -256,7 +256,7 @@ class HoldoutConfig:
         Maximum number of corrected answers.
     n_queries : int or None, default=None
         Number of queries that ``calibration="zhao2017"`` is calibrated to.
-    on_exhausted : {"raise", "nan", "training"}, default="raise"
+    on_exhausted : {"raise", "nan", "cv"}, default="raise"
         What happens to queries once the budget is used up.
     ledger : str, Path or None, default=None
         SQLite file that records every answer. If None, records are kept in memory.
@@ -288,7 +288,7 @@ class HoldoutConfig:
     resolution: float | Literal["auto"] = "auto"
     budget: int | None = None
     n_queries: int | None = None
-    on_exhausted: Literal["raise", "nan", "training"] = "raise"
+    on_exhausted: Literal["raise", "nan", "cv"] = "raise"
     ledger: str | Path | None = None
     ledger_timeout: float = 60.0
     allow_shared_rows: bool = False

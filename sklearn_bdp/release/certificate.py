@@ -158,7 +158,7 @@ def warn_if_vacuous(settings, model):
 
 def holdout_certificate(account: Any, book: Any) -> Certificate:
     """Return the guarantee as things stand in ``book``, what can be read of a ledger."""
-    last, settings, model = book.last, account.settings, account.model
+    last, settings, model = book.last, account.settings, account.dependence
     threshold, known_to, sampling = _lone(last, settings, model, account.code(book))
     widest, advice, closing = known_to + sampling, "", bool(book.notes(Fact.CLOSING))
     if settings.threshold is None:  # one that was given does not shrink with more records
@@ -265,7 +265,7 @@ def records_for(goals, width, units, span=1.0):
 
 def _assumptions(account, book):
     """Return what has to be true, one plain sentence each."""
-    last, settings, model = book.last, account.settings, account.model
+    last, settings, model = book.last, account.settings, account.dependence
     lines = [
         "rows are in time order, and which dates are held out did not depend on outcomes"
         if model.is_given_past
@@ -353,15 +353,18 @@ def _zhao_line(settings, *, model, answered):
     )
 
 
-def preview_batch(
-    account, book, *, score, training_size, n_queries=1, metric=None, prevalence=None
-):
+def preview_batch(account, book, *, score, n_train, n_queries=1, metric=None, prevalence=None):
     """Return the :class:`Preview` of a batch as things stand in ``book``.
 
     ``metric``: whose scores are meant; accuracy by default.
     """
     check_open(book)
-    last, code, settings, model = book.last, account.code(book), account.settings, account.model
+    last, code, settings, model = (
+        book.last,
+        account.code(book),
+        account.settings,
+        account.dependence,
+    )
     note, tail = "", ModelTail(model, settings.n, binary=metric is None or metric.is_binary)
     if metric is not None and not metric.is_mean:
         metric, note = with_prevalence(metric, prevalence, last.shares, settings.n)
@@ -369,7 +372,7 @@ def preview_batch(
         tail = score_tail(model, settings.n, **dataclasses.asdict(shape))
     length, places = route(last, settings)[0], place_lengths(np.zeros(n_queries))
     deviation = float(tail.standard_deviation(score))
-    typical = deviation * math.sqrt(1.0 + settings.n / training_size)
+    typical = deviation * math.sqrt(1.0 + settings.n / n_train)
     below, above = margins(settings, last.n_rounds)
     drift = float(code.predict([score])[1][0])
     if settings.races:

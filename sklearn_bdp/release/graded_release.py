@@ -253,7 +253,7 @@ class Race:
     ask: Callable[[Asked], tuple[int, int | None]]
     margins: Callable[[int], tuple[float, float]]  # of "below" and "above", after so many rounds
     n_above: int = 0  # rounds before the batch
-    training_values: Array  # in [0, 1]
+    cv_scores: Array  # in [0, 1]
     relaxed_to: Array  # least thresholds
     sensitivities: Array  # in units of 1/n: what noise margins are multiplied by
     # 1 + n / training size: how much the training side adds to the score's variance.
@@ -266,7 +266,7 @@ class Race:
     sharpness: Array | None = None
 
     def __post_init__(self) -> None:
-        m = self.training_values.size
+        m = self.cv_scores.size
         self.outcome = Outcome(m)
         self.low, self.high = np.full((2, m), np.nan)  # known cells, no margin
         self.half = np.full(m, np.inf)  # half-widths they were asked with
@@ -275,10 +275,10 @@ class Race:
         self.knew = bool(self.code.pairs)
         self.secondary = np.broadcast_to(self.secondary, m)
         self.code.begin()
-        self.code.expect(self.training_values)
+        self.code.expect(self.cv_scores)
         self.order = np.zeros(m, dtype=int)
         if m > 1:
-            centers, _ = self.code.predict(self.training_values)
+            centers, _ = self.code.predict(self.cv_scores)
             self.order = np.lexsort((-centers, self.secondary))
         # Theory G7, conditions: ranks are fixed here, before anything of the batch is known.
         self.outcome.places = place_lengths(-np.argsort(self.order))
@@ -327,7 +327,7 @@ class Race:
 
         def choose(positions, _):
             predicted = self._predicted(positions)
-            compared = predicted[0] if learned else self.training_values[positions]
+            compared = predicted[0] if learned else self.cv_scores[positions]
             chosen, relaxed = thresholds(positions, compared)
             if own_cells:
                 typical = 0.5 * chosen * np.sqrt(self.training_factors[positions])
@@ -404,7 +404,7 @@ class Race:
 
     def _predicted(self, positions):
         """Return predictions, deviations of the values and of the common offset."""
-        centers, drifts = self.code.predict(self.training_values[positions])
+        centers, drifts = self.code.predict(self.cv_scores[positions])
         deviations = self.deviation(positions, centers)
         return centers, deviations * np.sqrt(self.training_factors[positions]), drifts
 
@@ -477,14 +477,11 @@ class Race:
         deviation = self.deviation(np.array([position]), np.array([value]))[0]
         own = (self.code.scales()[0] * deviation) ** 2 * self.training_factors[position]
         self.taught[position] = self.code.learn(
-            self.training_values[position],
-            value,
-            own + half**2 / 3.0,
-            instead=self.taught.get(position),
+            self.cv_scores[position], value, own + half**2 / 3.0, instead=self.taught.get(position)
         )
 
     def _guesses(self):
         """Return the best public guess of every answered value; -inf where unanswered."""
-        centers, _ = self.code.predict(self.training_values)
+        centers, _ = self.code.predict(self.cv_scores)
         guess = np.minimum(np.maximum(centers, self.low), self.high)
         return np.where(self.outcome.answered, guess, -np.inf)

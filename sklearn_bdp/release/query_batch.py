@@ -36,7 +36,7 @@ _SHARED = {"shapes", "tails", "units"}
 class Batch:
     """``m`` queries that were fixed before any was answered, checked."""
 
-    training_values: np.ndarray  # (m,): training-side values, in [0, 1]
+    cv_scores: np.ndarray  # (m,): training-side values, in [0, 1]
     #: (m,): values on the holdout, in [0, 1]: for the mechanism only.
     values: np.ndarray = dataclasses.field(repr=False)
     shapes: tuple  # what is public of how scores vary: arguments of ``score_tail``
@@ -90,13 +90,13 @@ class Batch:
         """Return the ends of intervals whose two sides share a failure probability."""
         side = log_failure - math.log(2.0)
         if len(self.tails) == 1:
-            return self.tails[0].limits(least, most, side, self.training_values)
+            return self.tails[0].limits(least, most, side, self.cv_scores)
         lower, upper = np.empty((2, len(self)))
         for index, tail in enumerate(self.tails):
             chosen = self.tail_of == index
             if chosen.any():
                 lower[chosen], upper[chosen] = tail.limits(
-                    least[chosen], most[chosen], side[chosen], self.training_values[chosen]
+                    least[chosen], most[chosen], side[chosen], self.cv_scores[chosen]
                 )
         return lower, upper
 
@@ -104,11 +104,11 @@ class Batch:
 def make_batch(
     n,
     model,
-    training_values,
+    cv_scores,
     *,
     scores=None,
     evaluations=None,
-    training_size=None,
+    n_train=None,
     keys=None,
     relaxed_to=None,
     secondary=None,
@@ -138,10 +138,10 @@ def make_batch(
     count = len(tail_of)
     if count == 0:
         raise ValueError("a batch must hold at least one query, got 0.")
-    training = np.atleast_1d(check_array("training_values", training_values, low=0.0, high=1.0))
+    training = np.atleast_1d(check_array("cv_scores", cv_scores, low=0.0, high=1.0))
     if training.shape != (count,):
         raise ValueError(
-            f"training_values must have shape ({count},), one for each query, got {training.shape}."
+            f"cv_scores must have shape ({count},), one for each query, got {training.shape}."
         )
     alike = model.is_independent or model.is_given_past
     dates = model.units(n)[0] if model.is_given_past else n
@@ -169,15 +169,13 @@ def make_batch(
                 scales[id(metric)] = metric_key(metric), words
         labels = [(*scales[id(metric)], name, next(iter(by), None)) for metric, name, *by in about]
     return Batch(
-        training_values=training,
+        cv_scores=training,
         values=values,
         shapes=shapes,
         tails=tuple(score_tail(model, n, **shape) for shape in shapes),
         tail_of=tail_of,
         sensitivities=sensitivities,
-        training_sizes=_each(
-            "training_size", n if training_size is None else training_size, count, low=1.0
-        ),
+        training_sizes=_each("n_train", n if n_train is None else n_train, count, low=1.0),
         relaxed_to=_each("relaxed_to", 0.0 if relaxed_to is None else relaxed_to, count, high=1.0),
         secondary=np.full(count, False if secondary is None else secondary, dtype=bool),
         keys=check_keys(keys, count),
@@ -286,19 +284,19 @@ def metric_key(metric):
     return f"{metric.name} {query_key(repr(metric))[:16]}"
 
 
-def check_training_value(metric, value):
+def check_cv_score(metric, value):
     """Return a training-side score in [0, 1]; one that the metric cannot give is refused.
 
     An error may be worse than the declared bounds, then it counts as the worst; nothing is better
     than the best, and a proportion is never negative.
     """
-    score = check_real("training_value", value)
+    score = check_real("cv_score", value)
     low = metric.lower if metric.lower == 0.0 else -math.inf
     rounding = 1e-9 * (metric.upper - metric.lower)
     if not low - rounding <= score <= metric.upper + rounding:
         raise ValueError(
-            f"training_value must be in [{metric.lower:g}, {metric.upper:g}], the range of "
-            f"{metric.name}, got training_value={value!r}."
+            f"cv_score must be in [{metric.lower:g}, {metric.upper:g}], the range of "
+            f"{metric.name}, got cv_score={value!r}."
         )
     return metric.to_unit(score)
 

@@ -47,7 +47,7 @@ FIRST, NEXT = 0.9, 0.9
 def report_and_close(
     holdout: Any,
     estimators: Any,
-    training_values: Any,
+    cv_scores: Any,
     *,
     variance: float | None = None,
     training: Any = None,
@@ -60,7 +60,7 @@ def report_and_close(
     holdout.account.check_home()
     earlier = holdout.earlier
     try:
-        plan = planned_report(holdout, estimators, training_values, training=training, **asked)
+        plan = planned_report(holdout, estimators, cv_scores, training=training, **asked)
         return _closing_report(holdout, plan, training, variance)
     except BaseException:
         holdout.earlier = earlier  # what came with a refused report counts in no other
@@ -85,7 +85,7 @@ def _closing_report(holdout, plan, training, variance):
             check_open(book, identity)
             last, begun = book.last, book.notes(Fact.CLOSING)
             budget = account.settings.budget
-            if budget is not None and last.n_rounds + plan.n_rounds(holdout.model) > budget:
+            if budget is not None and last.n_rounds + plan.n_rounds(holdout.dependence) > budget:
                 raise exhausted_error(account.settings, last, unanswered=plan.n_proven)
             if begun:
                 plan = plan.informed(begun[0]["advance"])
@@ -119,7 +119,7 @@ def _closing_report(holdout, plan, training, variance):
             last = dataclasses.replace(closed, cells=cells)
             account.record(book, last, terms, answers)
     report = shown_report(holdout, last)
-    if not (holdout.model.is_given_past and plan.statements[0].proven):
+    if not (holdout.dependence.is_given_past and plan.statements[0].proven):
         return report
     scores = functools.partial(Rows(plan, holdout, seed=0).over_time, holdout)
     return dataclasses.replace(report, _over_time=scores)
@@ -159,9 +159,9 @@ def _read(holdout, plan, terms, order):
             proven.append((words, row["model"], float(one.expected), value, lower, upper))
     answers: Any = ()
     if proven:  # for the history
-        names = ("metric", "model", "training_value", "value", "lower", "upper")
+        names = ("metric", "model", "cv_score", "value", "lower", "upper")
         columns = dict(zip(names, map(list, zip(*proven, strict=True)), strict=True))
-        columns |= {"above": [1], "code_length": [length + math.log(count)]}
+        columns |= {"corrected": [1], "code_length": [length + math.log(count)]}
         answers = Answers(columns, batch=last.number + 1, time=terms.time, scales=scales)
     spending = settings.spending
     closed = _closed(
@@ -187,7 +187,7 @@ def _closed(terms, **said):
 
 def _through_noise(holdout, plan, terms):
     """Return record, answers and rows of a report under a level of privacy."""
-    settings, model = holdout.account.settings, holdout.model
+    settings, model = holdout.account.settings, holdout.dependence
     records, evaluations = Records(holdout.X, holdout.y, plan.models), []
     for one in plan.statements:
         metric: Any = one.measure.metric
@@ -222,7 +222,7 @@ def _through_noise(holdout, plan, terms):
 def shown_report(holdout: Any, record: Any) -> FinalReport:
     """Return the report that a closing record holds."""
     content, settings = record.cells["report"], holdout.account.settings
-    target = target_of(holdout.model, settings.n)
+    target = target_of(holdout.dependence, settings.n)
     assumptions = [*holdout.certificate().assumptions, *content["assumptions"]]
     if content["approximate_level"] is not None:
         assumptions.append("reading the closed holdout ended its privacy")
@@ -246,7 +246,7 @@ class Rows:
     """
 
     def __init__(self, plan: Plan, holdout: Any, seed: int) -> None:
-        self.plan, self.model, n = plan, holdout.model, holdout.n
+        self.plan, self.model, n = plan, holdout.dependence, holdout.n
         self.records = Records(holdout.X, holdout.y, plan.models)
         self.words = self.model.units(n)[1]  # what units are called
         self.times: float | None = None  # in time: how many independent records it is worth

@@ -54,7 +54,7 @@ def is_forecast(name: Any) -> bool:
 
 def forecast(name: str, holdout: Any) -> Any:
     """Return a forecast for each record: the last known target, or that of a season before."""
-    model, n, earlier = holdout.model, holdout.n, holdout.earlier
+    model, n, earlier = holdout.dependence, holdout.n, holdout.earlier
     lag = _lag(name, past_horizon(model))
     alone = model.is_given_past and model.units(n)[0] == n and earlier is not None
     if not alone or len(earlier.y) < lag or len(np.unique(earlier.dates)) < len(earlier.y):
@@ -97,12 +97,12 @@ class WalkForward(Predicted):
     def _blocks(self):
         """The rows of each block and the model that knows everything before it."""
         held, earlier = self._holdout, self._holdout.earlier
-        dates = past_dates(held.model, held.n)
+        dates = past_dates(held.dependence, held.n)
         X, y = _joined(earlier.X, held.X), np.concatenate([earlier.y, held.y])
         all_dates = np.concatenate([earlier.dates, dates])
         found = []
         for start, stop in zip(self._starts, [*self._starts[1:], len(dates)], strict=True):
-            known = np.flatnonzero(all_dates <= start - past_horizon(held.model))
+            known = np.flatnonzero(all_dates <= start - past_horizon(held.dependence))
             known = known[np.argsort(all_dates[known], kind="stable")]
             fitted = clone(self.recipe).fit(safe_indexing(X, known), y[known])
             found.append((np.flatnonzero((dates >= start) & (dates < stop)), fitted))
@@ -127,7 +127,7 @@ def _joined(first, second):
 
 def refit_blocks(holdout: Any, every: Any) -> tuple[Any, str]:
     """Return the first date of each block of a walk-forward report, and how often in words."""
-    model, n = holdout.model, holdout.n
+    model, n = holdout.dependence, holdout.n
     if not model.is_given_past or holdout.earlier is None:
         raise ValueError(
             "refit_every= needs correlation='time', and the records before the holdout, which a "
@@ -152,8 +152,8 @@ def refit_blocks(holdout: Any, every: Any) -> tuple[Any, str]:
 
 def calendar(holdout: Any) -> Any:
     """Return the dates of a holdout, ascending, or None where they are not known."""
-    if hasattr(holdout.model, "dates_"):
-        return holdout.model.dates_
+    if hasattr(holdout.dependence, "dates_"):
+        return holdout.dependence.dates_
     dates = index_dates(holdout.X)
     return None if dates is None else date_numbers(dates)
 
@@ -226,7 +226,7 @@ def past_moments(one: Any, plan: Any, holdout: Any, variance: float | None) -> U
     """
     if variance is not None and variance > 0.0:
         return UnitMoments(one.expected, max(variance, 1e-6), 1.0)
-    paired, earlier, model = len(one.models) == 2, holdout.earlier, holdout.model
+    paired, earlier, model = len(one.models) == 2, holdout.earlier, holdout.dependence
     try:
         rows = np.flatnonzero(earlier.dates >= -_LENGTHS * model.units(holdout.n)[0])
         words = {name: getattr(plan.models[name], "known_as", None) for name in one.models}

@@ -47,7 +47,7 @@ _UNBOUNDED = (
 LOSSES = "neg_mean_absolute_error", "neg_mean_squared_error", "neg_brier_score", "neg_log_loss"
 #: Of numbers above 0 only, as scikit-learn's scorers of these names.
 POSITIVE = "neg_mean_poisson_deviance", "neg_mean_gamma_deviance"
-_NAME_CLASSES = "Name all classes: of_targets(y, training_targets=[...]), or training=(X, y)."
+_NAME_CLASSES = "Name all classes: from_targets(y, training_targets=[...]), or training=(X, y)."
 #: What each method of a model gives.
 _GIVES = {"predict": "labels", "predict_proba": "probabilities", "decision_function": "scores"}
 _READ_HERE = {"pos_label", "zero_division"}  # arguments of scorers

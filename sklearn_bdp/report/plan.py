@@ -28,7 +28,7 @@ from sklearn_bdp.intervals.bounds import UnitMoments, unit_moments
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.metrics.base import as_labels, check_schema
 from sklearn_bdp.metrics.registry import get_metric
-from sklearn_bdp.release.query_batch import check_training_value
+from sklearn_bdp.release.query_batch import check_cv_score
 from sklearn_bdp.report.in_time import (
     Earlier,
     forecast,
@@ -87,7 +87,7 @@ PROVEN: dict[str, dict[str, str]] = {
 
 def dependence_of(holdout: Any) -> str:
     """Return a column of PROVEN: which units are independent, and whether they are alike."""
-    model = holdout.model
+    model = holdout.dependence
     if model.is_given_past:
         return "past"
     if model.record_weights(holdout.n) is not None:
@@ -240,17 +240,17 @@ class Plan:
 
 
 def planned_report(
-    holdout, estimators, training_values, *, scoring, compare, by, per, training, refit_every=None
+    holdout, estimators, cv_scores, *, scoring, compare, by, per, training, refit_every=None
 ):
     """Return the :class:`Plan` of a report, or raise what is wrong with it."""
-    settings, model = holdout.account.settings, holdout.model
+    settings, model = holdout.account.settings, holdout.dependence
     private = settings.is_private
     y, dependence = _training_targets(holdout, training), dependence_of(holdout)
     if model.is_given_past and training is not None and holdout.earlier is None:
         dates = np.arange(-num_samples(training[1]), 0)  # right before it, in time order
         holdout.earlier = Earlier(training[0], training[1], dates)
     models, baseline, refit, expected = _named(
-        estimators, training_values, compare, refit_every, holdout, y
+        estimators, cv_scores, compare, refit_every, holdout, y
     )
     masks, levels = _subgroups(holdout, by)
     wanted = list(scoring) if isinstance(scoring, list | tuple) else [scoring]
@@ -281,7 +281,7 @@ def planned_report(
         if own is measures[0] and not inside and measure.is_sum and expected.keys() >= set(names):
             known = [float(expected[name]) for name in names]
             if measure.is_mean:
-                known = [check_training_value(measure.metric, value) for value in known]
+                known = [check_cv_score(measure.metric, value) for value in known]
             known = np.clip(known, 0.0, 1.0).tolist()
             middle = known[0] if len(known) == 1 else 0.5 * (known[1] - known[0] + 1.0)
         one = Statement(models=names, measure=measure, inside=inside, skill=skill, expected=middle)
@@ -326,7 +326,7 @@ def _measures(scoring, models, y, *, private):
 # -- models, baselines, subgroups -----------------------------------------------------------------
 
 
-def _named(estimators, training_values, compare, refit_every, holdout, y):
+def _named(estimators, cv_scores, compare, refit_every, holdout, y):
     """Return models and predictions by name, the baseline's name, refits, and expected scores."""
     if isinstance(estimators, Mapping):
         found = {str(name): model for name, model in estimators.items()}
@@ -361,10 +361,10 @@ def _named(estimators, training_values, compare, refit_every, holdout, y):
     models = {name: checked_model(name, model, *known) for name, model in found.items()}
     if isinstance(compare, str) and compare not in given:
         models[compare].known_as = compare
-    values = np.asarray(training_values, dtype=float)
+    values = np.asarray(cv_scores, dtype=float)
     if values.shape not in ((), (len(given),)):
         raise ValueError(
-            f"training_values must be a number or one for each of {len(given)} models, got shape "
+            f"cv_scores must be a number or one for each of {len(given)} models, got shape "
             f"{values.shape}."
         )
     known = zip(given, np.broadcast_to(values, len(given)).tolist(), strict=True)
@@ -448,9 +448,10 @@ def _training_targets(holdout, training):
 def _most_records(holdout, training, dependence):
     """Return the most records of one group that count, fixed before the split (theory G28)."""
     if "groups" not in dependence:
-        if hasattr(holdout.model, "codes_") and holdout.model.units(holdout.n)[0] < holdout.n:
+        n_units, unit_name = holdout.dependence.units(holdout.n)
+        if hasattr(holdout.dependence, "codes_") and n_units < holdout.n:
             raise ValueError(
-                f"per='record' is not available here: {holdout.model.units(holdout.n)[1]} count "
+                f"per='record' is not available here: {unit_name} count "
                 "alike, with many records or few. The holdout was not queried."
             )
         return 1.0
@@ -468,7 +469,7 @@ def _most_records(holdout, training, dependence):
 def _check_plan(plan, holdout, training):
     """Raise what a report would stumble over."""
     X, y, blank = holdout.X, as_labels(holdout.y), _blank(holdout, training)
-    alike = holdout.model.is_componentwise and not holdout.model.is_given_rest
+    alike = holdout.dependence.is_componentwise and not holdout.dependence.is_given_rest
     for one in plan.statements:
         metric, single = one.measure.metric, len(one.models) == 1
         noisy = metric is not None and (metric.is_mean or (alike and single)) and not one.inside
@@ -491,7 +492,7 @@ def _check_plan(plan, holdout, training):
                 rows = np.arange(len(y))[:, None] if isinstance(model, Predicted) else X
                 metric._check(model, rows, y)
         if single and not one.inside and blank is not None:
-            uneven = plan.per == "unit" and not holdout.model.is_independent
+            uneven = plan.per == "unit" and not holdout.dependence.is_independent
             _try(one.measure, plan.models[one.models[0]], *blank, uneven=uneven)
     for name, model in plan.models.items():
         if not isinstance(model, Predicted):

@@ -216,7 +216,7 @@ def test_sorted_dates_are_understood():
 
 def test_holdout_in_time_is_the_tail_after_a_gap(in_time):
     search, _ = in_time
-    model = search.holdout_.model
+    model = search.holdout_.dependence
     assert model.describe().startswith("assumed chain")
     assert search.holdout_indices_.tolist() == list(range(3000, 4000))
     gap = 3000 - 1 - search.train_indices_.max()
@@ -257,7 +257,7 @@ def test_validation_set_in_time(regimes):
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), {"C": [1.0]}, correlation="time", random_state=0
     ).fit(X[:2500], y[:2500], X_val=X[2600:], y_val=y[2600:])
-    assert search.holdout_.model.is_sequential
+    assert search.holdout_.dependence.is_sequential
     assert search.holdout_.n == 1400
 
 
@@ -278,7 +278,7 @@ def test_selectors_know_time_and_independence(regimes):
     selector = HoldoutFeatureSelector(
         LogisticRegression(), correlation="time", random_state=0, n_features_to_select=1
     ).fit(X, y)
-    assert selector.holdout_.model.is_given_past
+    assert selector.holdout_.dependence.is_given_past
     with warned(ModelMisfitWarning, "correlation='time'"):
         selector.set_params(correlation=None).fit(X, y)
     with warned(ModelMisfitWarning, "correlation='groups'", "groups="):

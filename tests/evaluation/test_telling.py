@@ -292,7 +292,7 @@ def test_what_earlier_answers_moved_is_not_called_confirmed():
     )
     with pytest.warns(OptimisticScoreWarning):
         again.fit(X, y)
-    assert again.cv_results_["answered_from"][again.best_index_] == "training"
+    assert again.cv_results_["answered_from"][again.best_index_] == "cv"
     assert "corrects cross-validation by -" in str(again.certificate_).splitlines()[0]
 
 

@@ -33,7 +33,7 @@ def test_any_order_of_rows_gives_one_selection(sales):
     by_shop = np.lexsort((days, np.tile(np.arange(SHOPS), DAYS)))
     one = fitted(X, y, times=days)
     two = fitted(X[by_shop], y[by_shop], times=days[by_shop])
-    assert one.holdout_.model.units(one.holdout_.n) == (50, "dates")
+    assert one.holdout_.dependence.units(one.holdout_.n) == (50, "dates")
     assert one.get_support().tolist() == two.get_support().tolist()
     assert one.interval_ == pytest.approx(two.interval_, abs=1e-9)
     train, held = set(days[one.train_indices_]), set(days[one.holdout_indices_])
@@ -81,4 +81,4 @@ def test_dates_of_an_index_are_read(sales):
     pd = pytest.importorskip("pandas")
     X, y, days = sales
     frame = pd.DataFrame(X, index=pd.DatetimeIndex(days)).add_prefix("x")
-    assert fitted(frame, y).holdout_.model == fitted(X, y, times=days).holdout_.model
+    assert fitted(frame, y).holdout_.dependence == fitted(X, y, times=days).holdout_.dependence

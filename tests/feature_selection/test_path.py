@@ -309,7 +309,7 @@ def test_nothing_raw_is_kept(data):
     for value in state.values():
         assert np.shape(value) != (200,)
     path = fitted.score_path_
-    untouched = path["answered_from"] == "training"
+    untouched = path["answered_from"] == "cv"
     np.testing.assert_allclose(
         path["holdout_score"][untouched], path["training_score"][untouched], atol=0.1
     )

@@ -238,7 +238,7 @@ def test_a_spent_budget_ends_the_selection(data):
         selector(holdout=HoldoutConfig(**tight)).fit(*data)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for mode in ("nan", "training"):
+        for mode in ("nan", "cv"):
             fitted = selector(holdout=HoldoutConfig(**tight, on_exhausted=mode)).fit(*data)
             assert (fitted.score_path_["answered_from"] == "holdout").sum() <= 1
 

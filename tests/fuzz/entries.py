@@ -130,7 +130,7 @@ HOLDOUT = {
     "threshold": either(real(0, 1), option("auto")),
     "budget": either(NONE, COUNT),
     "n_queries": either(NONE, COUNT),
-    "on_exhausted": option("raise", "nan", "training"),
+    "on_exhausted": option("raise", "nan", "cv"),
 }
 
 
@@ -170,26 +170,26 @@ def holdout_entries():
     yield Entry(
         "ReusableHoldout.answer",
         lambda **k: memory_holdout().answer(**k),
-        {"training_values": [0.5], "per_record_scores": hits},
+        {"cv_scores": [0.5], "per_record_scores": hits},
         {
-            "training_values": unit_array((1,)),
+            "cv_scores": unit_array((1,)),
             "per_record_scores": per_record,
-            "training_size": either(NONE, real(1), anything),
+            "n_train": either(NONE, real(1), anything),
             "keys": either(NONE, anything),
             "relaxed_to": either(NONE, real(0, 1), anything),
         },
         {"per_record_scores": bad_scores()},
-        {"per_record_scores": ("batch",), "training_values": ("batch",), "keys": ("key",)},
+        {"per_record_scores": ("batch",), "cv_scores": ("batch",), "keys": ("key",)},
     )
     yield Entry(
         "ReusableHoldout.score",
         lambda **k: memory_holdout().score(**k),
-        {"estimator": model, "training_value": 0.9},
+        {"estimator": model, "cv_score": 0.9},
         {
             "estimator": nothing,
-            "training_value": real(0, 1),
+            "cv_score": real(0, 1),
             "scoring": either(NONE, option("accuracy")),
-            "training_size": either(NONE, real(1)),
+            "n_train": either(NONE, real(1)),
             "key": either(NONE, anything),
         },
         {},
@@ -407,16 +407,12 @@ def mechanism_entries():
     yield Entry(
         "Thresholdout.answer",
         lambda **k: Thresholdout(**valid, random_state=0).answer(**k),
-        {"training_values": [0.5, 0.6], "holdout_values": [0.5, 0.9]},
-        {
-            "training_values": array,
-            "holdout_values": array,
-            "thresholds": either(NONE, array, real(0)),
-        },
+        {"cv_scores": [0.5, 0.6], "holdout_values": [0.5, 0.9]},
+        {"cv_scores": array, "holdout_values": array, "thresholds": either(NONE, array, real(0))},
         {},
         dict.fromkeys(
-            ("training_values", "holdout_values", "thresholds"),
-            ("training_values", "holdout_values", "thresholds"),
+            ("cv_scores", "holdout_values", "thresholds"),
+            ("cv_scores", "holdout_values", "thresholds"),
         ),
     )
     yield Entry(

@@ -46,7 +46,7 @@ def test_the_level_spent_grows_round_by_round():
         for name in ("threshold_scale", "query_scale", "answer_scale")
     }
     for rounds in (1, 2, 3):
-        assert holdout.answer([0.9 if rounds % 2 else 0.1], raw(0.4 + 0.1 * rounds)).above[0]
+        assert holdout.answer([0.9 if rounds % 2 else 0.1], raw(0.4 + 0.1 * rounds)).corrected[0]
         level = thresholdout_epsilon(sensitivity=1 / N, budget=rounds, **scales)
         assert holdout.certificate().dp_epsilon == pytest.approx(level, rel=1e-6)
 
@@ -136,7 +136,7 @@ def test_why_an_interval_is_wide_is_told_of_the_chosen_answer_itself():
         sampling, asked, noise = search.certificate_.parts
         assert sampling + asked + noise == pytest.approx(0.5 * (own.upper - own.lower))
         # One query known exactly, at beta and at what this answer's code length leaves of it.
-        tail = score_tail(holdout.model, holdout.n, binary=True)
+        tail = score_tail(holdout.dependence, holdout.n, binary=True)
         for level, half in ((0.0, sampling), (own.code_length - math.log(0.9), sampling + asked)):
             side = math.log(0.05 / 2) - level
             ends = [f([own.value], side)[0] for f in (tail.lower_limit, tail.upper_limit)]

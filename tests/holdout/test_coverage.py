@@ -40,7 +40,7 @@ def attack(holdout, hits, rng):
     guesses = np.where(rng.random(M) < 0.3, rng.uniform(0.0, 1.0, M), 0.5)
     first = holdout.answer(guesses, hits)
     answers.append(first)
-    signs = np.where(first.values >= 0.5, 1, -1) * first.above
+    signs = np.where(first.values >= 0.5, 1, -1) * first.corrected
     for part in (M // 3, 2 * M // 3, M):
         votes = (signs[:part, None] * (2 * hits[:part] - 1)).sum(axis=0)
         score = (votes + rng.choice([-0.5, 0.5], size=N) > 0).astype(float)  # ties by a coin

@@ -60,7 +60,7 @@ def check_survival(path, answers):
     # State resumes: recorded queries are free, new ones go on counting, intervals stay ordered.
     known = next(iter(answers))
     before = holdout.information_spent
-    asked_with = next(record.training_value for record in history if record.key == known)
+    asked_with = next(record.cv_score for record in history if record.key == known)
     again = holdout.answer([asked_with], workers.scores(1, 5), keys=[known])
     assert (again.values[0], again.lower[0], again.upper[0]) == answers[known]
     assert holdout.information_spent == before

@@ -47,9 +47,7 @@ def ask(n, share, *, name="roc_auc", informed=True, holdout=None, **options):
     X, y = records(n, share)
     metric = get_metric(name, y=records(3 * n, share, seed=1)[1] if informed else None)
     holdout = holdout or ReusableHoldout(X, y, random_state=0, **options)
-    answer = holdout.answer_evaluations(
-        [0.88], [metric.evaluate(Ranks(), X, y)], training_size=3 * n
-    )
+    answer = holdout.answer_evaluations([0.88], [metric.evaluate(Ranks(), X, y)], n_train=3 * n)
     return holdout, answer
 
 
@@ -132,7 +130,7 @@ def test_a_level_for_life_covers_class_shares(informed):
     holdout, answer = ask(1000, 0.3, informed=informed, epsilon=0.5, budget=3)
     assert answer.answered[0]
     assert answer.lower[0] < 0.88 < answer.upper[0]
-    assert holdout.remaining_budget <= 3 - (not informed) - int(answer.above[0])
+    assert holdout.remaining_budget <= 3 - (not informed) - int(answer.corrected[0])
     one, _ = ask(1000, 0.3, epsilon=0.5, budget=1, on_exhausted="nan")
     assert not one.history()  # the share may need the only one
 

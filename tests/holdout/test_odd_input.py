@@ -28,11 +28,9 @@ ODD = {
 
 
 @pytest.mark.parametrize("name", ODD)
-@pytest.mark.parametrize(
-    "place", ["per_record_scores", "training_values", "training_size", "relaxed_to"]
-)
+@pytest.mark.parametrize("place", ["per_record_scores", "cv_scores", "n_train", "relaxed_to"])
 def test_odd_numbers_are_refused_by_name(holdout, name, place):
-    given = {"training_values": [0.5], "per_record_scores": np.full((1, N), 0.5)}
+    given = {"cv_scores": [0.5], "per_record_scores": np.full((1, N), 0.5)}
     given[place] = ODD[name] if place == "per_record_scores" else ODD[name][0, :1]
     with refused((TypeError, ValueError), place):
         holdout.answer(**given)
@@ -47,8 +45,8 @@ def test_whole_masks_booleans_and_objects_of_numbers_are_numbers(holdout):
 
 
 @pytest.mark.parametrize("value", [76.0, 1.01, -0.2])
-def test_a_training_value_beyond_the_metric_is_refused(holdout, value):
-    with refused(ValueError, "training_value", "[0, 1]"):
+def test_a_cv_score_beyond_the_metric_is_refused(holdout, value):
+    with refused(ValueError, "cv_score", "[0, 1]"):
         holdout.score(fitted(), value, scoring="accuracy")
     assert len(holdout.history()) == 0
 
@@ -56,5 +54,5 @@ def test_a_training_value_beyond_the_metric_is_refused(holdout, value):
 def test_an_error_worse_than_its_bounds_counts_as_the_worst(holdout):
     metric = get_metric("neg_mean_absolute_error", bounds=(0, 1))
     assert holdout.score(fitted(), -3.0, scoring=metric).answered
-    with refused(ValueError, "training_value"):
+    with refused(ValueError, "cv_score"):
         holdout.score(fitted(), 0.5, scoring=metric)

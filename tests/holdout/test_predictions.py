@@ -25,8 +25,8 @@ GOOD = np.where(RNG.random(N) < 0.8, Y, 1 - Y)
 TEXT = np.array(["no", "yes"])[Y]
 
 
-def of_targets(y=Y, **options):
-    return ReusableHoldout.of_targets(y, **{"training_targets": np.unique(y)} | options)
+def from_targets(y=Y, **options):
+    return ReusableHoldout.from_targets(y, **{"training_targets": np.unique(y)} | options)
 
 
 @pytest.mark.parametrize(
@@ -40,58 +40,58 @@ def test_predictions_are_answered_as_their_model_is(scoring, method, expected):
     model = LogisticRegression().fit(X[:50], Y[:50])
     options = {"random_state": 0, "resolution": 1e-6}
     asked = ReusableHoldout(X, Y, **options).score(model, expected, scoring=scoring)
-    told = of_targets(**options).answer_predictions(
-        getattr(model, method)(X), scoring=scoring, training_value=expected
+    told = from_targets(**options).answer_predictions(
+        getattr(model, method)(X), scoring=scoring, cv_score=expected
     )
     assert (told.value, told.lower, told.upper) == (asked.value, asked.lower, asked.upper)
 
 
 def test_text_labels_and_numbers():
-    holdout = of_targets(TEXT)
-    answer = holdout.answer_predictions(np.array(["no", "yes"])[GOOD], training_value=0.8)
+    holdout = from_targets(TEXT)
+    answer = holdout.answer_predictions(np.array(["no", "yes"])[GOOD], cv_score=0.8)
     assert answer.lower < 0.8 < answer.upper
     numbers = RNG.normal(size=N)
-    holdout = ReusableHoldout.of_targets(numbers, training_targets=[-3.0, 0.0, 3.0])
+    holdout = ReusableHoldout.from_targets(numbers, training_targets=[-3.0, 0.0, 3.0])
     answer = holdout.answer_predictions(numbers + 0.1, scoring="neg_mean_absolute_error")
     assert answer.lower < -0.1 < answer.upper
-    whole = ReusableHoldout.of_targets(numbers, training_targets=[-3, 3])  # a range, not classes
+    whole = ReusableHoldout.from_targets(numbers, training_targets=[-3, 3])  # a range, not classes
     assert whole.final_report(numbers + 0.1, scoring="neg_mean_absolute_error").value < 0.0
 
 
 def test_history_shows_the_submission_and_who_submitted_it(path):
-    holdout = of_targets(ledger=path)
-    holdout.answer_predictions(GOOD, name="tree 3", by="ann")
-    holdout.answer_predictions(1 - GOOD, name="tree 4", by="bob")
-    assert [(a.model, a.by, a.metric) for a in holdout.history()] == [
+    holdout = from_targets(ledger=path)
+    holdout.answer_predictions(GOOD, name="tree 3", submitter="ann")
+    holdout.answer_predictions(1 - GOOD, name="tree 4", submitter="bob")
+    assert [(a.model, a.submitter, a.metric) for a in holdout.history()] == [
         ("tree 3", "ann", "accuracy"), ("tree 4", "bob", "accuracy")
     ]  # fmt: skip
-    frame = of_targets(ledger=path).history().to_frame()
-    assert frame["by"].tolist() == ["ann", "bob"]
+    frame = from_targets(ledger=path).history().to_frame()
+    assert frame["submitter"].tolist() == ["ann", "bob"]
     with pytest.raises(LedgerMismatchError):
-        of_targets(1 - Y, ledger=path)
+        from_targets(1 - Y, ledger=path)
 
 
 def test_the_prediction_is_what_the_submitter_was_told_last():
-    holdout = of_targets(random_state=0)
-    first = holdout.answer_predictions(GOOD, by="ann")
-    assert first.training_value == 0.5
-    assert first.above
+    holdout = from_targets(random_state=0)
+    first = holdout.answer_predictions(GOOD, submitter="ann")
+    assert first.cv_score == 0.5
+    assert first.corrected
     better = np.where(np.arange(N) < 20, Y, GOOD)
-    second = holdout.answer_predictions(better, by="ann")
-    assert second.training_value == pytest.approx(first.value)
-    assert not second.above
-    assert holdout.answer_predictions(1 - better, by="bob").training_value == 0.5
-    assert holdout.answer_predictions(1 - GOOD).training_value == 0.5
-    other = holdout.answer_predictions(better, by="ann", scoring="balanced_accuracy")
-    assert other.training_value == 0.5  # of another metric
+    second = holdout.answer_predictions(better, submitter="ann")
+    assert second.cv_score == pytest.approx(first.value)
+    assert not second.corrected
+    assert holdout.answer_predictions(1 - better, submitter="bob").cv_score == 0.5
+    assert holdout.answer_predictions(1 - GOOD).cv_score == 0.5
+    other = holdout.answer_predictions(better, submitter="ann", scoring="balanced_accuracy")
+    assert other.cv_score == 0.5  # of another metric
 
 
 def test_the_same_predictions_are_free_whoever_submits_them():
-    holdout = of_targets()
-    first = holdout.answer_predictions(GOOD, name="one", by="ann")
+    holdout = from_targets()
+    first = holdout.answer_predictions(GOOD, name="one", submitter="ann")
     spent = holdout.information_spent
     for again in (GOOD, GOOD.tolist(), GOOD.astype(np.int8).astype(np.int64)):
-        told = holdout.answer_predictions(again, name="two", by="bob", training_value=0.9)
+        told = holdout.answer_predictions(again, name="two", submitter="bob", cv_score=0.9)
         assert (told.value, told.lower, told.upper) == (first.value, first.lower, first.upper)
     assert holdout.information_spent == spent
     assert len(holdout.history()) == 1
@@ -114,9 +114,9 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_what_no_model_would_say_is_refused_before_anything_is_spent(name):
-    holdout = of_targets()
+    holdout = from_targets()
     with pytest.raises((TypeError, ValueError)) as caught:
-        holdout.answer_predictions(WRONG[name], name="a", by="b")
+        holdout.answer_predictions(WRONG[name], name="a", submitter="b")
     assert "731" not in str(caught.value)
     assert len(holdout.history()) == 0
 
@@ -125,16 +125,16 @@ def test_what_no_model_would_say_is_refused_before_anything_is_spent(name):
 def test_predictions_that_are_no_labels_are_refused_before_anything_is_spent(cell):
     said = TEXT.astype(object)
     said[7] = cell
-    for holdout in (of_targets(TEXT), ReusableHoldout.of_targets(TEXT)):
+    for holdout in (from_targets(TEXT), ReusableHoldout.from_targets(TEXT)):
         with refused(ValueError, "y_pred") as caught:
             holdout.answer_predictions(said)
         assert "731" not in str(caught.value)
         assert len(holdout.history()) == 0
 
 
-@pytest.mark.parametrize("texts", [{"name": 3}, {"by": ""}, {"by": "x" * 201}])
+@pytest.mark.parametrize("texts", [{"name": 3}, {"submitter": ""}, {"submitter": "x" * 201}])
 def test_names_are_texts(texts):
-    holdout = of_targets()
+    holdout = from_targets()
     with refused(TypeError, "1", "200"):
         holdout.answer_predictions(GOOD, **texts)
     with refused(ValueError, "model"):
@@ -147,7 +147,7 @@ def test_whole_number_targets_have_classes_0_and_1_unless_public_targets_say_mor
     rng = np.random.default_rng(0)
     chance = np.clip(0.3 + 0.4 * Y + 0.2 * rng.normal(size=len(Y)), 0.01, 0.99)
     options = {} if public is None else {"training_targets": public}
-    holdout = ReusableHoldout.of_targets(Y, **options)
+    holdout = ReusableHoldout.from_targets(Y, **options)
     answer = holdout.answer_predictions(chance, scoring="roc_auc")
     assert answer.lower < roc_auc_score(Y, chance) < answer.upper
     for scoring, wrong in (("accuracy", chance), ("roc_auc", (chance > 0.5).astype(int))):
@@ -164,26 +164,26 @@ def test_whole_number_targets_have_classes_0_and_1_unless_public_targets_say_mor
 
 
 def test_chances_of_classes_that_nobody_named_are_refused():
-    holdout = ReusableHoldout.of_targets(TEXT)
+    holdout = ReusableHoldout.from_targets(TEXT)
     with refused(ValueError, "classes"):
         holdout.answer_predictions(np.full((N, 2), 0.5), scoring="neg_brier_score")
     assert len(holdout.history()) == 0
 
 
 def test_labels_are_reported_by_accuracy():
-    assert of_targets().final_report({"a": Y}).rows[0].metric == "accuracy"
+    assert from_targets().final_report({"a": Y}).rows[0].metric == "accuracy"
 
 
 def test_models_cannot_be_asked_of_targets_alone():
-    holdout = of_targets()
+    holdout = from_targets()
     with refused(ValueError, "columns"):
         holdout.score(LogisticRegression().fit(np.eye(2), [0, 1]), 0.5)
     assert len(holdout.history()) == 0
 
 
 def test_a_final_report_of_predictions_closes():
-    holdout = of_targets(random_state=0)
-    holdout.answer_predictions(GOOD, by="ann")
+    holdout = from_targets(random_state=0)
+    holdout.answer_predictions(GOOD, submitter="ann")
     report = holdout.final_report({"ann": GOOD, "bob": 1 - GOOD}, scoring="accuracy")
     assert [row.model for row in report.rows] == ["ann", "bob"]
     assert report.rows[0].lower < 0.8 < report.rows[0].upper
@@ -193,15 +193,15 @@ def test_no_raw_score_of_predictions_gets_out(path):
     y = np.arange(1009) % 2
     said = np.where(np.arange(1009) < 738, y, 1 - y)
     audit = LeakAudit(738 / 1009, per_record=[said == y])
-    holdout = ReusableHoldout.of_targets(y, training_targets=[0, 1], ledger=path)
+    holdout = ReusableHoldout.from_targets(y, training_targets=[0, 1], ledger=path)
     with audit.watch() as seen:
-        answer = holdout.answer_predictions(said, name="mine", by="ann")
+        answer = holdout.answer_predictions(said, name="mine", submitter="ann")
     audit.check(seen, answer, holdout.history(), repr(holdout), holdout.certificate(), path)
-    assert json.loads(json.dumps(answer.by)) == "ann"
+    assert json.loads(json.dumps(answer.submitter)) == "ann"
 
 
 def test_public_targets_travel_with_a_pickle(path, server):
-    holdout = of_targets(TEXT, ledger=path)
+    holdout = from_targets(TEXT, ledger=path)
     again = pickle.loads(pickle.dumps(holdout))
     assert again.answer_predictions(np.full(N, "no"), scoring="balanced_accuracy").answered
     assert HoldoutConfig().ledger is None

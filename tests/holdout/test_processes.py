@@ -144,7 +144,7 @@ def test_a_ledger_moves_exactly_once_whoever_asks(entry, route, path):
     holdout = ReusableHoldout(X, Y, ledger=path, budget=5)
     assert OTHER_PROCESSES[route](entry, holdout) is True
     assert len(holdout.history()) == 1
-    assert holdout.remaining_budget == 5 - holdout.history()[0].above
+    assert holdout.remaining_budget == 5 - holdout.history()[0].corrected
 
 
 @pytest.mark.parametrize("entry", ENTRIES)

@@ -50,7 +50,7 @@ def holdout():
 
 def test_a_right_guess_is_confirmed_and_a_wrong_one_corrected(holdout):
     answers = holdout.answer([0.7, 0.95], levels(0.7, 0.4))
-    assert answers.above.tolist() == [False, True]
+    assert answers.corrected.tolist() == [False, True]
     assert answers.values[0] == 0.7
     assert abs(answers.values[1] - 0.4) < 0.1
     assert answers.answered.all()
@@ -58,11 +58,11 @@ def test_a_right_guess_is_confirmed_and_a_wrong_one_corrected(holdout):
 
 
 def test_what_one_answer_teaches_moves_the_predictions_of_the_rest():
-    """A constant bias is discovered once: the first above, the others below."""
+    """A constant bias is discovered once: the first corrected, the others below."""
     holdout = ReusableHoldout(X, Y, spending="even", random_state=0)
     answers = holdout.answer(np.full(20, 0.8), np.tile(level(0.6), (20, 1)))
-    assert answers.above[0]
-    assert answers.above.sum() <= 2
+    assert answers.corrected[0]
+    assert answers.corrected.sum() <= 2
     assert np.all(np.abs(answers.values - 0.6) < 0.06)
 
 
@@ -80,7 +80,7 @@ def test_answers_are_read_only(holdout):
 def test_released_values_lie_on_the_grid():
     holdout = ReusableHoldout(X, Y, resolution=0.05)
     answers = holdout.answer([0.0] * 6, levels(0.9, 0.1, 0.5, 0.7, 0.3, 0.6))
-    cells = answers.values[answers.above] / 0.05 - 0.5
+    cells = answers.values[answers.corrected] / 0.05 - 0.5
     assert np.allclose(cells, np.round(cells), atol=1e-9)
 
 
@@ -103,9 +103,9 @@ def test_intervals_widen_with_what_was_spent(holdout):
     assert last.upper[0] - last.lower[0] > first.upper[0] - first.lower[0]
 
 
-def test_a_larger_training_size_narrows_the_threshold():
+def test_a_larger_n_train_narrows_the_threshold():
     few, many = (
-        ReusableHoldout(X, Y, spending="even").answer([0.5], levels(0.5), training_size=size)
+        ReusableHoldout(X, Y, spending="even").answer([0.5], levels(0.5), n_train=size)
         for size in (50, 5000)
     )
     assert many.upper[0] - many.lower[0] < few.upper[0] - few.lower[0]
@@ -119,13 +119,13 @@ def test_asking_again_is_free_and_gives_the_same(holdout):
     first = holdout.answer([0.9, 0.5], levels(0.3, 0.5), keys=keys)
     spent = holdout.information_spent
     again = holdout.answer([0.9, 0.5], levels(0.9, 0.9), keys=keys)
-    for name in ("values", "lower", "upper", "above", "answered"):
+    for name in ("values", "lower", "upper", "corrected", "answered"):
         assert np.array_equal(getattr(first, name), getattr(again, name))
     assert holdout.information_spent == spent
     assert len(holdout.history()) == 2
 
 
-def test_a_key_under_another_training_value_is_another_query(holdout):
+def test_a_key_under_another_cv_score_is_another_query(holdout):
     first = holdout.answer([0.9], levels(0.3), keys=["a"])
     other = holdout.answer([0.5], levels(0.6), keys=["a"])
     assert len(holdout.history()) == 2
@@ -147,7 +147,7 @@ def test_only_new_queries_of_a_mixed_batch_are_charged(holdout):
     holdout.answer([0.5], levels(0.5), keys=["old"])
     holdout.answer([0.5, 0.6], levels(0.5, 0.6), keys=["old", "new"])
     assert [record.key for record in holdout.history()] == ["old", "new"]
-    assert set(holdout.recorded(["old", "new", "never"])) == {"old", "new"}
+    assert set(holdout.find_answers(["old", "new", "never"])) == {"old", "new"}
 
 
 def test_queries_without_keys_are_always_new(holdout):
@@ -172,7 +172,7 @@ KEYS = list("abcde")
 
 @pytest.fixture
 def spent():
-    """Each query is far from what the ones before taught: all are above, until two are spent."""
+    """Each query is far from the predictions: all are corrected, until the budget is spent."""
 
     def make(on_exhausted):
         return ReusableHoldout(X, Y, budget=2, on_exhausted=on_exhausted, random_state=0)
@@ -198,12 +198,12 @@ def test_nan_leaves_the_rest_empty(spent):
     assert answers.answered.tolist() == [True, True, False, False, False]
     for array in (answers.values, answers.lower, answers.upper):
         assert np.isnan(array).tolist() == [False, False, True, True, True]
-    assert not answers.above[2:].any()
+    assert not answers.corrected[2:].any()
     assert len(holdout.history()) == 2
 
 
 def test_training_hands_back_the_training_side_and_promises_nothing(spent):
-    holdout = spent("training")
+    holdout = spent("cv")
     answers = holdout.answer(GUESSES, FAR)
     assert answers.values[2:].tolist() == GUESSES[2:]
     assert answers.lower[2:].tolist() == [0.0] * 3
@@ -211,7 +211,7 @@ def test_training_hands_back_the_training_side_and_promises_nothing(spent):
     assert answers.answered.tolist() == [True, True, False, False, False]
 
 
-@pytest.mark.parametrize("mode", ["raise", "nan", "training"])
+@pytest.mark.parametrize("mode", ["raise", "nan", "cv"])
 def test_an_exhausted_holdout_charges_nothing_more(spent, mode):
     holdout = spent(mode)
     for _ in range(3):
@@ -226,7 +226,7 @@ def test_an_exhausted_holdout_charges_nothing_more(spent, mode):
 def test_below_answers_cost_no_budget():
     holdout = ReusableHoldout(X, Y, budget=1)
     for _ in range(5):
-        assert not holdout.answer([0.5], levels(0.5)).above[0]
+        assert not holdout.answer([0.5], levels(0.5)).corrected[0]
     assert holdout.remaining_budget == 1
 
 
@@ -252,9 +252,9 @@ def test_a_numeric_epsilon_has_a_budget_of_ten():
         (([0.5], np.full((1, N), -0.01)), ValueError, "[0, 1]"),
         (([0.5], "scores"), TypeError, "per_record_scores"),
         (([0.5], [[object()] * N]), TypeError, "per_record_scores"),
-        (([1.5], levels(0.5)), ValueError, "training_values"),
-        (([np.nan], levels(0.5)), ValueError, "training_values"),
-        (([0.5, 0.5], levels(0.5)), ValueError, "training_values"),
+        (([1.5], levels(0.5)), ValueError, "cv_scores"),
+        (([np.nan], levels(0.5)), ValueError, "cv_scores"),
+        (([0.5, 0.5], levels(0.5)), ValueError, "cv_scores"),
         (([], np.empty((0, N))), ValueError, "0"),
     ],
 )
@@ -266,8 +266,8 @@ def test_bad_queries_are_refused_and_free(holdout, arguments, error, fact):
 
 @pytest.mark.parametrize("size", [0, -1, np.nan, [1, 2, 3], "many"])
 def test_bad_training_sizes_are_refused(holdout, size):
-    with refused((ValueError, TypeError), "training_size"):
-        holdout.answer([0.5, 0.5], levels(0.5, 0.5), training_size=size)
+    with refused((ValueError, TypeError), "n_train"):
+        holdout.answer([0.5, 0.5], levels(0.5, 0.5), n_train=size)
     assert len(holdout.history()) == 0
 
 
@@ -392,9 +392,9 @@ def planted():
 
 
 def test_score_speaks_the_units_of_its_metric(planted):
-    training_value = round(SCORE, 3)  # near enough to be confirmed as it is
-    score = planted.score(fitted(), training_value, scoring="accuracy")
-    assert float(score) == score.value == training_value
+    cv_score = round(SCORE, 3)  # near enough to be confirmed as it is
+    score = planted.score(fitted(), cv_score, scoring="accuracy")
+    assert float(score) == score.value == cv_score
     assert score.lower < SCORE < score.upper
     loss = planted.score(fitted(), -0.27, scoring="zero_one_loss")
     assert loss.lower < SCORE - 1 < loss.upper < 0
@@ -447,7 +447,7 @@ def test_representations_name_shape_and_fuel(holdout):
     assert "400" in repr(holdout)
     assert "nats" in repr(holdout)
     assert "<table>" in holdout._repr_html_()
-    assert "1 answers, 1 above" in repr(holdout.history())
+    assert "1 answers, 1 corrected" in repr(holdout.history())
 
 
 def test_the_history_is_a_sequence_and_a_frame(holdout):
@@ -457,7 +457,7 @@ def test_the_history_is_a_sequence_and_a_frame(holdout):
     frame = history.to_frame()
     assert frame["key"][0] == "a"
     assert pd.isna(frame["key"][1])
-    shown = {"batch", "code_length", "above", "value", "lower", "upper", "training_value"}
+    shown = {"batch", "code_length", "corrected", "value", "lower", "upper", "cv_score"}
     assert shown <= set(frame)
 
 

@@ -29,7 +29,7 @@ def results(n=4, unanswered=()):
     score = rng.uniform(0.6, 0.9, n)
     verified = score + rng.normal(0, 0.02, n)
     verified[list(unanswered)] = np.nan
-    source = np.where(np.arange(n) % 2, "holdout", "training").astype("<U10")
+    source = np.where(np.arange(n) % 2, "holdout", "cv").astype("<U10")
     source[list(unanswered)] = "unanswered"
     return {
         "params": [{"C": 10.0 ** (i // 2), "kernel": ["rbf", "poly"][i % 2]} for i in range(n)],
@@ -191,14 +191,14 @@ def test_gauge_of_many_batches():
 
 def test_without_matplotlib_plot_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    answer = SimpleNamespace(batch=1, code_length=2.0, above=False)
+    answer = SimpleNamespace(batch=1, code_length=2.0, corrected=False)
     with refused(ImportError, "BudgetDisplay.plot", "matplotlib", "sklearn-bdp[plot]"):
         BudgetDisplay.from_holdout(SimpleNamespace(history=lambda: [answer]))
 
 
 def test_nothing_disappears_on_a_dark_page():
     history = [
-        SimpleNamespace(batch=batch, code_length=float(batch), above=batch == 1)
+        SimpleNamespace(batch=batch, code_length=float(batch), corrected=batch == 1)
         for batch in (1, 1, 2)
     ]
     holdout = SimpleNamespace(history=lambda: history, remaining_budget=None, information_spent=2.0)
@@ -208,7 +208,7 @@ def test_nothing_disappears_on_a_dark_page():
         "holdout_score": np.array([0.7, 0.78]),
         "holdout_lower": np.array([0.65, 0.74]),
         "holdout_upper": np.array([0.75, 0.82]),
-        "answered_from": np.array(["training", "holdout"]),
+        "answered_from": np.array(["cv", "holdout"]),
     }
     search = SimpleNamespace(cv_results_=results, best_index_=1)
     with plt.style.context("dark_background"):

@@ -56,7 +56,7 @@ def test_values_are_what_was_released_about_cross_validated_scores(data, objecti
         assert trial.user_attrs["interval"] == (record.lower, record.upper)
         model = build(optuna.trial.FixedTrial(trial.params))
         expected = cross_val_score(model, X, y, scoring="accuracy").mean()
-        assert record.training_value == pytest.approx(expected)
+        assert record.cv_score == pytest.approx(expected)
 
 
 class _PruneDeep(optuna.pruners.BasePruner):

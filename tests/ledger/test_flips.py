@@ -64,7 +64,7 @@ def verdict(path, history):
         holdout = make(path)
         found = holdout.history()
         kept = {record.key: record for record in found}
-        again = holdout.recorded([record.key for record in history])
+        again = holdout.find_answers([record.key for record in history])
         holdout.answer([0.5], scores(1, 99), keys=["new"])
     except LedgerError:
         return "refused"

@@ -57,7 +57,7 @@ fine = st.fixed_dictionaries(
         "budget": st.none() | st.integers(1, 5),
         "n_queries": st.none() | st.integers(1, 100),
         "resolution": st.floats(1e-6, 1) | st.just("auto"),
-        "on_exhausted": st.sampled_from(["raise", "nan", "training"]),
+        "on_exhausted": st.sampled_from(["raise", "nan", "cv"]),
         "random_state": st.none() | st.integers(0, 10),
         "gap": st.integers(0, 50) | st.tuples(st.integers(0, 50), st.none()),
         "ledger_timeout": st.floats(0, 10),
@@ -112,9 +112,9 @@ def batches(draw):
     m = draw(st.integers(1, 4))
     rng = np.random.default_rng(draw(st.integers(0, 5)))
     batch = {
-        "training_values": np.array(draw(st.lists(unit, min_size=m, max_size=m))),
+        "cv_scores": np.array(draw(st.lists(unit, min_size=m, max_size=m))),
         "per_record_scores": rng.integers(0, 2, size=(m, N)) * draw(unit),
-        "training_size": draw(st.none() | st.floats(1, 1e9)),
+        "n_train": draw(st.none() | st.floats(1, 1e9)),
         "keys": draw(
             st.none() | st.lists(st.none() | st.text("ab", min_size=1), min_size=m, max_size=m)
         ),
@@ -133,7 +133,7 @@ def batches(draw):
 @FEW
 @given(
     asked=st.lists(batches(), max_size=5),
-    mode=st.sampled_from(["raise", "nan", "training"]),
+    mode=st.sampled_from(["raise", "nan", "cv"]),
     budget=st.none() | st.integers(1, 3),
 )
 def test_any_queries_are_answered_or_cost_nothing(asked, mode, budget):
@@ -166,7 +166,7 @@ def test_any_queries_are_answered_or_cost_nothing(asked, mode, budget):
 def test_any_model_is_scored_or_costs_nothing(model, value, scoring, evaluations, size, key):
     holdout = ReusableHoldout(X, Y)
     try:
-        holdout.score(model, value, scoring=scoring, training_size=size, key=key)
+        holdout.score(model, value, scoring=scoring, n_train=size, key=key)
     except DOCUMENTED:
         assert consistent(holdout) == 0
     else:
@@ -175,7 +175,7 @@ def test_any_model_is_scored_or_costs_nothing(model, value, scoring, evaluations
     with pytest.raises((TypeError, ValueError)):
         holdout.answer_evaluations([0.5], evaluations)
     with contextlib.suppress(*DOCUMENTED):
-        holdout.recorded(evaluations)
+        holdout.find_answers(evaluations)
     assert consistent(holdout) == before
 
 

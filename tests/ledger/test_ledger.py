@@ -80,7 +80,7 @@ def edit(path, *statements):
 def test_a_reopened_holdout_goes_on_where_it_was(used):
     holdout = make(used)
     assert len(holdout.history()) == 6
-    assert set(holdout.recorded(["a0", "b2", "never"])) == {"a0", "b2"}
+    assert set(holdout.find_answers(["a0", "b2", "never"])) == {"a0", "b2"}
     before = holdout.information_spent
     holdout.answer([0.9], scores(seed=9))
     assert make(used).information_spent > before
@@ -114,7 +114,7 @@ def test_fixed_seeds_do_not_replay_noise_after_reopening(path, tmp_path):
         expected.append(alone.answer([number % 2], scores()).values[0])
         answers = make(path, **options).answer([number % 2], scores())
         values.append(answers.values[0])
-        if answers.above[0]:  # else it is a prediction, learned from the answers before
+        if answers.corrected[0]:  # else it is a prediction, learned from the answers before
             looked.append(answers.values[0])
     assert values == expected
     assert len(set(looked)) == len(looked) >= 6
@@ -340,7 +340,7 @@ def test_an_edit_with_links_computed_anew_is_noticed_by_whoever_saw_more(used, s
     """What a plain chain cannot show is shown to every process and pickle that saw a link."""
     running, asleep = make(used), pickle.dumps(make(used))
     rewrite(used, lambda number, text: text.replace('"a1"', '"x1"'))
-    assert "x1" in make(used).recorded(["x1"])  # a stranger sees nothing: documented
+    assert "x1" in make(used).find_answers(["x1"])  # a stranger sees nothing: documented
     with refused(LedgerCorruptedError, used.name):
         running.answer([0.5], scores())
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=server) as pool:
@@ -400,7 +400,7 @@ CRAFTED = {
     "no values": {"value": []},
     "another column": {"score": [0.5]},
     "negative": {"code_length": [-1.0]},
-    "half above": {"above": [0.5, 1]},
+    "half corrected": {"above": [0.5, 1]},
     "too large": {"code_length": [10**400]},
     "empty interval": {"lower": [0.6], "upper": [0.5]},
 }
@@ -424,18 +424,21 @@ def test_a_crafted_entry_is_one_clear_error(used, name):
 def test_columns_are_read_back_as_they_were_written():
     columns = {
         "key": ["a", None, "b\u20ac"], "metric": ["m", "m", "m"], "model": [None, "x", None],
-        "code_length": np.array([0.0, 1e-300, 5.0]), "training_value": np.array([0.1, 0.2, -0.0]),
+        "code_length": np.array([0.0, 1e-300, 5.0]), "cv_score": np.array([0.1, 0.2, -0.0]),
         "value": np.array([0.1, 0.3, 1.0]), "lower": np.zeros(3), "upper": np.ones(3),
-        "above": np.array([False, True, False]),
+        "corrected": np.array([False, True, False]),
     }  # fmt: skip
     about = {"batch": 4, "time": "now", "scales": {"m": ("accuracy", 0.0, 1.0)}}
     about |= {"shapes": [{"kind": "mean"}, {"kind": "pairs", "classes": ["0", "1"]}]}
     for shape_of in (1, [0, 0, 1]):
         made = Answers(columns, shape_of=shape_of, **about)
-        again = Answers(json.loads(made.to_json()), shape_of=shape_of, **about)
+        cells = {"shapes": about["shapes"], "shape_of": shape_of}
+        scales = {"m": ["accuracy", 0.0, 1.0]}
+        record = BatchRecord(number=4, time="now", scales=scales, cells=cells)
+        again = Answers.parsed(json.loads(made.to_json()), record)
         assert list(again) == list(made) == [made[0], made[1], made[-1]]
         assert again.to_json() == made.to_json()
-        assert made[1].above is True
+        assert made[1].corrected is True
         assert made[1].scale == ("accuracy", 0.0, 1.0)
         assert made[-1].shape == {"kind": "pairs", "classes": ["0", "1"]}
     many = {name: np.tile(column, 60) for name, column in columns.items()}
@@ -493,10 +496,10 @@ def test_a_crafted_header_is_one_clear_error(command_line, path, header, capsys)
 def test_notes_survive_in_their_order(path):
     assert read_notes(path, "split") == []
     holdout = ReusableHoldout(X, Y, ledger=path)
-    holdout.note("split", {"seed": 7})
+    holdout.add_note("split", {"seed": 7})
     holdout.answer([0.5], scores(), keys=["a"])
-    holdout.note("split", [1.5, None, "x"])
-    holdout.note("closed", True)
+    holdout.add_note("split", [1.5, None, "x"])
+    holdout.add_note("closed", True)
     assert read_notes(path, "split") == [{"seed": 7}, [1.5, None, "x"]]
     again = make(path)
     assert again.notes("closed") == [True]
@@ -510,7 +513,7 @@ def test_a_note_of_a_user_is_never_one_of_the_package(path):
     """``note("closing")`` closed the holdout once."""
     holdout = make(path, notes={fact.value: "mine" for fact in Fact})
     for fact in Fact:
-        holdout.note(fact.value, {"statements": []})
+        holdout.add_note(fact.value, {"statements": []})
     holdout.answer([0.5], scores())
     assert holdout.notes(Fact.CLOSING) == []
     assert holdout.notes("closing") == ["mine", {"statements": []}]
@@ -524,12 +527,12 @@ def test_a_note_of_a_user_is_never_one_of_the_package(path):
 
 def test_notes_in_memory_travel_with_the_snapshot(server):
     holdout = make(None)
-    holdout.note("closed", True)
+    holdout.add_note("closed", True)
     assert holdout.notes("closed") == [True]
 
 
 def test_an_edited_note_is_noticed(path):
-    make(path).note("closed", False)
+    make(path).add_note("closed", False)
     edit(path, "UPDATE log SET content = replace(content, 'false', 'true')")
     with refused(LedgerCorruptedError, "entry 1"):
         make(path)
@@ -545,7 +548,7 @@ def test_the_first_notes_are_there_from_the_first_moment(path):
 def test_a_note_that_json_cannot_say_is_refused_and_writes_nothing(path, content):
     holdout = make(path)
     with pytest.raises((TypeError, ValueError)):
-        holdout.note("x", content)
+        holdout.add_note("x", content)
     assert make(path).notes("x") == []
 
 

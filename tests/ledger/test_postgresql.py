@@ -87,7 +87,7 @@ def test_holdouts_of_one_database_know_nothing_of_one_another(running, place):
 
 def test_notes_are_in_the_same_chain(place):
     holdout = make(place, notes={"source": "clinic A"})
-    holdout.note("source", {"ward": 3})
+    holdout.add_note("source", {"ward": 3})
     assert read_notes(place, "source") == ["clinic A", {"ward": 3}]
 
 
@@ -206,7 +206,7 @@ def test_a_lost_acknowledgement_is_looked_for_at_the_head(place, monkeypatch, do
     else:
         with refused(LedgerUnavailableError):
             copied.answer([0.5], scores(1, 1), keys=["a"])
-    assert len(holdout.recorded(["a"])) == done
+    assert len(holdout.find_answers(["a"])) == done
     copied.answer([0.5], scores(1, 1), keys=["a"])
     assert len(holdout.history()) == 2
 
@@ -293,10 +293,10 @@ def reached(error):
 
 @pytest.mark.parametrize("wrong", ["", "&host=/nowhere", "&unknown=1", "&port=x"])
 @pytest.mark.parametrize("open_it", [
-    make, read_notes_at, lambda place: ReusableHoldout.of_targets(Y, ledger=place),
+    make, read_notes_at, lambda place: ReusableHoldout.from_targets(Y, ledger=place),
     lambda place: HoldoutConfig(ledger=place, beta=7.0),
     lambda place: HoldoutConfig().set_params(ledger=place, beta=7.0),
-], ids=["class", "notes", "of_targets", "config", "set_params"])  # fmt: skip
+], ids=["class", "notes", "from_targets", "config", "set_params"])  # fmt: skip
 def test_no_frame_of_an_error_holds_the_password(running, wrong, open_it):
     running.start()  # which knows no such user
     asked = running.url("sealed").replace("postgres@", f"nobody:{SECRET}@") + wrong

@@ -42,7 +42,7 @@ def fitted(X, y, model=None, grid=None, fit=None, **params):
 def test_the_last_dates_are_held_out_without_a_gap():
     X, y = series()
     search = fitted(X, y)
-    assert search.holdout_.model == GivenPast(step="day")
+    assert search.holdout_.dependence == GivenPast(step="day")
     np.testing.assert_array_equal(search.holdout_indices_, np.arange(750, 1000))
     np.testing.assert_array_equal(search.train_indices_, np.arange(750))
     report = search.final_report()
@@ -160,7 +160,7 @@ def test_rows_of_one_date_may_know_each_other():
     X, y = series(1200)
     X.index = np.repeat(X.index[:300], 4)
     order = np.random.default_rng(0).permutation(len(X))
-    assert fitted(X.iloc[order], y[order], WithinDay()).holdout_.model.units(300)[0] == 75
+    assert fitted(X.iloc[order], y[order], WithinDay()).holdout_.dependence.units(300)[0] == 75
     with refused(ValueError, "WithinDay"):
         fitted(X.iloc[order], y[order], WithinDay(later=True))
 

@@ -51,6 +51,4 @@ def test_forecasts_for_means_stay_what_they_were():
     assert search.certificate_.next_error == known.next_error
     assert search.certificate_.advice == known.advice
     count, score = 2, search.best_score_
-    assert search.preview(count, score=score) == holdout.preview(
-        count, score=score, training_size=3000
-    )
+    assert search.preview(count, score=score) == holdout.preview(count, score=score, n_train=3000)

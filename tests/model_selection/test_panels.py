@@ -49,7 +49,7 @@ def test_any_order_of_rows_gives_one_answer(scoring):
     by_shop = np.lexsort((days, shop))
     one = fitted(scoring, X, y, times=days)
     two = fitted(scoring, X[by_shop], y[by_shop], times=days[by_shop])
-    model = one.holdout_.model
+    model = one.holdout_.dependence
     assert model.units(one.holdout_.n) == (100, "dates")
     assert model.effective_n(one.holdout_.n) == pytest.approx(100)
     for name in ("holdout_score", "holdout_lower", "holdout_upper"):
@@ -65,8 +65,8 @@ def test_a_date_level_of_the_index_is_read(scoring):
     index = pd.MultiIndex.from_arrays([shop, days])
     frames = (pd.DataFrame(X, index=index), pd.DataFrame(X, index=pd.DatetimeIndex(days)))
     for frame in frames:
-        model = fitted(scoring, frame, y).holdout_.model
-        assert model == one.holdout_.model
+        model = fitted(scoring, frame, y).holdout_.dependence
+        assert model == one.holdout_.dependence
 
 
 def test_a_chain_describes_one_record_per_date(scoring):
@@ -87,7 +87,7 @@ def test_a_validation_set_of_later_dates(scoring):
     cut = 300 * SHOPS
     options = {"X_val": X[cut:], "y_val": y[cut:], "times": days}
     model = fitted(scoring, X[:cut], y[:cut], **options)
-    assert model.holdout_.model.units(model.holdout_.n) == (100, "dates")
+    assert model.holdout_.dependence.units(model.holdout_.n) == (100, "dates")
     with refused(ValueError, "X_val"):
         fitted(scoring, X[cut:], y[cut:], X_val=X[:cut], y_val=y[:cut], times=np.roll(days, -cut))
 

@@ -114,7 +114,7 @@ def test_results_have_the_documented_columns(data):
     results = search().fit(*data).cv_results_
     for name in ("holdout_score", "holdout_lower", "holdout_upper", "training_score"):
         assert results[name].shape == (4,)
-    assert set(results["answered_from"]) <= {"training", "holdout"}
+    assert set(results["answered_from"]) <= {"cv", "holdout"}
     assert (results["holdout_lower"] <= results["holdout_score"]).all()
     assert (results["holdout_score"] <= results["holdout_upper"]).all()
     assert results["rank_holdout_score"].min() == 1
@@ -237,7 +237,7 @@ def test_whole_groups_are_held_out(data):
     groups = np.arange(len(data[1])) // 6
     fitted = search(correlation="groups").fit(*data, groups=groups)
     assert not set(groups[fitted.train_indices_]) & set(groups[fitted.holdout_indices_])
-    assert isinstance(fitted.holdout_.model, Groups)
+    assert isinstance(fitted.holdout_.dependence, Groups)
     splitter = GroupShuffleSplit(n_splits=1, random_state=0)
     fitted = search(correlation="groups", holdout=splitter).fit(*data, groups=groups)
     assert not set(groups[fitted.train_indices_]) & set(groups[fitted.holdout_indices_])
@@ -298,7 +298,7 @@ def test_a_chain_holds_out_a_tail_behind_a_gap(data):
     held, train = fitted.holdout_indices_, fitted.train_indices_
     np.testing.assert_array_equal(held, np.arange(held[0], len(data[1])))
     assert held[0] - train[-1] > 1
-    assert isinstance(fitted.holdout_.model, MarkovChain)
+    assert isinstance(fitted.holdout_.dependence, MarkovChain)
     assert fitted.misfit_report_ is None
 
 

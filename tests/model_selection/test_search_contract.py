@@ -591,7 +591,7 @@ def test_groups_of_a_validation_set_are_given_beside_it_or_after_those_of_the_re
     apart = search(**options)
     apart.fit(X[:300], y[:300], groups=labels[:300], groups_val=labels[300:], **sides)
     assert both.best_interval_ == apart.best_interval_
-    assert both.holdout_.model.units(100)[0] == 25
+    assert both.holdout_.dependence.units(100)[0] == 25
     named = search(**options).fit(
         X[:300], y[:300], groups=labels[:300].astype(str), groups_val=labels[300:].astype(str),
         **sides,

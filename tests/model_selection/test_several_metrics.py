@@ -45,7 +45,7 @@ def test_every_metric_is_verified(data, refit):
         score, lower, upper, source = (results[f"{column}_{name}"] for column in COLUMNS)
         assert (lower <= score).all()
         assert (score <= upper).all()
-        assert set(source) <= {"training", "holdout"}
+        assert set(source) <= {"cv", "holdout"}
         assert (np.abs(score - results[f"mean_test_{name}"]) < 0.2).all()
     ranks = refit if refit == "roc_auc" else "accuracy"
     for column in COLUMNS:
@@ -172,7 +172,7 @@ def test_a_budget_is_for_what_ranks(data, on_exhausted):
     fitted = search(estimator=tree, grid=grid, holdout=config).fit(*data)
     results = fitted.cv_results_
     assert fitted.holdout_.remaining_budget == 0
-    assert set(results["answered_from"]) <= {"training", "holdout"}
+    assert set(results["answered_from"]) <= {"cv", "holdout"}
     others = np.concatenate([results[f"answered_from_{name}"] for name in ALL[1:]])
     assert (others == "unanswered").any()
 

@@ -41,7 +41,7 @@ def test_other_grids_models_and_functions_go_on(tmp_path):
     X, y = series()
     ledger = tmp_path / "a.sqlite"
     first = search({"C": [0.01, 0.1]}, ledger=ledger).fit(X, y)
-    model = first.holdout_.model
+    model = first.holdout_.dependence
     names = "functiontransformer__func", "logisticregression__C"
     pipeline = make_pipeline(FunctionTransformer(), LogisticRegression())
     others = [
@@ -52,7 +52,7 @@ def test_other_grids_models_and_functions_go_on(tmp_path):
     ]
     for other in others:
         other.fit(X, y)
-        assert other.holdout_.model == model
+        assert other.holdout_.dependence == model
         np.testing.assert_array_equal(other.holdout_indices_, first.holdout_indices_)
         assert other.holdout_.certificate().n_answers > 0
     assert len(first.holdout_.history()) == 2 + 1 + 2 + 2  # candidates not asked before

@@ -120,7 +120,7 @@ class Account:
         count = training.size
         queries = Deferred(
             cells=self.cells,
-            training_values=np.clip(training, 0.0, 1.0),
+            cv_scores=np.clip(training, 0.0, 1.0),
             values=holdout,
             shapes=({"kind": "mean"},),
             tails=(self.tail,),
@@ -141,7 +141,7 @@ class Account:
             model=self.model, time="now", seeded=True, seed=0,
         )  # fmt: skip
         self.last, answers = decide(queries, terms)
-        return tuple(np.array([(a.value, a.above) for a in answers]).T)
+        return tuple(np.array([(a.value, a.corrected) for a in answers]).T)
 
     def close(self, score):
         """A final report on one score, now, without noise and its margin (G16)."""

@@ -30,7 +30,7 @@ def settings(**options):
 def queries(training, values, scale=1.0, relaxed_to=0.0):
     count = len(training)
     return Batch(
-        training_values=np.array(training, dtype=float),
+        cv_scores=np.array(training, dtype=float),
         values=np.array(values, dtype=float),
         shapes=({"kind": "mean"},),
         # A class of N / scale**2 records: a score that varies so much more.
@@ -67,7 +67,7 @@ def test_the_charge_is_made_of_releases_place_and_order():
     chosen, code = settings(), PredictiveCode()
     mechanism = chosen.mechanism(random_state=0)
     first, answers = run(queries([0.9, 0.5], [0.4, 0.9]), chosen, mechanism=mechanism, code=code)
-    assert [a.above for a in answers] == [True, True]
+    assert [a.corrected for a in answers] == [True, True]
     assert [a.code_length for a in answers] == pytest.approx(
         code_length(released=0.0, batch_index=1) + place_lengths([0.9, 0.5])
     )
@@ -153,7 +153,7 @@ def test_a_long_batch_equals_its_parts_in_distribution():
     values = np.full(10_000, 0.5)
     record, answers = run(queries(values, values), chosen)
     assert len(answers) == 10_000
-    assert sum(answer.above for answer in answers) == record.n_above <= 2
+    assert sum(answer.corrected for answer in answers) == record.n_above <= 2
 
 
 def test_nothing_raw_goes_out():

@@ -31,7 +31,7 @@ def year(holdout, rng, *, batches=10, m=25):
         truth = np.clip(rng.normal(centre, 0.1, m), 0.05, 0.95)
         values = np.clip(truth + rng.normal(0.05, 0.08 if number else 0.2, m), 0.0, 1.0)
         answers = holdout.answer(
-            values, rng.random((m, holdout.n)) < truth[:, None], training_size=500,
+            values, rng.random((m, holdout.n)) < truth[:, None], n_train=500,
             relaxed_to=0.3 * (values.max() - values),
         )  # fmt: skip
         centre = float(np.clip(answers.values.max(), 0.3, 0.8))
@@ -40,7 +40,7 @@ def year(holdout, rng, *, batches=10, m=25):
 def replayed(account, last, rows, code, holdout):
     """Play a recorded batch again from its cells; nothing of the data is at hand."""
     cells, m = account.cells, account.size
-    tails = [score_tail(holdout.model, holdout.n, **shape) for shape in cells["shapes"]]
+    tails = [score_tail(holdout.dependence, holdout.n, **shape) for shape in cells["shapes"]]
     assert len(tails) == 1
     first, fine = dict(map(tuple, cells["first"])), list(cells["fine"])
     open_positions = set(range(m))
@@ -60,7 +60,7 @@ def replayed(account, last, rows, code, holdout):
         ask=ask,
         margins=lambda n_above: margins(holdout.account.settings, n_above),
         n_above=account.n_rounds - _looked(cells),
-        training_values=np.array([row.training_value for row in rows]),
+        cv_scores=np.array([row.cv_score for row in rows]),
         relaxed_to=np.broadcast_to(cells["relaxed_to"], m),
         secondary=np.broadcast_to(cells["secondary"], m),
         sensitivities=np.broadcast_to(cells["sensitivities"], m),
@@ -96,7 +96,7 @@ def test_predictions_cells_and_intervals_follow_from_the_ledger_alone(correlatio
         released += outcome.released
         assert released == pytest.approx(record.released, abs=1e-9)
         assert [row.value for row in mine] == outcome.values.tolist()
-        assert [row.above for row in mine] == outcome.above.tolist()
+        assert [row.corrected for row in mine] == outcome.above.tolist()
         lengths = record.code_length + outcome.places
         assert [row.code_length for row in mine] == pytest.approx(lengths)
         side = math.log(holdout.account.settings.sampling_failure / 2) - lengths
@@ -171,7 +171,7 @@ def game_fails(bits, analyst, *, n, beta, pace, mu, guess, batches=3, columns=2)
             code=code,
             ask=exactly(q),
             margins=lambda n_above: (0.0, 0.0),
-            training_values=guess(truth, number),
+            cv_scores=guess(truth, number),
             relaxed_to=np.zeros(len(q)),
             sensitivities=np.ones(len(q)),
             training_factors=np.full(len(q), 2.0),

@@ -26,7 +26,7 @@ def batch(training, *, relaxed_to=0.0, n=8, size=8.0, beside=None, margins=margi
     return functools.partial(
         Race,
         margins=margins,
-        training_values=training,
+        cv_scores=training,
         relaxed_to=np.broadcast_to(np.asarray(relaxed_to, dtype=float), count),
         sensitivities=np.ones(count),
         training_factors=np.full(count, 1.0 + n / size),

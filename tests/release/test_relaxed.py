@@ -26,8 +26,8 @@ def ask(relaxed_to):
 def test_a_slackened_query_is_left_alone_and_its_interval_is_wider():
     tight, exact = ask(None)
     loose, left = ask([0.0, 0.3])
-    assert exact.above.tolist() == [False, True]
-    assert left.above.tolist() == [False, False]
+    assert exact.corrected.tolist() == [False, True]
+    assert left.corrected.tolist() == [False, False]
     assert left.lower[1] < exact.lower[1] <= 0.5 <= exact.upper[1] < left.upper[1]
     assert left.lower[0] == exact.lower[0]
     assert loose.information_spent < tight.information_spent
@@ -45,7 +45,7 @@ def test_the_certificate_tells_how_many_were_left():
 
 def test_relaxed_to_does_not_move_a_fixed_threshold():
     holdout = ReusableHoldout(X, Y, threshold=0.05, random_state=0)
-    assert holdout.answer([0.3], scores(0.5), relaxed_to=[0.9]).above.all()
+    assert holdout.answer([0.3], scores(0.5), relaxed_to=[0.9]).corrected.all()
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")

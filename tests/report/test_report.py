@@ -110,7 +110,7 @@ def scored_by(values):
 def test_probabilities_are_read_as_labels_by_metrics_of_labels():
     for classes, targets in (([0, 1], Y), (["no", "yes"], WORDS)):
         chances = np.where(Y, 0.8, 0.3)
-        holdout = ReusableHoldout.of_targets(targets, training_targets=classes, random_state=0)
+        holdout = ReusableHoldout.from_targets(targets, training_targets=classes, random_state=0)
         scoring = ["accuracy", "recall" if targets is Y else "balanced_accuracy"]
         report = holdout.final_report(np.column_stack([1.0 - chances, chances]), scoring=scoring)
         assert [row.value for row in report.rows] == [1.0, 1.0]
@@ -161,7 +161,7 @@ def test_the_last_word_is_finer_than_any_other_answer(holdout):
     assert report.lower < 0.7 < report.upper
     assert report.upper - report.lower < 2 * otherwise.half_width
     assert (report.upper - report.lower) / 2 == pytest.approx(otherwise.half_width_final, rel=0.2)
-    assert (report.n_answered, report.n_above, report.n) == (1, int(asked.above[0]), N)
+    assert (report.n_answered, report.n_above, report.n) == (1, int(asked.corrected[0]), N)
     assert "1 query on" in str(report)
     assert "1 query at" in str(otherwise)
 
@@ -248,7 +248,7 @@ def test_the_preview_of_a_report_is_the_report(asked):
 def test_preview_spends_nothing_and_checks_its_arguments(holdout):
     holdout.preview(10)
     assert len(holdout.history()) == 0
-    for bad in ({"n_queries": 0}, {"score": 2.0}, {"training_size": 0}):
+    for bad in ({"n_queries": 0}, {"score": 2.0}, {"n_train": 0}):
         with refused(ValueError, next(iter(bad))):
             holdout.preview(**bad)
 

@@ -621,7 +621,7 @@ def test_search_and_holdout_give_the_same_kind_of_row():
 def test_a_note_called_closing_closes_nothing():
     X, y = data()
     holdout = ReusableHoldout(X, y)
-    holdout.note("closing", {"mine": True})
+    holdout.add_note("closing", {"mine": True})
     holdout.answer([0.5], np.full((1, len(y)), 0.5))
     assert holdout.final_report(Ranks()).value > 0.5
 
@@ -712,7 +712,7 @@ def test_nodes_with_declared_strengths_are_no_independent_components():
         correlation=MarkovNetwork(path, influence=0.5),
     )  # fmt: skip
     (row,) = search.fit(X, y).final_report().rows
-    model = search.holdout_.model
+    model = search.holdout_.dependence
     assert not model.is_independent  # some held-out nodes are neighbors
     assert 0.0 < row.lower < row.value < row.upper < 1.0
     assert row.approximate is None

@@ -50,7 +50,7 @@ def test_options_are_named():
 @pytest.mark.parametrize("bad", [[math.nan], [2.0], [-1.0]])
 def test_arrays_are_finite_and_in_range(bad):
     holdout = ReusableHoldout(np.zeros((100, 1)), np.arange(100) % 2)
-    with refused(ValueError, "training_values", "[0, 1]"):
+    with refused(ValueError, "cv_scores", "[0, 1]"):
         holdout.answer(bad, np.zeros((1, 100)))
     with refused(ValueError, "shape"):
         holdout.answer([0.5], np.zeros((2, 100)))
