@@ -66,7 +66,9 @@ class Board:
             )
             rows.append({"by": by, "name": mine.model, "score": round(mine.value, 4),
                          "place": 1 if tied else 1 + ahead})  # fmt: skip
-        return sorted(rows, key=lambda row: (row["place"], row["by"] != leader.by, row["by"]))
+        return sorted(
+            rows, key=lambda row: (row["place"], row["by"] != leader.submitter, row["by"])
+        )
 
     def submit(self, by, name, labels):
         """Answer one submission."""

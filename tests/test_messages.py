@@ -80,7 +80,7 @@ def from_targets():
 
 def another_beta(folder):
     ReusableHoldout(X, Y, ledger=folder / "a.sqlite")
-    return ReusableHoldout(X, Y, ledger=folder / "a.sqlite", beta=0.1)
+    return ReusableHoldout(X, Y, ledger=folder / "a.sqlite", confidence_level=0.9)
 
 
 def no_ledger(folder):
@@ -103,8 +103,8 @@ MISTAKES = {
         "To keep a ledger file, pass HoldoutConfig(ledger=path).",
     ),
     "a confidence for a failure probability": (
-        lambda: HoldoutConfig(beta=0.95),
-        "so for 0.95 confidence give beta=0.05, got beta=0.95.",
+        lambda: HoldoutConfig(confidence_level=0.05),
+        "Set confidence_level=0.95 if intervals may be wrong with probability 0.05.",
     ),
     "a metric misspelled": (lambda: search(scoring="acuracy"), "Did you mean 'accuracy'?"),
     "a metric without bounds": (
@@ -259,7 +259,7 @@ MISTAKES = {
     ),
     "another failure probability than in the ledger": (
         another_beta,
-        "belongs to another holdout: beta=0.1 here, 0.05 in the ledger.",
+        "belongs to another holdout: confidence_level=0.9 here, 0.95 in the ledger.",
     ),
     "a file of something else": (no_ledger, "is truncated, overwritten, edited or not a ledger"),
     "a folder for a ledger": (

@@ -134,7 +134,11 @@ class _DefaultHoldout:
     def __init__(self, chain, beta, n, rng):
         seed = int(rng.integers(2**31))  # noise for a test: the certificate says so
         self.holdout = ReusableHoldout(
-            np.zeros((n, 1)), np.zeros(n), correlation=chain, beta=beta, random_state=seed
+            np.zeros((n, 1)),
+            np.zeros(n),
+            correlation=chain,
+            confidence_level=1 - beta,
+            random_state=seed,
         )
 
     def correlations(self, training, holdout, sample):

@@ -345,8 +345,8 @@ class DetachedHoldout:
     ----------
     n : int
         Number of records.
-    beta : float
-        Probability that any of the intervals is wrong.
+    confidence_level : float
+        Minimum probability that all intervals are correct together.
     information_spent : float
         Nats.
     remaining_budget : int or None
@@ -354,7 +354,7 @@ class DetachedHoldout:
     """
 
     n: int
-    beta: float
+    confidence_level: float
     information_spent: float
     remaining_budget: int | None
     _certificate: Certificate = dataclasses.field(repr=False)
@@ -441,7 +441,7 @@ class Savable:
             )
         twin: Any = copy.copy(self)
         held = twin.holdout_
-        facts = held.n, held.beta, held.information_spent, held.remaining_budget
+        facts = held.n, held.confidence_level, held.information_spent, held.remaining_budget
         marks = held.account.known.record_fingerprints(held.X, held.y)
         twin.holdout_ = DetachedHoldout(*facts, held.certificate(), held.history(), marks)
         if isinstance(twin.holdout, ReusableHoldout):

@@ -282,9 +282,9 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             If the holdout gave another final report.
         """
         holdout = self._closing()
-        known = {"beta": holdout.beta, "asked": self.n_features_in_}
+        known = {"confidence_level": holdout.confidence_level, "asked": self.n_features_in_}
         if self._statements is None:
-            return AssociationReport.of({"rows": []}, unit="", **known)
+            return AssociationReport.from_content({"rows": []}, unit="", **known)
         model, n = holdout.dependence, holdout.n
         if model.is_given_rest or not (model.is_independent or model.is_componentwise):
             raise ValueError(
@@ -307,7 +307,11 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         def compute(length):
             """Return rows from the closed holdout, whose records are shared by all."""
             rows, count = permutation_tests(
-                *means, found.column[candidates], beta=holdout.beta, length=length, rng=rng
+                *means,
+                found.column[candidates],
+                beta=holdout.account.settings.beta,
+                length=length,
+                rng=rng,
             )
             order = np.lexsort((-np.abs(rows[:, 0]), rows[:, 3]))
             return {
@@ -319,7 +323,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
 
         content = report_statements(holdout, key, compute)
         unit = f"{n:,} holdout records" + f" in {len(sizes):,} groups" * (len(sizes) < n)
-        return AssociationReport.of(content, unit=unit, **known)
+        return AssociationReport.from_content(content, unit=unit, **known)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

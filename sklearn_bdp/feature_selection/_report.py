@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_bdp.feature_selection._rankings import STABLE, expected_false_selections
 from sklearn_bdp.utils.html import Card, RenderedResult
-from sklearn_bdp.utils.validation import check_option
+from sklearn_bdp.utils.validation import check_option, failure_probability
 
 #: Rows of a table that are shown; ``rows`` holds all of them.
 SHOWN = 20
@@ -62,7 +62,7 @@ class AssociationRow(NamedTuple):
     value: float  # association on the holdout, in [-1, 1], as the filter measures it
     lower: float
     upper: float
-    p: float  # adjusted by Holm: proved where it is at most beta
+    p: float  # adjusted by Holm: proved if at most 1 - confidence_level
     q: float  # adjusted by Benjamini and Hochberg
     q_any: float  # adjusted by Benjamini and Yekutieli
 
@@ -80,8 +80,8 @@ class AssociationReport(SelectionReport):
     rows : tuple of AssociationRow
         Attributes that passed in the training set, most certain first: attribute, value, lower,
         upper, p, q, q_any.
-    beta : float
-        Level: an attribute is proved where its ``p`` is at most ``beta``.
+    confidence_level : float
+        An attribute is proved if its ``p`` is at most ``1 - confidence_level``.
 
     See Also
     --------
@@ -89,14 +89,15 @@ class AssociationReport(SelectionReport):
     """
 
     rows: tuple[AssociationRow, ...] = field(repr=False)
-    beta: float = 0.05
+    confidence_level: float = 0.95
 
     @classmethod
-    def of(cls, content, *, beta, asked, unit):
+    def from_content(cls, content, *, confidence_level, asked, unit):
         """Return the report of what a closing holds.
 
         ``asked``: attributes that were screened; ``unit``: holdout records or groups, in words.
         """
+        beta = failure_probability(confidence_level)
         rows = tuple(AssociationRow(*row) for row in content["rows"])
         proved, found, found_any = (
             sum(getattr(row, name) <= beta for row in rows) for name in ("p", "q", "q_any")
@@ -104,11 +105,11 @@ class AssociationReport(SelectionReport):
         title = f"{proved:,} of {len(rows):,} attributes proved to be associated with the target"
         if not rows:
             line = f"None of {asked:,} passed in the training set. The holdout was not read."
-            return cls(title, (line,), rows, beta)
+            return cls(title, (line,), rows, confidence_level)
         lines = (
             f"Proved (p <= {beta:g}, Holm): {proved:,} of the {len(rows):,} attributes that passed "
-            f"in the training set, of {asked:,}. With at least {1 - beta:.0%} probability, none of "
-            "them is independent of the target, however attributes depend on one another.",
+            f"in the training set, of {asked:,}. With at least {confidence_level:.0%} probability, "
+            "none of them is independent of the target, however attributes depend on one another.",
             f"False discovery rate of {beta:.0%} (q <= {beta:g}): {found:,} (Benjamini-Hochberg, "
             f"if attributes are independent or positively dependent), {found_any:,} "
             f"(Benjamini-Yekutieli, any dependence). At most {beta:.0%} of these are expected to "
@@ -120,10 +121,11 @@ class AssociationReport(SelectionReport):
             "coverage is approximate, as for a t interval.",
             "The attributes were fixed in the training set before the holdout was queried about "
             f"them. Answers since then cost nothing, those before cost {content['nats']:.2g} nats. "
-            f"These {1 - beta:.0%} are valid for this report, those of interim intervals for them.",
+            f"These {confidence_level:.0%} are valid for this report, those of interim intervals "
+            "for them.",
             f"The holdout was closed on {content['time'][:10]} and accepts no new query.",
         )
-        return cls(title, lines, rows, beta)
+        return cls(title, lines, rows, confidence_level)
 
     def to_frame(self, dependence: Literal["positive", "any"] = "positive") -> Any:
         """Return the rows as a table (needs pandas).
@@ -168,7 +170,8 @@ class AssociationReport(SelectionReport):
 
         ax = plt.subplots(layout="constrained")[1] if ax is None else ax
         points = [(row.value, -math.log10(row.q)) for row in self.rows]
-        faces = ["tab:blue" if row.p <= self.beta else "none" for row in self.rows]
+        beta = failure_probability(self.confidence_level)
+        faces = ["tab:blue" if row.p <= beta else "none" for row in self.rows]
         ax.scatter(*np.reshape(points, (-1, 2)).T, facecolors=faces, edgecolors="tab:blue")
         ax.set(xlabel="association", ylabel="-log10 q", title=self.title)
         return ax
@@ -203,7 +206,7 @@ def screening_report(screen):
     if screen.holdout_ is not None:
         lines = [
             f"Verified: the association of the {asked:,} attributes that pass {passed}. All "
-            f"intervals hold together with probability {1 - screen.holdout_.beta:.0%} "
+            f"intervals hold together with probability {screen.holdout_.confidence_level:.0%} "
             f"({screen.holdout_.n:,} holdout records).",
             f"These interim intervals are wide: {apart:,} of {count:,} exclude 0. final_report() "
             "proves single associations, with p-values and false discovery rates.",

@@ -37,7 +37,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
     with the ranking computed again inside each fold. The subset with the best cross-validated
     score is selected. The holdout verifies: it is asked for the score of the selected subset, and
     of a constant prediction to compare it with. All intervals hold together with probability
-    ``1 - beta``, including those of later queries to the same holdout.
+    ``confidence_level``, including those of later queries to the same holdout.
 
     The holdout verifies what the features are worth together, not each feature: a few hundred
     records can tell 0.79 from 0.5, but not which of two thousand features is useless.
@@ -142,8 +142,8 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
     constant prediction, too. For numbers, more than ten classes and fixed features the question in
     the training set is how far the best subset is ahead of the constant. The judgment is not part
     of the certificate. What is proved are the intervals: features help for certain (with
-    probability ``1 - beta``) if their interval lies above that of the constant prediction. That
-    nothing helps is never proved. A number of features that was asked for is kept in any case.
+    probability ``confidence_level``) if their interval lies above that of the constant prediction.
+    That nothing helps is never proved. A number of features that was asked for is kept in any case.
 
     Half samples say how stable a list is. With ``p`` features, of which each half chooses ``q``, at
     most :math:`q^2 / ((2\tau - 1) p)` of those that are chosen no oftener than at random are

@@ -57,8 +57,8 @@ class ReusableHoldout:
 
     Every query compares a training value with the mean of per-record scores on the
     holdout. Thresholdout answers it; the answer is recorded in a ledger, and only then released,
-    with an interval for its expectation. With probability at least ``1 - beta`` the intervals of
-    *all* answers ever given are correct together, however the queries were chosen.
+    with an interval for its expectation. With probability at least ``confidence_level``
+    the intervals of *all* answers are correct together, however the queries were chosen.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ class ReusableHoldout:
     correlation : object, default=None
         How the holdout records are correlated, anything
         :func:`~sklearn_bdp.correlation.check_correlation` takes. ``None``: independent.
-    beta : float, default=0.05
-        Probability that any of the intervals is wrong.
+    confidence_level : float, default=0.95
+        Minimum probability that all intervals are correct together.
     spending : {"final", "even"}, default="final"
         Where the failure probability goes. ``"final"``: 90% of it is reserved for
         :meth:`final_report`, and interim intervals are wide (O'Brien-Fleming boundaries in
@@ -138,7 +138,7 @@ class ReusableHoldout:
         All settings, as given.
     ledger : Path or None
         The file.
-    beta : float
+    confidence_level : float
     on_exhausted : str
     allow_shared_rows : bool
         As given.
@@ -207,7 +207,7 @@ class ReusableHoldout:
         y: ArrayLike,
         *,
         correlation: Any = None,
-        beta: float = 0.05,
+        confidence_level: float = 0.95,
         spending: Literal["final", "even"] = "final",
         n_searches: int | None = None,
         epsilon: float | Literal["auto"] = "auto",
@@ -225,7 +225,7 @@ class ReusableHoldout:
         allow_shared_rows: bool = False,
     ) -> None:
         config = HoldoutConfig(
-            beta=beta,
+            confidence_level=confidence_level,
             spending=spending,
             n_searches=n_searches,
             epsilon=epsilon,
@@ -314,7 +314,7 @@ class ReusableHoldout:
     def _open(self, config, X, y, correlation, gap, random_state, notes):
         """Check the records, work out the settings, and open the ledger."""
         self.config, self.ledger = config, check_path(config.ledger)
-        self.beta: float = float(config.beta)
+        self.confidence_level: float = config.confidence_level
         self.on_exhausted: str = config.on_exhausted
         self.allow_shared_rows: bool = bool(config.allow_shared_rows)
         seed = random_state

@@ -20,6 +20,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -420,7 +421,7 @@ class Ledger:
             theirs = header.get("parameters")
             theirs = theirs if isinstance(theirs, dict) else {}
             problems += [
-                f"{name}={value!r} here, {theirs.get(name)!r:.80} in the ledger"
+                _describe_difference(name, value, theirs.get(name))
                 for name, value in json.loads(json.dumps(wanted["parameters"])).items()
                 if value != theirs.get(name)
             ]
@@ -434,6 +435,15 @@ class Ledger:
         with contextlib.suppress(KeyError, AttributeError, ValueError):  # of a header that we wrote
             return Book(header, stored.start)
         raise corrupted(self.backend, "its header cannot be read")
+
+
+def _describe_difference(name, value, ledger_value):
+    """Return how a parameter differs from that in the ledger, under its public name."""
+    if name == "beta" and isinstance(ledger_value, float):  # a header keeps its complement
+        name = "confidence_level"
+        value = float(1 - Decimal(str(value)))
+        ledger_value = float(1 - Decimal(str(ledger_value)))
+    return f"{name}={value!r} here, {ledger_value!r:.80} in the ledger"
 
 
 @strip_traceback_frames  # the path may be a URL with a password

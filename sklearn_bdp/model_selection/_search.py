@@ -88,7 +88,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
     candidate is then fitted on the whole training set and compared with the holdout through
     Thresholdout, calibrated by Bayesian differential privacy to the declared correlation. Every
     answer comes with an interval that holds for all answers of the holdout at once, with
-    probability ``1 - beta``, however the next search was chosen.
+    probability ``confidence_level``, however the next search was chosen.
 
     Parameters
     ----------
@@ -132,9 +132,9 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         As in :class:`~sklearn.model_selection.GridSearchCV`.
     holdout : float, HoldoutConfig, splitter, ReusableHoldout or None, default=0.25
         A fraction of the records, a :class:`~sklearn_bdp.HoldoutConfig` that also names a ledger,
-        ``beta`` or a budget, a splitter with one split, the ``holdout_`` of an earlier search (the
-        data given to ``fit`` are then all training data), or ``None``: plain cross-validation as in
-        :class:`~sklearn.model_selection.GridSearchCV`, bit for bit.
+        ``confidence_level`` or a budget, a splitter with one split, the ``holdout_`` of an earlier
+        search (the data given to ``fit`` are then all training data), or ``None``: plain
+        cross-validation as in :class:`~sklearn.model_selection.GridSearchCV`, bit for bit.
     correlation : None, array, sparse array, graph, model, list, "groups" or "time", default=None
         How records depend on one another; see
         :func:`~sklearn_bdp.correlation.check_correlation`. ``"time"``: records in time order, the

@@ -235,7 +235,7 @@ class Account:
         facts = {
             "records": f"{self.settings.n:,} (in pickles, too)",
             "correlation": self.dependence.describe(),
-            "confidence": f"{100 * (1 - self.settings.parameters['beta']):g}%",
+            "confidence": f"{100 * (1 - self.settings.beta):g}%",
             "ledger": str(self.path) if self.path else "in memory",
         }
         try:

@@ -28,12 +28,12 @@ from sklearn_bdp.ledger.backend import Backend
 from sklearn_bdp.ledger.postgresql import LedgerURL, is_url
 from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.utils.validation import (
-    check_beta,
     check_boolean,
     check_fraction,
     check_integer,
     check_option,
     check_real,
+    failure_probability,
     strip_traceback_frames,
 )
 
@@ -107,7 +107,7 @@ class DerivedSettings:
         if not left > beta / 10:
             raise ValueError(
                 f"gap={gap} between training set and holdout fails with probability "
-                f"{cut_failure:.3g}, too much of beta={beta:g}: drop at least "
+                f"{cut_failure:.3g}, but 1 - confidence_level is {beta:g}. Drop at least "
                 f"{model.gap_for(beta / (4 * len(gap)))} records on each side that touches "
                 "training data."
             )
@@ -159,6 +159,11 @@ class DerivedSettings:
         if math.isfinite(level):
             known = float(model.sequential_information(level, n))
         return dataclasses.replace(settings, information=known if math.isfinite(known) else None)
+
+    @property
+    def beta(self) -> float:
+        """Probability that any of the intervals is wrong."""
+        return self.parameters["beta"]
 
     @property
     def is_private(self) -> bool:
@@ -231,15 +236,15 @@ class HoldoutConfig:
 
     Every field except ``test_size`` is a parameter of :class:`~sklearn_bdp.ReusableHoldout`,
     which describes it. All fields are checked here. Use :meth:`set_params` for a changed copy;
-    ``search.set_params(holdout__beta=0.1)`` changes that of a search.
+    ``search.set_params(holdout__confidence_level=0.9)`` changes that of a search.
 
     Parameters
     ----------
     test_size : float or splitter, default=0.25
         Fraction of the records to hold out, or a splitter with exactly one split. Ignored if
         ``X_val`` is passed to ``fit``.
-    beta : float, default=0.05
-        Probability that any of the intervals is wrong.
+    confidence_level : float, default=0.95
+        Minimum probability that all intervals are correct together.
     spending : {"final", "even"}, default="final"
         What the failure probability is kept for: the final report, or all intervals alike.
     n_searches : int or None, default=None
@@ -273,13 +278,13 @@ class HoldoutConfig:
     Examples
     --------
     >>> from sklearn_bdp import HoldoutConfig
-    >>> HoldoutConfig(0.3, beta=0.1)
-    HoldoutConfig(0.3, beta=0.1)
+    >>> HoldoutConfig(0.3, confidence_level=0.9)
+    HoldoutConfig(0.3, confidence_level=0.9)
     """
 
     test_size: Any = 0.25
     _: dataclasses.KW_ONLY
-    beta: float = 0.05
+    confidence_level: float = 0.95
     spending: Literal["final", "even"] = "final"
     n_searches: int | None = None
     epsilon: float | Literal["auto"] = "auto"
@@ -330,7 +335,7 @@ class HoldoutConfig:
                 )
         spread = Spending(self.spending, self.n_searches)
         found |= {"spending": spread.name, "n_searches": spread.n_searches}
-        found["beta"] = check_beta(self.beta)
+        found["beta"] = failure_probability(self.confidence_level)
         object.__setattr__(self, "_checked", found)
         check_option("on_exhausted", self.on_exhausted, ON_EXHAUSTED)
         if isinstance(check_path(self.ledger), LedgerURL):  # without the password, if it had one

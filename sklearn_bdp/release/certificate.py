@@ -181,7 +181,7 @@ def holdout_certificate(account: Any, book: Any) -> Certificate:
         final = report_half_width(last, settings, ModelTail(model, settings.n), 0.5)
     return Certificate(
         tau=min(1.0, max(widest, last.widest)),
-        beta=settings.parameters["beta"],
+        beta=settings.beta,
         route="as used",
         dp_epsilon=dp_epsilon,
         bdp_epsilon=bdp_epsilon,
@@ -229,7 +229,7 @@ def width_parts(answer, settings, model):
         return None
     tail, half = score_tail(model, settings.n, **answer.shape), 0.5 * (answer.upper - answer.lower)
     side = math.log(settings.sampling_failure / 2.0) - answer.code_length
-    fixed = half_of(tail, answer.value, math.log(settings.parameters["beta"] / 2.0))
+    fixed = half_of(tail, answer.value, math.log(settings.beta / 2.0))
     asked = half_of(tail, answer.value, side)
     if not asked > 0.0:  # known by construction
         return 0.0, 0.0, half
@@ -284,7 +284,7 @@ def _assumptions(account, book):
     if settings.cut_failure > 0:
         lines.append(
             "the holdout was cut from the sequence of the training data with the declared gap "
-            f"({settings.cut_failure:.2g} of beta pays for it)"
+            f"({settings.cut_failure:.2g} of the failure probability pays for it)"
         )
     if account.path is None and book.notes(Fact.ANOTHER_ACCOUNT):
         lines.append(

@@ -145,11 +145,11 @@ def _read(holdout, plan, terms, order):
     length, by_shares = (route(one, settings, report=True)[0] for one in (before, last))
     count = max(1, plan.n_proven)
     level = settings.sampling_failure / count * math.exp(-length)
-    approximate = holdout.beta * math.exp(-before.released) / len(plan.statements)
+    approximate = settings.beta * math.exp(-before.released) / len(plan.statements)
     said, proven, scales = [], [], {}
     for place, one in enumerate(plan.statements):
         shares = math.exp(length - by_shares) if one.proven == CLASSES else 1.0
-        levels = {"proven": level * shares, "approximate": approximate, "alone": holdout.beta}
+        levels = {"proven": level * shares, "approximate": approximate, "alone": settings.beta}
         row = rows.row(one, by_class=by_class.get(place), **levels)
         said.append(row)
         if row["proven"] is not None and not one.inside and row["value"] is not None:
@@ -232,7 +232,12 @@ def shown_report(holdout: Any, record: Any) -> FinalReport:
         "assumptions": tuple(assumptions),
         "spending": settings.spending.policy.words,
     }
-    return FinalReport(**(content | known), beta=holdout.beta, n=settings.n, time=record.time)
+    return FinalReport(
+        **(content | known),
+        confidence_level=holdout.confidence_level,
+        n=settings.n,
+        time=record.time,
+    )
 
 
 # -- rows ---------------------------------------------------------------------------------------

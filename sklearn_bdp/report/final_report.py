@@ -67,8 +67,8 @@ class FinalReport(RenderedResult):
     ----------
     rows : tuple of ReportRow
         Statements, with up to two intervals each: a proven one and an approximate one.
-    beta : float
-        Probability that any proven interval the holdout ever gave is wrong.
+    confidence_level : float
+        Minimum probability that all proven intervals the holdout ever gave are correct.
     n : int
         Holdout records.
     n_answered, n_above, n_batches : int
@@ -119,7 +119,7 @@ class FinalReport(RenderedResult):
     """
 
     rows: tuple[ReportRow, ...]
-    beta: float
+    confidence_level: float
     n: int
     n_answered: int
     n_above: int
@@ -181,7 +181,7 @@ class FinalReport(RenderedResult):
             Units, records, events, rounds of search, and the levels of both families.
         """
         (count, words), first = self.units, self.rows[0]
-        chance = f"{100 * (1 - self.beta):.6g}%"
+        chance = f"{100 * self.confidence_level:.6g}%"
         events = "" if first.n_events is None else f"; {first.n_events:,} {words} with an event"
         records = f" ({self.n:,} records{events})" if words != "records" else events
         per = {"unit": " per group", "record": " per record"}[self.per] * (words == "groups")
@@ -208,7 +208,7 @@ class FinalReport(RenderedResult):
 
     def _lines(self):
         """Return what holds, in sentences."""
-        chance = f"{100 * (1 - self.beta):.6g}%"
+        chance = f"{100 * self.confidence_level:.6g}%"
         proven, approximate = (
             any(getattr(row, one) is not None for row in self.rows) for one in _FAMILIES
         )
@@ -218,7 +218,10 @@ class FinalReport(RenderedResult):
                 "earlier ones are correct."
             )
         if approximate:
-            together = f" Both kinds together: about {100 * (1 - 2 * self.beta):.6g}%." * proven
+            together = (
+                f" Both kinds together: about {100 * (2 * self.confidence_level - 1):.6g}%."
+                * proven
+            )
             yield (
                 f"Approximate intervals are correct together with about {chance}, for typical "
                 f"data. They miss losses that are rare and large.{together}"

@@ -8,6 +8,7 @@ import math
 import numbers
 import sys
 import warnings
+from decimal import Decimal
 from typing import cast
 
 import numpy as np
@@ -72,6 +73,23 @@ def check_beta(value):
             f"{beta:.4g} confidence give beta={1.0 - beta:.4g}, got beta={value!r}."
         )
     return beta
+
+
+def failure_probability(confidence_level):
+    """Return the probability that an interval is wrong at a confidence level in [0.5, 1).
+
+    The difference is taken in decimals: ``1 - 0.95`` in floating point is not ``0.05``, and a
+    ledger must find its own settings again.
+    """
+    level = check_probability("confidence_level", confidence_level)
+    if not level >= 0.5:
+        raise ValueError(
+            "confidence_level must be at least 0.5: it is the probability that all intervals are "
+            f"correct. Set confidence_level={1.0 - level:.4g} if intervals may be wrong with "
+            f"probability {level:.4g}. Got confidence_level={confidence_level!r}."
+        )
+    decimal_places = isinstance(confidence_level, float | np.floating)
+    return float(1 - Decimal(str(confidence_level if decimal_places else level)))
 
 
 def check_fraction(name, value):

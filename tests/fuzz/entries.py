@@ -124,7 +124,7 @@ def bad_scores():
 
 HOLDOUT = {
     "correlation": is_correlation,
-    "beta": PROBABILITY,
+    "confidence_level": real(0.5, 1, open_high=True),
     "epsilon": either(POSITIVE, option("auto")),
     "calibration": option("tight", "zhao2017"),
     "threshold": either(real(0, 1), option("auto")),

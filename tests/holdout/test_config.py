@@ -42,8 +42,8 @@ def test_fields_are_the_parameters_of_the_holdout_with_their_defaults():
         ({"test_size": "half"}, "test_size"),
         ({"test_size": None}, "test_size"),
         ({"test_size": True}, "test_size"),
-        ({"beta": 0.95}, "beta"),
-        ({"beta": float("nan")}, "beta"),
+        ({"confidence_level": 0.05}, "confidence_level"),
+        ({"confidence_level": float("nan")}, "confidence_level"),
         ({"epsilon": -1}, "epsilon=-1"),
         ({"calibration": "typo"}, "calibration"),
         ({"calibration": "zhao2017"}, "n_queries"),
@@ -67,8 +67,8 @@ def test_it_shows_what_was_changed_and_cannot_be_changed():
     assert repr(config) == "HoldoutConfig(0.3, ledger='a.sqlite')"
     assert repr(HoldoutConfig()) == "HoldoutConfig(0.25)"
     with pytest.raises(FrozenInstanceError):
-        config.beta = 0.1
-    assert replace(config, beta=0.1).beta == 0.1
+        config.confidence_level = 0.9
+    assert replace(config, confidence_level=0.9).confidence_level == 0.9
     for twin in (
         copy.deepcopy(config),
         pickle.loads(pickle.dumps(config)),
@@ -80,17 +80,17 @@ def test_it_shows_what_was_changed_and_cannot_be_changed():
 @pytest.mark.parametrize("kind", [ReusableHoldoutSearchCV, HalvingReusableHoldoutSearchCV])
 def test_a_search_opens_what_it_says(kind, tmp_path):
     path = tmp_path / "holdout.sqlite"
-    config = HoldoutConfig(0.4, beta=0.1, budget=7, on_exhausted="nan", ledger=path)
+    config = HoldoutConfig(0.4, confidence_level=0.9, budget=7, on_exhausted="nan", ledger=path)
     search = clone(kind(LogisticRegression(), GRID, holdout=config, random_state=0)).fit(X, Y)
     holdout = search.holdout_
-    assert (holdout.n, holdout.beta, holdout.remaining_budget) == (160, 0.1, 7)
+    assert (holdout.n, holdout.confidence_level, holdout.remaining_budget) == (160, 0.9, 7)
     assert (holdout.on_exhausted, holdout.ledger) == ("nan", path)
 
 
 def test_a_splitter_may_stand_for_the_size():
     splitter = ShuffleSplit(1, test_size=0.3, random_state=0)
     plain = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=splitter).fit(X, Y)
-    config = HoldoutConfig(splitter, beta=0.1)
+    config = HoldoutConfig(splitter, confidence_level=0.9)
     same = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=config).fit(X, Y)
     np.testing.assert_array_equal(plain.holdout_indices_, same.holdout_indices_)
     with refused(ValueError, "holdout", "KFold"):
@@ -100,10 +100,10 @@ def test_a_splitter_may_stand_for_the_size():
 
 
 def test_a_validation_set_takes_the_place_of_the_size():
-    config = HoldoutConfig(0.9, beta=0.1)
+    config = HoldoutConfig(0.9, confidence_level=0.9)
     search = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=config)
     search.fit(X[:300], Y[:300], X_val=X[300:], y_val=Y[300:])
-    assert (search.holdout_.n, search.holdout_.beta) == (100, 0.1)
+    assert (search.holdout_.n, search.holdout_.confidence_level) == (100, 0.9)
 
 
 def test_shared_rows_are_allowed_where_it_says_so_and_told():
@@ -117,11 +117,12 @@ def test_shared_rows_are_allowed_where_it_says_so_and_told():
 
 def test_a_search_changes_its_configuration_by_nested_parameters(tmp_path):
     """It replaces ``holdout`` by a changed copy; a fraction becomes a configuration first."""
-    shared = HoldoutConfig(0.3, beta=0.1)
+    shared = HoldoutConfig(0.3, confidence_level=0.9)
     search = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=shared)
     twin = clone(search)
-    twin.set_params(holdout__beta=0.2, holdout__ledger=tmp_path / "a.sqlite", n_jobs=2)
-    assert (shared.beta, search.holdout.beta, twin.holdout.beta, twin.n_jobs) == (0.1, 0.1, 0.2, 2)
+    twin.set_params(holdout__confidence_level=0.8, holdout__ledger=tmp_path / "a.sqlite", n_jobs=2)
+    levels = [each.confidence_level for each in (shared, search.holdout, twin.holdout)]
+    assert (levels, twin.n_jobs) == ([0.9, 0.9, 0.8], 2)
     assert twin.get_params(deep=True)["holdout__ledger"] == tmp_path / "a.sqlite"
     plain = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=0.4, random_state=0)
     plain.set_params(holdout__budget=7)
@@ -129,12 +130,12 @@ def test_a_search_changes_its_configuration_by_nested_parameters(tmp_path):
     assert clone(plain).fit(X, Y).holdout_.config is plain.holdout
     selector = HoldoutFeatureSelector(LogisticRegression()).set_params(holdout__spending="even")
     assert selector.holdout.spending == "even"
-    for wrong in ({"holdout__beta": 2.0}, {"holdout__typo": 1}):
+    for wrong in ({"holdout__confidence_level": 2.0}, {"holdout__typo": 1}):
         with refused(ValueError, next(iter(wrong)).removeprefix("holdout__")):
             plain.set_params(**wrong)
     for fixed in (None, ReusableHoldout(X, Y)):
-        with refused(ValueError, "holdout__beta"):
-            clone(plain).set_params(holdout=fixed, holdout__beta=0.1)
+        with refused(ValueError, "holdout__confidence_level"):
+            clone(plain).set_params(holdout=fixed, holdout__confidence_level=0.9)
 
 
 def test_one_configuration_is_made_and_checked_in_a_fit(monkeypatch):

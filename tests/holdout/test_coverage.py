@@ -77,16 +77,20 @@ DATA = (np.zeros((N, 1)), np.zeros(N))
 
 
 def independent(run):
-    return ReusableHoldout(*DATA, beta=BETA, random_state=run)
+    return ReusableHoldout(*DATA, confidence_level=1 - BETA, random_state=run)
 
 
 def private(run):
     # Ten answers from the holdout, the default under a level; then NaN, which is not wrong.
-    return ReusableHoldout(*DATA, beta=BETA, random_state=run, epsilon=30.0, on_exhausted="nan")
+    return ReusableHoldout(
+        *DATA, confidence_level=1 - BETA, random_state=run, epsilon=30.0, on_exhausted="nan"
+    )
 
 
 def chained(run):
-    return ReusableHoldout(*DATA, beta=BETA, random_state=run, correlation=MarkovChain(REGIMES))
+    return ReusableHoldout(
+        *DATA, confidence_level=1 - BETA, random_state=run, correlation=MarkovChain(REGIMES)
+    )
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")

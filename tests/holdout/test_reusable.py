@@ -274,9 +274,9 @@ def test_bad_training_sizes_are_refused(holdout, size):
 @pytest.mark.parametrize(
     ("options", "fact"),
     [
-        ({"beta": 0.0}, "beta"),
-        ({"beta": 1.0}, "beta"),
-        ({"beta": math.nan}, "beta"),
+        ({"confidence_level": 0.0}, "confidence_level"),
+        ({"confidence_level": 1.0}, "confidence_level"),
+        ({"confidence_level": math.nan}, "confidence_level"),
         ({"epsilon": 0.0}, "epsilon"),
         ({"epsilon": -1.0}, "epsilon"),
         ({"epsilon": math.inf}, "epsilon"),

@@ -50,7 +50,7 @@ fine = st.fixed_dictionaries(
     {},
     optional={
         "correlation": st.sampled_from([[[0.9, 0.1], [0.5, 0.5]], [[0.3, 0.7], [0.9, 0.1]]]),
-        "beta": unit,
+        "confidence_level": unit,
         "epsilon": st.just("auto") | st.floats(1e-6, 1e6),
         "calibration": st.sampled_from(["tight", "tight", "zhao2017"]),
         "threshold": unit | st.just("auto"),
@@ -63,8 +63,8 @@ fine = st.fixed_dictionaries(
         "ledger_timeout": st.floats(0, 10),
     },
 )
-names = ["correlation", "beta", "epsilon", "calibration", "threshold", "budget", "n_queries"]
-names += ["resolution", "on_exhausted", "random_state", "gap", "ledger_timeout"]
+names = ["correlation", "confidence_level", "epsilon", "calibration", "threshold", "budget"]
+names += ["n_queries", "resolution", "on_exhausted", "random_state", "gap", "ledger_timeout"]
 one_odd = st.just({}) | st.dictionaries(st.sampled_from(names), odd, min_size=1, max_size=1)
 options = st.builds(lambda good, bad: {**good, **bad}, fine, one_odd)
 

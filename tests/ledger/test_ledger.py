@@ -166,7 +166,7 @@ def test_an_answer_is_not_released_when_its_commit_fails(path, written):
         ({"X": X[::-1], "y": Y[::-1]}, ["data"]),
         ({"X": pd.DataFrame(X).add_prefix("c")}, ["data"]),
         ({"correlation": [[0.9, 0.1], [0.2, 0.8]]}, ["correlation"]),
-        ({"beta": 0.1}, ["beta=0.1", 0.05]),
+        ({"confidence_level": 0.9}, ["confidence_level=0.9", 0.95]),
         ({"budget": 5}, ["budget=5", None]),
         ({"threshold": 0.2}, ["threshold=0.2"]),
         ({"resolution": 0.1}, ["resolution=0.1"]),

@@ -294,8 +294,8 @@ def reached(error):
 @pytest.mark.parametrize("wrong", ["", "&host=/nowhere", "&unknown=1", "&port=x"])
 @pytest.mark.parametrize("open_it", [
     make, read_notes_at, lambda place: ReusableHoldout.from_targets(Y, ledger=place),
-    lambda place: HoldoutConfig(ledger=place, beta=7.0),
-    lambda place: HoldoutConfig().set_params(ledger=place, beta=7.0),
+    lambda place: HoldoutConfig(ledger=place, confidence_level=7.0),
+    lambda place: HoldoutConfig().set_params(ledger=place, confidence_level=7.0),
 ], ids=["class", "notes", "from_targets", "config", "set_params"])  # fmt: skip
 def test_no_frame_of_an_error_holds_the_password(running, wrong, open_it):
     running.start()  # which knows no such user

@@ -455,7 +455,7 @@ def test_r2_is_refused_with_a_reason():
 def test_a_reused_holdout_leaves_no_room_for_another(data):
     first = search().fit(*data)
     with refused(TypeError, "test_size", "ReusableHoldout"):
-        HoldoutConfig(first.holdout_, beta=0.01)
+        HoldoutConfig(first.holdout_, confidence_level=0.99)
     with refused(ValueError, "X_val"):
         search(holdout=first.holdout_).fit(*data, X_val=data[0], y_val=data[1])
 

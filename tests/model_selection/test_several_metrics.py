@@ -55,7 +55,7 @@ def test_every_metric_is_verified(data, refit):
 
 @pytest.mark.slow
 def test_intervals_of_all_metrics_hold_fresh_scores():
-    """Every interval of every metric at once, in ten searches, misses hardly any (beta=.05)."""
+    """All intervals of all metrics in ten searches cover at the confidence level of 0.95."""
     X, y = make_classification(20_600, 6, n_informative=3, flip_y=0.2, random_state=0)
     fresh, missed = slice(600, None), 0
     for start in range(10):

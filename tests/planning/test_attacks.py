@@ -97,7 +97,9 @@ class Account:
 
     def __init__(self, n, model, rng):
         self.n, self.model = n, model
-        self.settings = DerivedSettings.made(HoldoutConfig(beta=BETA), model=model, n=n)
+        self.settings = DerivedSettings.made(
+            HoldoutConfig(confidence_level=1 - BETA), model=model, n=n
+        )
         self.tail = ModelTail(model, n, binary=True)
         self.mechanism = self.settings.mechanism(random_state=rng)
         self.code, self.last, self.cells = PredictiveCode(), BatchRecord(), []

@@ -239,8 +239,8 @@ def steered(n, options, *, runs, beta):
     wrong = 0
     for run in range(runs):
         holdout = ReusableHoldout(
-            np.zeros((n, 1)), np.zeros(n), beta=beta, random_state=run, on_exhausted="nan",
-            **options,
+            np.zeros((n, 1)), np.zeros(n), confidence_level=1 - beta, random_state=run,
+            on_exhausted="nan", **options,
         )  # fmt: skip
         answers = attack(holdout, np.random.default_rng([n, run]))
         wrong += any(((a.lower > 0.5) | (a.upper < 0.5)).any() for a in answers)

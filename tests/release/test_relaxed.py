@@ -55,7 +55,7 @@ def test_intervals_hold_for_the_leader_and_for_relaxed_candidates():
     X, y, failed, relaxed = np.zeros((n, 1)), np.arange(n) % 2, 0, 0
     for replication in range(replications):
         rng = np.random.default_rng(replication)
-        holdout = ReusableHoldout(X, y, beta=beta, random_state=replication)
+        holdout = ReusableHoldout(X, y, confidence_level=1 - beta, random_state=replication)
         centre, wrong = 0.7, False
         for _ in range(4):  # each batch is drawn around the winner of the one before
             truth = np.clip(rng.normal(centre, 0.15, m), 0.05, 0.95)

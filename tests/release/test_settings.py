@@ -82,7 +82,7 @@ def test_zhao2017_runs_theorem_2_to_the_letter(model):
 
 
 def test_zhao2017_takes_the_smallest_accuracy_whose_premise_holds():
-    options = {"calibration": "zhao2017", "n_queries": 5, "budget": 1, "beta": 0.2}
+    options = {"calibration": "zhao2017", "n_queries": 5, "budget": 1, "confidence_level": 0.8}
     n = 2_000_000
     chosen = DerivedSettings.made(HoldoutConfig(**options), model=Independent(), n=n)
     needed = {

@@ -93,7 +93,7 @@ def test_intervals_hold_whatever_variance_is_claimed(variance, runs):
     """
     rng, n, missed = np.random.default_rng(2), 60, 0
     for seed in range(runs):
-        holdout = holdout_of(n, beta=0.3, random_state=seed)
+        holdout = holdout_of(n, confidence_level=0.7, random_state=seed)
         wrong = False
         for _ in range(3):
             means = rng.uniform(0.3, 0.9, 6)

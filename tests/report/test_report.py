@@ -262,7 +262,7 @@ def test_the_interval_of_the_last_word_holds(runs):
     for run in range(runs):
         rng = np.random.default_rng(run)
         y = (rng.random(N) < 0.7).astype(int)
-        holdout = ReusableHoldout(X, y, beta=beta, random_state=run)
+        holdout = ReusableHoldout(X, y, confidence_level=1 - beta, random_state=run)
         answers = holdout.answer(rng.random(5), rng.random((5, N)) < 0.5)
         report = holdout.final_report(ONES, 0.7)
         wrong += not report.lower <= 0.7 <= report.upper
@@ -361,7 +361,7 @@ def test_intervals_of_differences_hold(runs):
     beta, missed = 0.2, 0
     for run in range(runs):
         X, y = said(run, n=250)
-        report = ReusableHoldout(X, y, beta=beta, random_state=run).final_report(
+        report = ReusableHoldout(X, y, confidence_level=1 - beta, random_state=run).final_report(
             [made(0), made(1)], compare=True
         )
         truths = (0.8, 0.76, -0.04)
@@ -426,7 +426,9 @@ def test_a_report_at_a_moment_the_attacker_chooses_holds(spending, runs):
         rng = np.random.default_rng(run)
         y = (rng.random(n) < 0.5).astype(int)
         columns = (rng.random((n, 60)) < 0.5).astype(float)
-        holdout = ReusableHoldout(columns, y, beta=beta, spending=spending, random_state=run)
+        holdout = ReusableHoldout(
+            columns, y, confidence_level=1 - beta, spending=spending, random_state=run
+        )
         best, leader = 0.5, 0
         for start in range(0, 60, 10):
             asked = np.arange(start, start + 10)

@@ -203,7 +203,9 @@ def test_means_that_change_in_file_order_are_covered(runs):
         rng = np.random.default_rng(run)
         means = np.repeat([0.7, 0.3], 150)
         scores = np.clip(means + 0.2 * rng.normal(size=300), 0.0, 1.0)
-        holdout = ReusableHoldout(scores[:, None], np.zeros(300), beta=beta, random_state=run)
+        holdout = ReusableHoldout(
+            scores[:, None], np.zeros(300), confidence_level=1 - beta, random_state=run
+        )
         metric = PerRecordScore(lambda model, X, y: np.asarray(X)[:, 0])
         [row] = holdout.final_report(Ranks(), 0.5, scoring=metric).rows
         missed += not row.proven[0] <= 0.5 <= row.proven[1]
@@ -229,7 +231,10 @@ def test_proven_rows_of_both_kinds_hold(kind, runs):
     for run in range(runs):
         X, y = data(240, seed=run)
         model = None if kind == "records" else Groups(np.arange(240) // 2)
-        rows = ReusableHoldout(X, y, correlation=model, beta=beta, random_state=run).final_report(
+        holdout = ReusableHoldout(
+            X, y, correlation=model, confidence_level=1 - beta, random_state=run
+        )
+        rows = holdout.final_report(
             {"a": Ranks(), "b": Ranks(1)}, scoring=["neg_brier_score", "recall"], compare=True
         ).rows  # fmt: skip
         known = [rows[0], rows[2], rows[4]]
@@ -272,7 +277,10 @@ def test_proven_gaps_of_two_subgroups_hold(kind, runs):
         right = (rng.random(better.size) < 0.6 + 0.2 * better)[units]
         y = rng.integers(0, 2, 240)
         model = None if kind == "records" else Groups(patients)
-        rows = ReusableHoldout(rng.random((240, 2)), y, correlation=model, beta=beta).final_report(
+        holdout = ReusableHoldout(
+            rng.random((240, 2)), y, correlation=model, confidence_level=1 - beta
+        )
+        rows = holdout.final_report(
             np.where(right, y, 1 - y), scoring="accuracy", by={"half": better[units]}
         ).rows  # fmt: skip
         assert rows[-1].subgroup == "half=True minus half=False"
