@@ -105,8 +105,8 @@ BATCH_DEPENDENT_SCORES = Diagnostic(
 UNINFORMATIVE_SHARE = 0.9
 #: Standard errors by which a cross-validated score may exceed its expectation by chance. The
 #: interval contains the expected score of all candidates with probability ``confidence_level``, so
-#: a false alarm needs a cross-validated score of the chosen one that is so far too high: 1 in 740 for one
-#: candidate, and about what the best of 400 equal ones reaches.
+#: a false alarm needs a cross-validated score of the chosen one that is so far too high: 1 in 740
+#: for one candidate, and about what the best of 400 equal ones reaches.
 CHANCE = 3.0
 #: Groups in a holdout (as many as they are worth) below which cross-validation does better.
 FEW_GROUPS = 100
