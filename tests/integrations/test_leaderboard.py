@@ -86,7 +86,7 @@ def test_a_place_moves_only_when_it_is_told_from_the_leaders(y):
     first = board.submit("ann", "one", said(y, 0.8, 1))
     same = board.submit("bob", "almost", said(y, 0.8, 2))
     assert (first["place"], same["place"], same["told"]) == (1, 1, False)
-    assert board.standings()[1].by == "ann"
+    assert board.standings()[1].submitter == "ann"
     better = board.submit("bob", "better", said(y, 0.97, 3))
     assert (better["place"], better["told"]) == (1, True)
     assert board.standings()[1].by == "bob"
