@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from sklearn_bdp._cli import main as command_line
-from sklearn_bdp.holdout import ReusableHoldout
+from sklearn_bdp.holdout import ExpertSettings, ReusableHoldout
 
 N = 1000
 X, Y = np.arange(2.0 * N).reshape(N, 2), np.arange(N) % 2
@@ -25,7 +25,7 @@ X, Y = np.arange(2.0 * N).reshape(N, 2), np.arange(N) % 2
 
 def ask(path, worker, batches, size, barrier):
     """Ask ``batches`` batches of ``size`` new queries; every tenth has one far-off guess."""
-    holdout = ReusableHoldout(X, Y, ledger=path, ledger_timeout=600.0)
+    holdout = ReusableHoldout(X, Y, ledger=path, expert=ExpertSettings(ledger_timeout=600.0))
     raw = np.random.default_rng(worker).integers(0, 2, size=(size, N)).astype(float)
     guesses = np.full(size, 0.5)
     barrier.wait()

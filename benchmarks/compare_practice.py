@@ -162,9 +162,7 @@ def report(method, n, rounds, seed):
     train_folds = trained(Xt, yt, folds(len(train), rng))
     train_means, all_means, all_folds = class_means(Xt, yt), class_means(X, y), trained(X, y, parts)
     fresh = np.array_split(np.arange(len(hold)), rounds)
-    # How many rounds are planned is a hint, which sharpens the report.
-    planned = rounds if method == "final report" else None
-    holdout = ReusableHoldout(Xh, yh, n_searches=planned) if method in OURS else None
+    holdout = ReusableHoldout(Xh, yh) if method in OURS else None
 
     def on_holdout(candidates, round_):
         rows = fresh[round_] if method == "fresh parts" else np.arange(len(hold))

@@ -110,7 +110,7 @@ TASKS = {
         sklearn_bdp.accounting.Certificate sklearn_bdp.holdout.Preview
         sklearn_bdp.holdout.HoldoutAnswers
         sklearn_bdp.holdout.History sklearn_bdp.holdout.AnswerRecord
-        sklearn_bdp.holdout.query_key sklearn_bdp.ledger.read_notes""",
+        sklearn_bdp.holdout.ExpertSettings sklearn_bdp.ledger.read_notes""",
     "Plan before data": """
         sklearn_bdp.plan_search sklearn_bdp.planning.SearchPlan sklearn_bdp.plan_holdout
         sklearn_bdp.certify""",

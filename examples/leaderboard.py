@@ -22,6 +22,7 @@ import numpy as np
 
 from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.exceptions import BudgetExhaustedError, HoldoutClosedError
+from sklearn_bdp.holdout import ExpertSettings
 
 LARGEST = 10_000_000  # bytes of a submission
 
@@ -36,7 +37,10 @@ class Board:
     def __init__(self, y, *, classes, quota=100, deviations=4.0, **parameters):
         step = deviations * np.sqrt(0.25 / len(y))
         self.holdout = ReusableHoldout.from_targets(
-            y, training_targets=classes, threshold=min(step, 1.0), **parameters
+            y,
+            training_targets=classes,
+            expert=ExpertSettings(threshold=min(step, 1.0)),
+            **parameters,
         )
         self.quota = quota
         self._lock = threading.Lock()

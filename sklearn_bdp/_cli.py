@@ -13,10 +13,11 @@ from sklearn import __version__ as sklearn_version
 
 from sklearn_bdp._version import __version__
 from sklearn_bdp.exceptions import LedgerError
+from sklearn_bdp.holdout.config import check_ledger
 from sklearn_bdp.ledger.ledger import Fact, Ledger, backend_at
 from sklearn_bdp.ledger.records import canonical
 from sklearn_bdp.release.batch import route
-from sklearn_bdp.release.calibration import DerivedSettings, check_path
+from sklearn_bdp.release.calibration import Calibration
 
 #: Of the table of answers.
 _ROW = "{:>6} {:>9} {:>9} {:>9}  {:<9}{:<17} {:<18.18} {:.40}"
@@ -26,7 +27,7 @@ def main(arguments=None):
     """Run the command line."""
     options = _parser().parse_args(arguments)
     try:
-        options.path = check_path(options.path)
+        options.path = check_ledger(options.path)
         options.ledger = Ledger(options.path)
         with options.ledger.seen() as book:
             options.run(book, options)
@@ -69,7 +70,7 @@ def _show(book, options):
     header, last = book.header, book.last
     settings, parameters = header["settings"], header["parameters"]
     n, budget, level = settings["n"], settings["budget"], last.dp_epsilon
-    spent = route(last, DerivedSettings.recorded(header))[0]
+    spent = route(last, Calibration.from_header(header))[0]
     facts = {
         "ledger of": f"{n:,} records, {header['described'].removeprefix(f'{n} records ')}",
         "confidence": f"at least {100 * (1 - parameters['beta']):g}% for all intervals together",
@@ -126,7 +127,7 @@ def _export(book, options):
 
 def _copy(book, options):
     """Copy header and entries as they are, what is sealed with them, and walk the copy."""
-    target = backend_at(check_path(options.target))
+    target = backend_at(check_ledger(options.target))
     backend = options.ledger.backend
     with backend.lock(options.ledger.timeout):
         stored = backend.read(0)

@@ -27,6 +27,7 @@ from sklearn_bdp.exceptions import (
     UninformativeIntervalWarning,
 )
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
+from sklearn_bdp.holdout import ExpertSettings
 from sklearn_bdp.metrics import PerRecordScore, available_metrics, get_metric
 
 X, Y = make_classification(200, 6, random_state=0)
@@ -70,7 +71,9 @@ def closed():
 
 
 def spent():
-    holdout = ReusableHoldout(X, Y, budget=1, epsilon=100.0, threshold=1e-3, random_state=0)
+    holdout = ReusableHoldout(
+        X, Y, budget=1, epsilon=100.0, expert=ExpertSettings(threshold=1e-3), random_state=0
+    )
     return holdout.answer([0.5] * 8, np.tile([[0.0], [1.0]], (4, 200)))
 
 
@@ -264,7 +267,7 @@ MISTAKES = {
     "a file of something else": (no_ledger, "is truncated, overwritten, edited or not a ledger"),
     "a folder for a ledger": (
         lambda folder: ReusableHoldout(X, Y, ledger=folder),
-        "it is a folder; name a file in it.",
+        "it is a folder. Name a file in it.",
     ),
     "a ledger at another database": (
         lambda: ReusableHoldout(X, Y, ledger="mysql://ann:secret@host/base"),

@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.accounting.spending import POLICIES, Spending
 from sklearn_bdp.exceptions import LedgerBusyError, LedgerCorruptedError
+from sklearn_bdp.holdout import ExpertSettings
 from sklearn_bdp.metrics import get_metric
 from tests.facts import refused
 from tests.holdout import workers
@@ -128,7 +129,7 @@ def test_a_ledger_keeps_what_is_answered(recipe, tmp_path, path):
     assert holdout.notes("mine") == [3]
     assert len(pickle.loads(pickle.dumps(holdout)).history()) == 2
     with again.account.writing(), pytest.raises(LedgerBusyError):
-        make(folder, ledger_timeout=0.05).answer([0.5], workers.scores(1, 2))
+        make(folder, expert=ExpertSettings(ledger_timeout=0.05)).answer([0.5], workers.scores(1, 2))
 
 
 def test_a_search_asks_a_ledger_and_edits_are_noticed(recipe, tmp_path):

@@ -23,9 +23,9 @@ from sklearn_bdp.evaluation.scoring import plain_certificate
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
 from sklearn_bdp.feature_selection._rankings import column_blocks, text_columns
 from sklearn_bdp.feature_selection._report import AssociationReport, screening_report
-from sklearn_bdp.holdout import query_key
 from sklearn_bdp.metrics.base import Evaluation
 from sklearn_bdp.report.final import fix_statements, report_statements
+from sklearn_bdp.utils.hashing import query_key
 from sklearn_bdp.utils.sklearn_compat import is_frame, num_samples, safe_indexing
 from sklearn_bdp.utils.validation import (
     check_option,

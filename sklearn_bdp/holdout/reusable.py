@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,12 +15,13 @@ from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation._check_correlation import check_correlation
 from sklearn_bdp.correlation.components import check_row_order
 from sklearn_bdp.diagnostics.overlap import TrainingData, targets_digest
+from sklearn_bdp.holdout.config import HoldoutConfig, check_ledger, document_config_parameters
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.ledger.records import AnswerRecord, History, HoldoutAnswers
 from sklearn_bdp.metrics.registry import forecast_metric, get_metric
 from sklearn_bdp.release.accountant import Account
 from sklearn_bdp.release.batch import check_overlap, route
-from sklearn_bdp.release.calibration import DerivedSettings, HoldoutConfig, check_path
+from sklearn_bdp.release.calibration import Calibration
 from sklearn_bdp.release.certificate import holdout_certificate, preview_batch, warn_if_vacuous
 from sklearn_bdp.release.query_batch import (
     check_cv_score,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from sklearn_bdp.report.plan import TrainingFolds
 
 
+@document_config_parameters
 class ReusableHoldout:
     r"""Holdout set with valid intervals for adaptively chosen queries.
 
@@ -69,62 +71,17 @@ class ReusableHoldout:
     correlation : object, default=None
         How the holdout records are correlated, anything
         :func:`~sklearn_bdp.correlation.check_correlation` takes. ``None``: independent.
-    confidence_level : float, default=0.95
-        Minimum probability that all intervals are correct together.
-    spending : {"final", "even"}, default="final"
-        Where the failure probability goes. ``"final"``: 90% of it is reserved for
-        :meth:`final_report`, and interim intervals are wide (O'Brien-Fleming boundaries in
-        sequential trials). ``"even"``: narrow interim intervals, paid for at the end (Pocock).
-    n_searches : int or None, default=None
-        About how many batches are expected before the final report. A hint that sharpens the
-        report; more or fewer batches are as valid.
-    epsilon : float or "auto", default="auto"
-        A Bayesian differential privacy level (nats) for the whole life of the holdout, or as much
-        noise as widens intervals by at most a tenth; the level reached is then reported.
-    calibration : {"tight", "zhao2017"}, default="tight"
-        ``"zhao2017"``: Theorem 2 of Zhao 2017 to the letter, with ``n_queries`` and ``budget``.
-    threshold : float or "auto", default="auto"
-        Deviation from which a query is answered from the holdout. ``"auto"``: for each query, from
-        public quantities only. A batch is then a race: the leader by prediction is compared
-        at a fine threshold (``spending`` sets how fine), the others at a coarse one,
-        :math:`c \sqrt{\tilde v(1-\tilde v)(1/n_\mathrm{eff} + 1/n_D)}` with :math:`\tilde v` the
-        prediction, drawn slightly towards 1/2, and :math:`n_D` the ``n_train`` (``"final"``:
-        :math:`c = 6.5`; ``"even"``: :math:`\min(1.5 + 0.9 \ln m, 5.5)` for ``m`` queries); the
-        candidate that then leads is queried again, finely. With a ``budget``, a numeric
-        ``epsilon`` or a ``resolution``, every query is compared once, in order, at
-        :func:`~sklearn_bdp.accounting.auto_threshold`.
-    budget : int or None, default=None
-        Number of corrected answers. ``None``: no cap, or 10 with a numeric
-        ``epsilon``.
-    n_queries : int or None, default=None
-        Number of queries that Theorem 2 is calibrated to; other calibrations need none.
-    resolution : float or "auto", default="auto"
-        Grid step of released answers, at least 1e-6. ``"auto"``: in a race, cells around each
-        prediction, as wide as the query's fine threshold on either side; else a fraction of the
-        Hoeffding half-width :math:`\sqrt{\ln(2/\beta)/(2 n_\mathrm{eff})}` of one fixed query
-        (:func:`~sklearn_bdp.accounting.auto_resolution`).
-    ledger : str, Path or None, default=None
-        SQLite file that keeps the records and is shared by all processes; it is created if it
-        does not exist. ``None`` keeps them in the memory of this process.
-    on_exhausted : {"raise", "nan", "cv"}, default="raise"
-        What happens to queries once the budget is used up: an error, NaN, or the training
-        value without a guarantee.
     random_state : int or None, default=None
         ``None``: cryptographic randomness. Use an int only in tests: anyone who knows it can
         subtract the noise, and the certificate reports it.
     gap : int, pair of int or None, default=None
         Records dropped between the training data and this holdout (before it, after it) where both
         were cut from one sequence. ``None``: not cut from the same sequence.
-    ledger_timeout : float, default=60.0
-        Longest wait for other threads and processes, in seconds.
     notes : dict or None, default=None
         Facts that a new ledger starts with, names and JSON content (for instance how the data
         were split); :meth:`notes` and :func:`sklearn_bdp.ledger.read_notes` find them again. An
         existing ledger keeps its own.
-    allow_shared_rows : bool, default=False
-        Whether training records may equal holdout records in greater number than chance explains
-        (:meth:`check_training_rows`), as in a population with equal records. The certificate
-        reports it once it happens. By default they are rejected.
+    {config_parameters}
 
     Attributes
     ----------
@@ -207,38 +164,19 @@ class ReusableHoldout:
         y: ArrayLike,
         *,
         correlation: Any = None,
-        confidence_level: float = 0.95,
-        spending: Literal["final", "even"] = "final",
-        n_searches: int | None = None,
-        epsilon: float | Literal["auto"] = "auto",
-        calibration: Literal["tight", "zhao2017"] = "tight",
-        threshold: float | Literal["auto"] = "auto",
-        budget: int | None = None,
-        n_queries: int | None = None,
-        resolution: float | Literal["auto"] = "auto",
-        ledger: str | Path | None = None,
-        on_exhausted: Literal["raise", "nan", "cv"] = "raise",
         random_state: int | None = None,
         gap: int | tuple[int, int] | None = None,
-        ledger_timeout: float = 60.0,
         notes: dict[str, Any] | None = None,
-        allow_shared_rows: bool = False,
+        **parameters: Any,
     ) -> None:
-        config = HoldoutConfig(
-            confidence_level=confidence_level,
-            spending=spending,
-            n_searches=n_searches,
-            epsilon=epsilon,
-            calibration=calibration,
-            threshold=threshold,
-            resolution=resolution,
-            budget=budget,
-            n_queries=n_queries,
-            on_exhausted=on_exhausted,
-            ledger=ledger,
-            ledger_timeout=ledger_timeout,
-            allow_shared_rows=allow_shared_rows,
-        )
+        names = [field.name for field in dataclasses.fields(HoldoutConfig)[1:]]
+        unknown_names = sorted(parameters.keys() - set(names))
+        if unknown_names:
+            raise TypeError(
+                f"{unknown_names[0]!r} is not a parameter of ReusableHoldout. Its parameters are "
+                f"X, y, correlation, random_state, gap, notes, {', '.join(names)}."
+            )
+        config = HoldoutConfig(**parameters)
         self._open(config, X, y, correlation, gap, random_state, notes)
 
     @classmethod
@@ -313,7 +251,7 @@ class ReusableHoldout:
 
     def _open(self, config, X, y, correlation, gap, random_state, notes):
         """Check the records, work out the settings, and open the ledger."""
-        self.config, self.ledger = config, check_path(config.ledger)
+        self.config, self.ledger = config, check_ledger(config.ledger)
         self.confidence_level: float = config.confidence_level
         self.on_exhausted: str = config.on_exhausted
         self.allow_shared_rows: bool = bool(config.allow_shared_rows)
@@ -331,7 +269,7 @@ class ReusableHoldout:
         self.training_side: TrainingFolds | None = None
         #: In time, all records before the holdout, in the process that divided them.
         self.earlier: Earlier | None = None
-        settings = DerivedSettings.made(config, gap, model=self.dependence, n=self.n)
+        settings = Calibration.from_config(config, gap, model=self.dependence, n=self.n)
         header = {
             "made_by": f"sklearn_bdp {__version__}",
             "data": data_digest(self.X, self.y),
@@ -379,8 +317,8 @@ class ReusableHoldout:
         n_train : float or array-like of shape (m,), default=None
             Records behind each training value; by default as many as the holdout has.
         keys : list of (str or None), default=None
-            What each query is known by; see :func:`query_key`. A query asked again
-            under its key gets the recorded answer and costs nothing.
+            Identifiers of queries. A repeated query with the same key gets the recorded answer and
+            costs nothing.
         relaxed_to : float or array-like of shape (m,), default=None
             Least threshold of each query where ``threshold="auto"``. A candidate that is far
             behind needs no answer more precise than about two thirds of its distance from the

@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike
 from sklearn_bdp.diagnostics.overlap import TrainingData, cell_codes, splitmix64
 from sklearn_bdp.diagnostics.scores import BatchDependenceCheck, warn_clipped_score
 from sklearn_bdp.exceptions import ScoreContractError, UnknownFeaturesError
-from sklearn_bdp.holdout import AnswerRecord, query_key
+from sklearn_bdp.holdout import AnswerRecord
 from sklearn_bdp.holdout.reusable import ReusableHoldout
 from sklearn_bdp.metrics.base import same_names
 from sklearn_bdp.metrics.registry import check_scoring, get_metric
 from sklearn_bdp.release.batch import check_overlap
-from sklearn_bdp.utils.hashing import content_key, copied, data_digest
+from sklearn_bdp.utils.hashing import content_key, copied, data_digest, query_key
 from sklearn_bdp.utils.object_hashing import KnownModel, fingerprint
 from sklearn_bdp.utils.sklearn_compat import (
     called_by_validation,

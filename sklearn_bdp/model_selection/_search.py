@@ -49,9 +49,9 @@ from sklearn_bdp.evaluation.scoring import (
     released,
 )
 from sklearn_bdp.exceptions import UnboundedMetricError, UnverifiedWarning, UnweightedScoreWarning
+from sklearn_bdp.holdout.config import HoldoutConfig, check_ledger
 from sklearn_bdp.holdout.reusable import ReusableHoldout
 from sklearn_bdp.metrics.registry import check_scoring
-from sklearn_bdp.release.calibration import HoldoutConfig, check_path
 from sklearn_bdp.release.certificate import Preview
 from sklearn_bdp.report.plan import TrainingFolds
 from sklearn_bdp.utils.hashing import data_digest, query_key
@@ -439,7 +439,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         before, known = self.__dict__.pop("_unfinished", (None, None))
         if known is not None and known == self._signature(data):
             return before
-        ledger, file = check_path(getattr(config, "ledger", None)), None
+        ledger, file = check_ledger(getattr(config, "ledger", None)), None
         if isinstance(ledger, Path) and (signature := self._signature(data)) is not None:
             name = query_key("folds", __version__, sklearn.__version__, signature)[:16]
             file = Path(f"{ledger}.{name}.folds")

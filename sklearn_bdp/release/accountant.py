@@ -20,7 +20,7 @@ from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerError, ProcessBou
 from sklearn_bdp.ledger.ledger import Fact, Ledger
 from sklearn_bdp.ledger.records import AnswerRecord, Answers, HoldoutAnswers, canonical
 from sklearn_bdp.release.batch import Terms, decide, exhausted_error, route
-from sklearn_bdp.release.calibration import DerivedSettings, final_noise, restored_mechanism
+from sklearn_bdp.release.calibration import Calibration
 from sklearn_bdp.release.certificate import check_open
 from sklearn_bdp.utils.hashing import is_content_key
 from sklearn_bdp.utils.process import ANSWERED_TARGETS, PICKLED_LEDGERS
@@ -60,7 +60,7 @@ class Account:
                 f"by {known.get('made_by')!r:.60}, this is {header['made_by']!r}): it was edited, "
                 "or made by a version that derives others. The holdout was not queried."
             )
-        self.settings = DerivedSettings.recorded(known)
+        self.settings = Calibration.from_header(known)
 
     def __getstate__(self):
         state = vars(self) | {"_ledger": None, "_learned": None, "_about": set(), "_rows": None}
@@ -177,13 +177,13 @@ class Account:
             number = book.last.number + 1
             noise = np.random.default_rng(np.random.SeedSequence([seed, number]))
         if kept is None:
-            mechanism = self.settings.mechanism(random_state=noise)
+            mechanism = self.settings.make_mechanism(random_state=noise)
         else:
             if seed is not None:
                 noise.integers(0, 2**32, size=8)  # a seed gives the noise that it always gave
-            mechanism = restored_mechanism(kept, self.settings, random_state=noise)
+            mechanism = self.settings.restore_mechanism(kept, random_state=noise)
         if fine:
-            scale = self.settings.answer_scale * final_noise(self.settings)
+            scale = self.settings.answer_scale * self.settings.final_noise_ratio
             state = mechanism.state() | {"answer_scale": scale}
             mechanism = type(mechanism).from_state(state, random_state=noise)
         # What draws one visit of each patient (theory G19) is the same for life, and secret:

@@ -33,7 +33,6 @@ from sklearn_bdp.intervals.concentration import (
     shares_needed,
 )
 from sklearn_bdp.ledger.records import Answers, BatchRecord
-from sklearn_bdp.release.calibration import final_noise, margins
 from sklearn_bdp.release.graded_release import Outcome, Race, paced
 from sklearn_bdp.release.query_batch import Batch, in_order_of_groups
 from sklearn_bdp.utils.validation import strip_traceback_frames
@@ -41,7 +40,7 @@ from sklearn_bdp.utils.validation import strip_traceback_frames
 if TYPE_CHECKING:
     from sklearn_bdp.correlation import CorrelationModel
     from sklearn_bdp.mechanisms import Thresholdout
-    from sklearn_bdp.release.calibration import DerivedSettings
+    from sklearn_bdp.release.calibration import Calibration
 
 
 MOST = 16  # queries of a batch whose squares are asked
@@ -49,9 +48,7 @@ MOST = 16  # queries of a batch whose squares are asked
 LEADING = math.log(8.0)
 
 
-def route(
-    last: BatchRecord, settings: DerivedSettings, *, report: bool = False
-) -> tuple[float, str]:
+def route(last: BatchRecord, settings: Calibration, *, report: bool = False) -> tuple[float, str]:
     """Return the code length of the next batch in nats, without places, and what it rests on.
 
     ``report``: of a final report instead, its parts not included.
@@ -87,7 +84,7 @@ class Terms:
     last: BatchRecord  # what was spent before it
     code: PredictiveCode
     mechanism: Thresholdout = dataclasses.field(repr=False)
-    settings: DerivedSettings
+    settings: Calibration
     model: CorrelationModel
     time: str  # now, ISO 8601, UTC
     seeded: bool
@@ -207,10 +204,10 @@ def _looked_at(batch, terms, share):
         run = mechanism.answer_run(ends[at] / unit, batch.values[at] / unit, thresholds=np.zeros(1))
         if not run.answered[0]:
             return Outcome(count)
-        below, answer = margins(settings, terms.last.n_rounds + outcome.n_above)
+        below, answer = settings.noise_margins(terms.last.n_rounds + outcome.n_above)
         outcome.above[place] = run.above[0]
         outcome.n_above += int(run.above[0])
-        known_to[place] = unit * (answer * final_noise(settings) if run.above[0] else below)
+        known_to[place] = unit * (answer * settings.final_noise_ratio if run.above[0] else below)
         outcome.values[place] = run.values[0] * unit if run.above[0] else ends[place]
     values = outcome.values = np.clip(outcome.values, 0.0, 1.0)
     least, most = np.maximum(values - known_to, 0.0), np.minimum(values + known_to, 1.0)
@@ -265,7 +262,7 @@ def _play(batch, terms, pace):
     race = Race(
         code=terms.code,
         ask=ask,
-        margins=lambda n_above: margins(settings, n_above),
+        margins=lambda n_above: settings.noise_margins(n_above),
         n_above=terms.last.n_rounds,
         cv_scores=batch.cv_scores,
         relaxed_to=batch.relaxed_to,
@@ -275,12 +272,12 @@ def _play(batch, terms, pace):
         secondary=batch.secondary,
         sharpness=sharpness,
     )
-    if settings.races and batch.own_cells is None:
+    if settings.is_adaptive and batch.own_cells is None:
         return race.run(pace)
-    if settings.races:
+    if settings.is_adaptive:
         own = batch.own_cells
         return race.walk(lambda at, _: (own[at], np.zeros(len(at), dtype=bool)), own_cells=True)
-    return race.walk(thresholds, resolution=settings.resolution, learned=settings.learned)
+    return race.walk(thresholds, resolution=settings.resolution, learned=settings.learns_offset)
 
 
 def _cells(batch, outcome, squared, last, *, by):
@@ -370,7 +367,7 @@ def ask_shares(batch: Batch, terms: Terms) -> tuple[Any, Terms]:
                 np.array([share / unit]),
                 thresholds=np.array([0.5 * (high - low) / unit]),
             )
-            cell, (margin, above) = None, margins(settings, last.n_rounds)
+            cell, (margin, above) = None, settings.noise_margins(last.n_rounds)
             if run.above[0]:
                 cell, margin = cells.place(float(run.values[0]) * unit), above
                 low, high = cells.ends(cell)
@@ -423,7 +420,7 @@ def with_prevalence(metric, prevalence, shares, n):
 def planned(batch, terms, log_failure):
     """Return the plan of a batch, or None where no variance is of use; nothing was asked yet."""
     code, settings = terms.code, terms.settings
-    if not settings.races or not np.isfinite(batch.variances).any():
+    if not settings.is_adaptive or not np.isfinite(batch.variances).any():
         return None
     code.expect(batch.cv_scores)  # as the race will, which changes nothing twice
     centers = batch.cv_scores
@@ -468,7 +465,7 @@ def ask_squares(
             )
             if not run.above[0]:
                 found = level
-                margin = unit * margins(terms.settings, n_rounds + n_above)[0]
+                margin = unit * terms.settings.noise_margins(n_rounds + n_above)[0]
                 known[place] = min(1.0, float(limit) + margin)
                 break
             n_above += 1

@@ -18,7 +18,6 @@ from sklearn_bdp.intervals.concentration import ModelTail, half_of, half_width, 
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.ledger.records import BatchRecord
 from sklearn_bdp.release.batch import pace_of, route, with_prevalence
-from sklearn_bdp.release.calibration import final_noise, margins
 from sklearn_bdp.release.graded_release import fine_half_width
 from sklearn_bdp.utils.html import Card, RenderedResult
 from sklearn_bdp.utils.validation import caller_level
@@ -115,10 +114,10 @@ def _lone(last, settings, model, code=None):
 
     No threshold is larger.
     """
-    length, (below, above) = route(last, settings)[0], margins(settings, last.n_rounds)
+    length, (below, above) = route(last, settings)[0], settings.noise_margins(last.n_rounds)
     if settings.threshold is not None:
         threshold = settings.threshold
-    elif settings.races:
+    elif settings.is_adaptive:
         code = PredictiveCode() if code is None else code.copy()
         code.begin()
         half = fine_half_width(
@@ -133,7 +132,7 @@ def _lone(last, settings, model, code=None):
         threshold = float(np.max(half))
     else:
         threshold = float(auto_threshold(0.5, settings.n_effective, settings.n))
-    cell = threshold if settings.races else settings.resolution / 2.0
+    cell = threshold if settings.is_adaptive else settings.resolution / 2.0
     level = math.log(settings.sampling_failure) - length
     sampling = float(np.ravel(half_width(level, model, settings.n))[0])
     return threshold, max(threshold + below, cell + above), sampling
@@ -171,7 +170,7 @@ def holdout_certificate(account: Any, book: Any) -> Certificate:
     # Levels are for life with a numeric epsilon, else those used so far.
     dp_epsilon, bdp_epsilon = last.dp_epsilon, math.inf
     if settings.budget is not None and dp_epsilon is not None:
-        dp_epsilon = settings.mechanism().dp_epsilon(1.0 / settings.n)
+        dp_epsilon = settings.make_mechanism().dp_epsilon(1.0 / settings.n)
     if dp_epsilon is None or not math.isfinite(dp_epsilon) or model.is_given_past:
         dp_epsilon = math.inf
     else:
@@ -188,9 +187,9 @@ def holdout_certificate(account: Any, book: Any) -> Certificate:
         n=settings.n,
         n_effective=settings.n_effective,
         sampling=min(1.0, sampling),
-        noise=margins(settings, last.n_rounds)[0],
+        noise=settings.noise_margins(last.n_rounds)[0],
         threshold=threshold,
-        mechanism=settings.scales(),
+        mechanism=settings.mechanism_arguments(),
         assumptions=_assumptions(account, book),
         n_queries=settings.parameters["n_queries"],
         budget=settings.budget,
@@ -215,7 +214,7 @@ def report_half_width(last, settings, tail, score):
         labels = model.components(settings.n)
         tail = dataclasses.replace(tail, model=check_correlation("groups", groups=labels))
     side = math.log(settings.sampling_failure / 2.0) - route(last, settings, report=True)[0]
-    known_to = margins(settings, last.n_rounds)[1] * final_noise(settings)
+    known_to = settings.noise_margins(last.n_rounds)[1] * settings.final_noise_ratio
     return half_of(tail, score, side, known_to)
 
 
@@ -373,9 +372,9 @@ def preview_batch(account, book, *, score, n_train, n_queries=1, metric=None, pr
     length, places = route(last, settings)[0], place_lengths(np.zeros(n_queries))
     deviation = float(tail.standard_deviation(score))
     typical = deviation * math.sqrt(1.0 + settings.n / n_train)
-    below, above = margins(settings, last.n_rounds)
+    below, above = settings.noise_margins(last.n_rounds)
     drift = float(code.predict([score])[1][0])
-    if settings.races:
+    if settings.is_adaptive:
         pace = pace_of(last, settings, length)
         asked = {"drift": drift, "places": places[0], "alone": n_queries == 1}
         factor = (typical / deviation) ** 2

@@ -311,8 +311,7 @@ def check_keys(keys, count=None):
     for key in result:
         if key is not None and not (isinstance(key, str) and 0 < len(key) <= _LONGEST_KEY):
             raise ValueError(
-                f"keys must be None or strings of 1 to {_LONGEST_KEY} characters (see "
-                f"query_key), got {key!r:.60}."
+                f"keys must be None or strings of 1 to {_LONGEST_KEY} characters, got {key!r:.60}."
             )
     return result
 

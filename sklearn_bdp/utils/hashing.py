@@ -62,6 +62,7 @@ def query_key(*parts: Any) -> str:
 
     Examples
     --------
+    >>> from sklearn_bdp.utils.hashing import query_key
     >>> query_key("accuracy", {"C": 1.0}) == query_key("accuracy", {"C": 1.0})
     True
     >>> query_key("accuracy", {"C": 1.0}) == query_key("accuracy", {"C": 2.0})

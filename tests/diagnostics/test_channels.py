@@ -16,6 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import SharedRecordsError
+from sklearn_bdp.holdout import ExpertSettings
 from tests.facts import refused
 
 SILENT = -math.log(1 - 0.05 / 1.05)  # a first check that says nothing
@@ -124,7 +125,10 @@ def test_a_ledger_keeps_what_was_said(path):
     assert again.certificate().dp_epsilon == math.inf  # an exact word has no finite level
 
 
-@pytest.mark.parametrize("options", [{"epsilon": 0.5}, {"calibration": "zhao2017", "n_queries": 5}])
+@pytest.mark.parametrize(
+    "options",
+    [{"epsilon": 0.5}, {"calibration": "zhao2017", "expert": ExpertSettings(n_queries=5)}],
+)
 # few records are quick
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_no_check_is_made_where_a_level_is_promised(options):

@@ -23,6 +23,7 @@ from benchmarks.feature_selection import naive_steps
 from sklearn_bdp import HoldoutConfig, ReusableHoldout
 from sklearn_bdp.exceptions import BudgetExhaustedError, UnboundedMetricError, UnknownFeaturesError
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
+from sklearn_bdp.holdout import ExpertSettings
 from tests.facts import refused, warned
 
 #: Each fit has a holdout of its own here, of the same targets: that is what is compared.
@@ -233,7 +234,7 @@ def test_metrics_that_are_no_mean_need_independent_records(data):
 
 
 def test_a_spent_budget_ends_the_selection(data):
-    tight = {"budget": 1, "threshold": 0.0001, "epsilon": 1000.0}
+    tight = {"budget": 1, "expert": ExpertSettings(threshold=0.0001), "epsilon": 1000.0}
     with pytest.raises(BudgetExhaustedError):
         selector(holdout=HoldoutConfig(**tight)).fit(*data)
     with warnings.catch_warnings():

@@ -39,6 +39,7 @@ from sklearn_bdp import (
 )
 from sklearn_bdp import correlation as models
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
+from sklearn_bdp.holdout import ExpertSettings
 from sklearn_bdp.mechanisms import Thresholdout, thresholdout_epsilon
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 from sklearn_bdp.model_selection import HalvingReusableHoldoutSearchCV
@@ -127,9 +128,8 @@ HOLDOUT = {
     "confidence_level": real(0.5, 1, open_high=True),
     "epsilon": either(POSITIVE, option("auto")),
     "calibration": option("tight", "zhao2017"),
-    "threshold": either(real(0, 1), option("auto")),
     "budget": either(NONE, COUNT),
-    "n_queries": either(NONE, COUNT),
+    "expert": NONE,
     "on_exhausted": option("raise", "nan", "cv"),
 }
 
@@ -156,11 +156,9 @@ def holdout_entries():
         {"X": X_HELD, "y": Y_HELD},
         {
             **HOLDOUT,
-            "resolution": either(real(1e-6, 1), option("auto")),
             "random_state": either(NONE, integer(0)),
             "gap": either(NONE, anything),
             "ledger": either(NONE, anything),
-            "ledger_timeout": real(0, 1e6),
             "X": nothing,
             "y": nothing,
         },
@@ -238,9 +236,18 @@ def search_entries():
         {
             **{name: kind for name, kind in HOLDOUT.items() if name != "correlation"},
             "test_size": PROBABILITY,
+            "allow_shared_rows": boolean,
+        },
+    )
+    yield Entry(
+        "ExpertSettings",
+        lambda **k: ExpertSettings(**k),
+        {},
+        {
+            "n_queries": either(NONE, COUNT),
+            "threshold": either(real(0, 1), option("auto")),
             "resolution": either(real(1e-6, 1), option("auto")),
             "ledger_timeout": real(0, 1e6),
-            "allow_shared_rows": boolean,
         },
     )
     for name, make in (

@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import Groups, MarkovChain
-from sklearn_bdp.holdout import ReusableHoldout
+from sklearn_bdp.holdout import ExpertSettings, ReusableHoldout
 from sklearn_bdp.intervals import score_tail
 from sklearn_bdp.mechanisms import thresholdout_epsilon
 
@@ -39,7 +39,7 @@ def test_every_answer_given_and_the_next_are_within_tau():
 
 
 def test_the_level_spent_grows_round_by_round():
-    holdout = ReusableHoldout(X, Y, threshold=1e-4)
+    holdout = ReusableHoldout(X, Y, expert=ExpertSettings(threshold=1e-4))
     assert holdout.certificate().dp_epsilon == 0.0
     scales = {
         name: getattr(holdout.account.settings, name)
@@ -87,7 +87,7 @@ def test_a_fixed_seed_is_never_forgotten(path):
 
 
 def test_it_prints_and_holds_no_mechanism_in_use():
-    holdout = ReusableHoldout(X, Y, threshold=0.05)
+    holdout = ReusableHoldout(X, Y, expert=ExpertSettings(threshold=0.05))
     certificate = holdout.certificate()
     assert "within ±" in str(certificate)
     assert "<table>" in certificate._repr_html_()

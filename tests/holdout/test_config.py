@@ -13,6 +13,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
+from sklearn_bdp.holdout import ExpertSettings
 from sklearn_bdp.model_selection import HalvingReusableHoldoutSearchCV
 from tests.facts import refused
 
@@ -47,19 +48,33 @@ def test_fields_are_the_parameters_of_the_holdout_with_their_defaults():
         ({"epsilon": -1}, "epsilon=-1"),
         ({"calibration": "typo"}, "calibration"),
         ({"calibration": "zhao2017"}, "n_queries"),
-        ({"threshold": 2.0}, "threshold"),
-        ({"resolution": 0.0}, "resolution"),
         ({"budget": 0}, "budget"),
-        ({"n_queries": 0}, "n_queries"),
         ({"on_exhausted": "typo"}, "on_exhausted"),
         ({"ledger": 3}, "ledger"),
-        ({"ledger_timeout": -1.0}, "ledger_timeout"),
+        ({"expert": {"threshold": 0.1}}, "ExpertSettings"),
         ({"allow_shared_rows": 1}, "allow_shared_rows"),
     ],
 )
 def test_fields_are_checked_when_it_is_made(changes, fact):
     with refused((TypeError, ValueError), fact):
         HoldoutConfig(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"threshold": 0.0},
+        {"threshold": 2.0},
+        {"threshold": "wide"},
+        {"resolution": 0.0},
+        {"resolution": 1e-9},
+        {"n_queries": 0},
+        {"ledger_timeout": -1.0},
+    ],
+)
+def test_expert_settings_are_checked_when_they_are_made(changes):
+    with refused(ValueError, *changes):
+        ExpertSettings(**changes)
 
 
 def test_it_shows_what_was_changed_and_cannot_be_changed():

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import Groups
-from sklearn_bdp.holdout import ReusableHoldout
+from sklearn_bdp.holdout import ExpertSettings, ReusableHoldout
 from sklearn_bdp.metrics import get_metric
 from tests.facts import refused
 
@@ -88,7 +88,9 @@ def test_training_labels_that_say_nothing_of_the_holdout_cost_nats_only(name, sh
             assert answer.upper[0] - answer.lower[0] < (0.62 if share == 0.03 else 0.25)
 
 
-@pytest.mark.parametrize("options", [{"resolution": 0.05}, {"budget": 20}, {"epsilon": 5.0}])
+@pytest.mark.parametrize(
+    "options", [{"expert": ExpertSettings(resolution=0.05)}, {"budget": 20}, {"epsilon": 5.0}]
+)
 def test_a_grid_of_answers_does_not_round_shares(options):
     """G20: one record in a hundred is ill and half of the training set; 30 of 30 were wrong."""
     for seed in range(12):

@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.exceptions import LedgerMismatchError
-from sklearn_bdp.holdout import HoldoutConfig
+from sklearn_bdp.holdout import ExpertSettings, HoldoutConfig
 from sklearn_bdp.metrics import PerRecordScore
 from tests.facts import refused
 from tests.holdout.leak_audit import LeakAudit
@@ -38,7 +38,7 @@ def from_targets(y=Y, **options):
 def test_predictions_are_answered_as_their_model_is(scoring, method, expected):
     X = RNG.normal(size=(N, 2)) + Y[:, None]
     model = LogisticRegression().fit(X[:50], Y[:50])
-    options = {"random_state": 0, "resolution": 1e-6}
+    options = {"random_state": 0, "expert": ExpertSettings(resolution=1e-6)}
     asked = ReusableHoldout(X, Y, **options).score(model, expected, scoring=scoring)
     told = from_targets(**options).answer_predictions(
         getattr(model, method)(X), scoring=scoring, cv_score=expected

@@ -16,7 +16,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import ReusableHoldoutSearchCV
-from sklearn_bdp.holdout import ReusableHoldout
+from sklearn_bdp.holdout import ExpertSettings, ReusableHoldout
 from sklearn_bdp.metrics.base import Evaluation
 from sklearn_bdp.model_selection import HoldoutScorer
 from tests.holdout import planted, workers
@@ -276,7 +276,7 @@ def test_many_threads_lose_and_double_nothing(kept, path):
 
 
 def test_a_fork_while_another_thread_holds_the_ledger_does_not_hang(path):
-    holdout = ReusableHoldout(X, Y, ledger=path, ledger_timeout=5.0)
+    holdout = ReusableHoldout(X, Y, ledger=path, expert=ExpertSettings(ledger_timeout=5.0))
     inside, done = threading.Event(), threading.Event()
 
     def hold():

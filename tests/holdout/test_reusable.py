@@ -17,7 +17,7 @@ from sklearn_bdp.exceptions import (
     UnboundedMetricError,
     UninformativeIntervalWarning,
 )
-from sklearn_bdp.holdout import ReusableHoldout
+from sklearn_bdp.holdout import ExpertSettings, ReusableHoldout
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 from tests.facts import refused, warned
 from tests.holdout.planted import HITS, SCORE, fitted
@@ -27,6 +27,7 @@ from tests.holdout.planted import Y as Y_PLANTED
 # Several holdouts of the same records, each for a test of its own.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
+ZHAO = ExpertSettings(n_queries=5)
 N = 400
 X, Y = np.arange(2.0 * N).reshape(N, 2), np.arange(N) % 2
 
@@ -78,7 +79,7 @@ def test_answers_are_read_only(holdout):
 
 
 def test_released_values_lie_on_the_grid():
-    holdout = ReusableHoldout(X, Y, resolution=0.05)
+    holdout = ReusableHoldout(X, Y, expert=ExpertSettings(resolution=0.05))
     answers = holdout.answer([0.0] * 6, levels(0.9, 0.1, 0.5, 0.7, 0.3, 0.6))
     cells = answers.values[answers.corrected] / 0.05 - 0.5
     assert np.allclose(cells, np.round(cells), atol=1e-9)
@@ -283,19 +284,13 @@ def test_bad_training_sizes_are_refused(holdout, size):
         ({"epsilon": "much"}, "epsilon"),
         ({"calibration": "dwork"}, "calibration"),
         ({"calibration": "zhao2017"}, "n_queries"),
-        ({"calibration": "zhao2017", "n_queries": 5, "budget": 1, "epsilon": 1.0}, "epsilon"),
-        ({"threshold": 0.0}, "threshold"),
-        ({"threshold": 2.0}, "threshold"),
+        ({"calibration": "zhao2017", "budget": 1, "epsilon": 1.0, "expert": ZHAO}, "epsilon"),
         ({"budget": 0}, "budget"),
         ({"budget": -1}, "budget"),
-        ({"n_queries": 0}, "n_queries"),
-        ({"resolution": 0.0}, "resolution"),
-        ({"resolution": 1e-9}, "resolution"),
         ({"on_exhausted": "ignore"}, "on_exhausted"),
         ({"random_state": -1}, "random_state"),
         ({"gap": -1}, "gap"),
         ({"gap": (1, 2, 3)}, "gap"),
-        ({"ledger_timeout": -1.0}, "ledger_timeout"),
         ({"correlation": np.eye(3)[:, :2]}, "transition"),
         ({"correlation": [[0.5, 0.6], [0.5, 0.5]]}, "transition"),
         ({"correlation": [[math.nan, 1.0], [0.5, 0.5]]}, "transition"),

@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 
+from sklearn_bdp.holdout import ExpertSettings
 from sklearn_bdp.metrics import PerRecordScore
 
 N = 200
@@ -33,7 +34,7 @@ def ask_many(path, worker, batches, size, shared):
     """Ask batches of a ledger; return (queries of its own, seconds)."""
     from sklearn_bdp.holdout import ReusableHoldout
 
-    holdout = ReusableHoldout(X, Y, ledger=path, ledger_timeout=1200.0)
+    holdout = ReusableHoldout(X, Y, ledger=path, expert=ExpertSettings(ledger_timeout=1200.0))
     start = time.perf_counter()
     for number in range(batches):
         keys = [f"{worker}/{number}/{position}" for position in range(size)]

@@ -89,7 +89,7 @@ def test_a_place_moves_only_when_it_is_told_from_the_leaders(y):
     assert board.standings()[1].submitter == "ann"
     better = board.submit("bob", "better", said(y, 0.97, 3))
     assert (better["place"], better["told"]) == (1, True)
-    assert board.standings()[1].by == "bob"
+    assert board.standings()[1].submitter == "bob"
 
 
 @pytest.mark.parametrize(

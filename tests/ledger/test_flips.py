@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.exceptions import LedgerError
-from sklearn_bdp.holdout import ReusableHoldout
+from sklearn_bdp.holdout import ExpertSettings, ReusableHoldout
 
 N = 200
 X, Y = np.arange(2.0 * N).reshape(N, 2), np.arange(N) % 2
@@ -20,7 +20,7 @@ def scores(count, seed):
 
 
 def make(path):
-    return ReusableHoldout(X, Y, ledger=path, ledger_timeout=2.0)
+    return ReusableHoldout(X, Y, ledger=path, expert=ExpertSettings(ledger_timeout=2.0))
 
 
 @pytest.fixture(scope="module")

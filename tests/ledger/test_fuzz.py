@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sklearn_bdp import exceptions
-from sklearn_bdp.holdout import ReusableHoldout, query_key
+from sklearn_bdp.holdout import ExpertSettings, ReusableHoldout
+from sklearn_bdp.utils.hashing import query_key
 from tests.holdout.planted import fitted
 
 # Whatever is passed may deserve a warning, and many accounts answer about the same targets.
@@ -53,18 +54,21 @@ fine = st.fixed_dictionaries(
         "confidence_level": unit,
         "epsilon": st.just("auto") | st.floats(1e-6, 1e6),
         "calibration": st.sampled_from(["tight", "tight", "zhao2017"]),
-        "threshold": unit | st.just("auto"),
         "budget": st.none() | st.integers(1, 5),
-        "n_queries": st.none() | st.integers(1, 100),
-        "resolution": st.floats(1e-6, 1) | st.just("auto"),
+        "expert": st.builds(
+            ExpertSettings,
+            n_queries=st.none() | st.integers(1, 100),
+            threshold=st.floats(1e-9, 1) | st.just("auto"),
+            resolution=st.floats(1e-6, 1) | st.just("auto"),
+            ledger_timeout=st.floats(0, 10),
+        ),
         "on_exhausted": st.sampled_from(["raise", "nan", "cv"]),
         "random_state": st.none() | st.integers(0, 10),
         "gap": st.integers(0, 50) | st.tuples(st.integers(0, 50), st.none()),
-        "ledger_timeout": st.floats(0, 10),
     },
 )
-names = ["correlation", "confidence_level", "epsilon", "calibration", "threshold", "budget"]
-names += ["n_queries", "resolution", "on_exhausted", "random_state", "gap", "ledger_timeout"]
+names = ["correlation", "confidence_level", "epsilon", "calibration", "budget"]
+names += ["expert", "on_exhausted", "random_state", "gap"]
 one_odd = st.just({}) | st.dictionaries(st.sampled_from(names), odd, min_size=1, max_size=1)
 options = st.builds(lambda good, bad: {**good, **bad}, fine, one_odd)
 

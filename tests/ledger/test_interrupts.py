@@ -13,6 +13,7 @@ import pytest
 
 import sklearn_bdp
 from sklearn_bdp import ReusableHoldout
+from sklearn_bdp.holdout import ExpertSettings
 
 ROOT = Path(sklearn_bdp.__file__).parent
 LEDGER = str(ROOT / "ledger")
@@ -60,7 +61,7 @@ def test_after_an_interrupt_at_any_line_both_processes_agree(tmp_path, step):
     at = 1
     while True:
         path = tmp_path / f"{at}.sqlite"
-        mine = ReusableHoldout(X, Y, ledger=path, ledger_timeout=0.2)
+        mine = ReusableHoldout(X, Y, ledger=path, expert=ExpertSettings(ledger_timeout=0.2))
         mine.answer([0.5], HITS[:1], keys=["a"])
         interrupt, done = Interrupt(at), True
         sys.settrace(interrupt)
@@ -96,7 +97,7 @@ def interrupts():
 
 
 def test_an_interrupt_while_another_process_writes_leaves_nothing_open(path, interrupts):
-    mine = ReusableHoldout(X, Y, ledger=path, ledger_timeout=20.0)
+    mine = ReusableHoldout(X, Y, ledger=path, expert=ExpertSettings(ledger_timeout=20.0))
     mine.answer([0.5], HITS[:1])
     holder = subprocess.Popen(
         [sys.executable, "-c", HELD, str(path)],

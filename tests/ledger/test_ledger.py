@@ -29,7 +29,7 @@ from sklearn_bdp.exceptions import (
     LedgerUnavailableError,
     LedgerVersionError,
 )
-from sklearn_bdp.holdout import ReusableHoldout
+from sklearn_bdp.holdout import ExpertSettings, ReusableHoldout
 from sklearn_bdp.ledger import read_notes
 from sklearn_bdp.ledger.ledger import Chain, Fact, Ledger
 from sklearn_bdp.ledger.records import Answers, BatchRecord
@@ -107,7 +107,7 @@ def test_the_noisy_threshold_survives_reopening(path):
 
 def test_fixed_seeds_do_not_replay_noise_after_reopening(path, tmp_path):
     """Batches of a holdout reopened each time are those of one in memory, no two the same."""
-    options = {"random_state": 3, "resolution": 1e-6, "threshold": 1e-6}
+    options = {"random_state": 3, "expert": ExpertSettings(resolution=1e-6, threshold=1e-6)}
     alone = ReusableHoldout(X, Y, **options)
     values, expected, looked = [], [], []
     for number in range(16):
@@ -168,8 +168,8 @@ def test_an_answer_is_not_released_when_its_commit_fails(path, written):
         ({"correlation": [[0.9, 0.1], [0.2, 0.8]]}, ["correlation"]),
         ({"confidence_level": 0.9}, ["confidence_level=0.9", 0.95]),
         ({"budget": 5}, ["budget=5", None]),
-        ({"threshold": 0.2}, ["threshold=0.2"]),
-        ({"resolution": 0.1}, ["resolution=0.1"]),
+        ({"expert": ExpertSettings(threshold=0.2)}, ["threshold=0.2"]),
+        ({"expert": ExpertSettings(resolution=0.1)}, ["resolution=0.1"]),
         ({"epsilon": 100.0}, ["epsilon=100.0"]),
         ({"gap": 3}, ["gap"]),
     ],
@@ -181,7 +181,7 @@ def test_another_holdout_is_refused(used, change, facts):
 
 
 def test_what_does_not_change_the_promise_may_change(used):
-    make(used, on_exhausted="nan", random_state=0, ledger_timeout=5.0)
+    make(used, on_exhausted="nan", random_state=0, expert=ExpertSettings(ledger_timeout=5.0))
 
 
 # -- damage ---------------------------------------------------------------------------------------
@@ -617,7 +617,7 @@ def test_a_group_shares_a_file_as_documented(server):
 
 
 def test_waiting_for_another_process_is_bounded(path):
-    holdout = make(path, ledger_timeout=0.2)
+    holdout = make(path, expert=ExpertSettings(ledger_timeout=0.2))
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with refused(LedgerBusyError, "ledger_timeout"):
@@ -627,7 +627,7 @@ def test_waiting_for_another_process_is_bounded(path):
 
 
 def test_waiting_for_another_thread_is_bounded(path):
-    holdout = make(path, ledger_timeout=0.2)
+    holdout = make(path, expert=ExpertSettings(ledger_timeout=0.2))
     inside, done = threading.Event(), threading.Event()
 
     def hold():

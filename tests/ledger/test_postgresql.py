@@ -17,7 +17,7 @@ from sklearn_bdp.exceptions import (
     LedgerMismatchError,
     LedgerUnavailableError,
 )
-from sklearn_bdp.holdout import ReusableHoldout
+from sklearn_bdp.holdout import ExpertSettings, ReusableHoldout
 from sklearn_bdp.ledger import read_notes
 from tests.facts import refused
 from tests.holdout import workers
@@ -70,7 +70,7 @@ def test_a_reopened_holdout_goes_on_where_it_was(place):
 
 
 def test_answers_are_those_of_a_file(place, path):
-    options = {"random_state": 3, "resolution": 1e-6, "threshold": 1e-6}
+    options = {"random_state": 3, "expert": ExpertSettings(resolution=1e-6, threshold=1e-6)}
     for number in range(5):
         asked = [number % 2, 0.5], scores(2, number)
         found = [make(where, **options).answer(*asked).values for where in (path, place)]
@@ -92,7 +92,10 @@ def test_notes_are_in_the_same_chain(place):
 
 
 def test_an_analyst_of_another_holdout_does_not_wait(running, place):
-    mine, other = make(place, ledger_timeout=0.3), make(running.url("another one"))
+    mine, other = (
+        make(place, expert=ExpertSettings(ledger_timeout=0.3)),
+        make(running.url("another one")),
+    )
     with make(place).account.writing():
         assert other.answer([0.5], scores(1, 0)).answered.all()
         with pytest.raises(LedgerBusyError):

@@ -14,6 +14,7 @@ from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import GivenPast, MarkovChain, WorstOf
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter
+from sklearn_bdp.holdout import ExpertSettings
 from sklearn_bdp.metrics import PerRecordScore
 from tests.facts import refused
 
@@ -93,7 +94,11 @@ def test_intervals_are_those_of_independent_dates():
 
 
 @pytest.mark.parametrize(
-    "given", [{"epsilon": 0.1}, {"calibration": "zhao2017", "n_queries": 5, "budget": 1}]
+    "given",
+    [
+        {"epsilon": 0.1},
+        {"calibration": "zhao2017", "expert": ExpertSettings(n_queries=5), "budget": 1},
+    ],
 )
 def test_levels_of_privacy_need_a_declared_chain(given):
     X, y = series(300)

@@ -43,6 +43,7 @@ from sklearn_bdp.exceptions import (
     UnboundedMetricError,
     UnknownFeaturesError,
 )
+from sklearn_bdp.holdout import ExpertSettings
 from tests.facts import refused, warned
 
 
@@ -184,7 +185,12 @@ def test_several_metrics_of_one_holdout(data, holdout):
 def test_a_budget_that_is_used_up_ends_the_run(data):
     X, X_holdout, y, y_holdout = data
     tight = ReusableHoldout(
-        X_holdout, y_holdout, budget=1, epsilon=100.0, threshold=1e-3, random_state=0
+        X_holdout,
+        y_holdout,
+        budget=1,
+        epsilon=100.0,
+        expert=ExpertSettings(threshold=1e-3),
+        random_state=0,
     )
     with pytest.raises(BudgetExhaustedError):
         cross_val_score(DummyClassifier(strategy="uniform"), X, y, scoring=HoldoutScorer(tight))

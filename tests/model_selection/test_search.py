@@ -39,6 +39,7 @@ from sklearn_bdp.exceptions import (
     UnboundedMetricError,
     UninformativeIntervalWarning,
 )
+from sklearn_bdp.holdout import ExpertSettings
 from tests.facts import refused, warned
 
 # Several holdouts of the same records, each for a test of its own.
@@ -471,7 +472,7 @@ def test_a_spent_budget_raises_and_the_error_says_what_to_do(data):
         DecisionTreeClassifier(random_state=0),
         {"max_depth": [None, 20, 19, 18, 17, 16]},
         training_score="resubstitution",
-        holdout=HoldoutConfig(budget=1, threshold=0.01),
+        holdout=HoldoutConfig(budget=1, expert=ExpertSettings(threshold=0.01)),
         random_state=0,
     )
     fitted = None

@@ -10,6 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
+from sklearn_bdp.holdout import ExpertSettings
 from sklearn_bdp.model_selection import HalvingReusableHoldoutSearchCV
 from tests.facts import refused, warned
 
@@ -168,7 +169,9 @@ def test_a_budget_is_for_what_ranks(data, on_exhausted):
     """Where a declared budget ends among the further metrics, the search is done all the same."""
     grid = {"max_depth": [1, 2, 3, 4, 6, 8, 12]}
     tree = DecisionTreeClassifier(random_state=0)
-    config = HoldoutConfig(threshold=0.001, budget=7, on_exhausted=on_exhausted)
+    config = HoldoutConfig(
+        expert=ExpertSettings(threshold=0.001), budget=7, on_exhausted=on_exhausted
+    )
     fitted = search(estimator=tree, grid=grid, holdout=config).fit(*data)
     results = fitted.cv_results_
     assert fitted.holdout_.remaining_budget == 0

@@ -17,7 +17,7 @@ from sklearn_bdp.ledger.records import BatchRecord
 from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.planning import certify
 from sklearn_bdp.release.batch import Terms, decide, pace_of, route
-from sklearn_bdp.release.calibration import DerivedSettings
+from sklearn_bdp.release.calibration import Calibration
 from sklearn_bdp.release.graded_release import fine_half_width
 from sklearn_bdp.release.query_batch import Batch
 
@@ -97,11 +97,11 @@ class Account:
 
     def __init__(self, n, model, rng):
         self.n, self.model = n, model
-        self.settings = DerivedSettings.made(
+        self.settings = Calibration.from_config(
             HoldoutConfig(confidence_level=1 - BETA), model=model, n=n
         )
         self.tail = ModelTail(model, n, binary=True)
-        self.mechanism = self.settings.mechanism(random_state=rng)
+        self.mechanism = self.settings.make_mechanism(random_state=rng)
         self.code, self.last, self.cells = PredictiveCode(), BatchRecord(), []
 
     def edge(self, values):

@@ -10,12 +10,12 @@ import pytest
 from sklearn_bdp.accounting import noise_share, place_lengths
 from sklearn_bdp.accounting.spending import PredictiveCode, code_length, leaked_length
 from sklearn_bdp.correlation import Independent
-from sklearn_bdp.holdout import HoldoutConfig
+from sklearn_bdp.holdout import ExpertSettings, HoldoutConfig
 from sklearn_bdp.intervals.bounds import Units
 from sklearn_bdp.intervals.concentration import ClassMeansTail, ModelTail
 from sklearn_bdp.ledger.records import BatchRecord
 from sklearn_bdp.release.batch import Terms, decide, route
-from sklearn_bdp.release.calibration import DerivedSettings, margins
+from sklearn_bdp.release.calibration import Calibration
 from sklearn_bdp.release.query_batch import Batch
 
 N = 500
@@ -24,7 +24,7 @@ EMPTY = BatchRecord()
 
 
 def settings(**options):
-    return DerivedSettings.made(HoldoutConfig(**options), model=MODEL, n=N)
+    return Calibration.from_config(HoldoutConfig(**options), model=MODEL, n=N)
 
 
 def queries(training, values, scale=1.0, relaxed_to=0.0):
@@ -53,7 +53,7 @@ def run(batch, chosen, *, last=EMPTY, code=None, mechanism=None):
     terms = Terms(
         last=last,
         code=code or PredictiveCode(),
-        mechanism=mechanism or chosen.mechanism(random_state=0),
+        mechanism=mechanism or chosen.make_mechanism(random_state=0),
         settings=chosen,
         model=MODEL,
         time="now",
@@ -65,7 +65,7 @@ def run(batch, chosen, *, last=EMPTY, code=None, mechanism=None):
 
 def test_the_charge_is_made_of_releases_place_and_order():
     chosen, code = settings(), PredictiveCode()
-    mechanism = chosen.mechanism(random_state=0)
+    mechanism = chosen.make_mechanism(random_state=0)
     first, answers = run(queries([0.9, 0.5], [0.4, 0.9]), chosen, mechanism=mechanism, code=code)
     assert [a.corrected for a in answers] == [True, True]
     assert [a.code_length for a in answers] == pytest.approx(
@@ -90,14 +90,14 @@ def test_leakage_and_code_share_beta_and_the_shorter_carries_the_answer():
     assert by == "leakage"
     leaked = leaked_length(information=chosen.information, failure=chosen.sampling_failure / 2)
     assert length == pytest.approx(math.log(2) + code_length(released=leaked, batch_index=2))
-    level = chosen.mechanism().dp_epsilon(1 / N)
+    level = chosen.make_mechanism().dp_epsilon(1 / N)
     assert chosen.information == pytest.approx(MODEL.sequential_information(level, N))
     assert settings().information is None
 
 
 def test_counts_and_widths_add_up_over_batches():
     chosen = settings()
-    mechanism, code = chosen.mechanism(random_state=0), PredictiveCode()
+    mechanism, code = chosen.make_mechanism(random_state=0), PredictiveCode()
     last = EMPTY
     for number in range(1, 6):
         last, answers = run(
@@ -111,9 +111,9 @@ def test_counts_and_widths_add_up_over_batches():
 
 
 def test_intervals_are_those_of_the_theory():
-    chosen = settings(threshold=0.05)
+    chosen = settings(expert=ExpertSettings(threshold=0.05))
     record, answers = run(queries([0.5, 0.9], [0.52, 0.4]), chosen)
-    z_below, z_above = margins(chosen, 0)
+    z_below, z_above = chosen.noise_margins(0)
     value, reach = np.array([[answer.value, half] for answer, half in zip(
         answers, (0.05 + z_below, z_above + chosen.resolution / 2), strict=True
     )]).T  # fmt: skip
@@ -129,18 +129,18 @@ def test_noise_shares_of_all_rounds_stay_within_their_part_of_beta():
     chosen = settings()
     shares = noise_share(chosen.noise_failure, np.arange(100_000))
     assert shares.sum() <= chosen.noise_failure
-    below = [margins(chosen, spent)[0] for spent in (0, 1, 10, 100)]
+    below = [chosen.noise_margins(spent)[0] for spent in (0, 1, 10, 100)]
     assert below == sorted(below)
 
 
 @pytest.mark.parametrize("scale", [1.0, 4.0])
 def test_noise_of_low_sensitivity_queries_is_scaled_with_them(scale):
     """In units of its sensitivity each query meets the same noise, so privacy is the same."""
-    chosen = settings(threshold=0.01 * scale, resolution=1e-4)
+    chosen = settings(expert=ExpertSettings(threshold=0.01 * scale, resolution=1e-4))
     errors = []
     for seed in range(150):
         _, answers = run(
-            queries([0.1], [0.6], scale), chosen, mechanism=chosen.mechanism(random_state=seed)
+            queries([0.1], [0.6], scale), chosen, mechanism=chosen.make_mechanism(random_state=seed)
         )
         errors.append(answers[0].value - 0.6)
     spread = np.mean(np.abs(errors))  # E|Laplace(b)| = b
@@ -166,14 +166,16 @@ def test_relaxed_to_is_a_least_threshold_of_automatic_thresholds():
     chosen = settings()
     _, (tight,) = run(queries([0.5], [0.5]), chosen)
     _, (loose,) = run(queries([0.5], [0.5], relaxed_to=0.3), chosen)
-    _, (given,) = run(queries([0.5], [0.5], relaxed_to=0.01), settings(threshold=0.005))
+    _, (given,) = run(
+        queries([0.5], [0.5], relaxed_to=0.01), settings(expert=ExpertSettings(threshold=0.005))
+    )
     assert loose.upper - loose.lower > tight.upper - tight.lower
     assert given.upper - given.lower < tight.upper - tight.lower
 
 
 def test_an_empty_budget_answers_nothing():
     chosen = settings(budget=1)
-    mechanism = chosen.mechanism(random_state=0)
+    mechanism = chosen.make_mechanism(random_state=0)
     last, answers = run(queries([0.9, 0.9], [0.1, 0.9]), chosen, mechanism=mechanism)
     assert len(answers) == 1
     assert run(queries([0.5], [0.5]), chosen, last=last, mechanism=mechanism) == (None, [])
@@ -181,4 +183,4 @@ def test_an_empty_budget_answers_nothing():
 
 def test_settings_survive_json():
     chosen = settings(epsilon=50.0)
-    assert DerivedSettings.recorded(json.loads(json.dumps(chosen.header()))) == chosen
+    assert Calibration.from_header(json.loads(json.dumps(chosen.header()))) == chosen

@@ -15,7 +15,6 @@ from sklearn_bdp.intervals import score_tail
 from sklearn_bdp.intervals.concentration import ModelTail
 from sklearn_bdp.ledger.records import BatchRecord
 from sklearn_bdp.release.batch import pace_of
-from sklearn_bdp.release.calibration import margins
 from sklearn_bdp.release.graded_release import Pace, Race
 
 # Several holdouts of the same records, each for a test of its own.
@@ -58,7 +57,7 @@ def replayed(account, last, rows, code, holdout):
     race = Race(
         code=code,
         ask=ask,
-        margins=lambda n_above: margins(holdout.account.settings, n_above),
+        margins=holdout.account.settings.noise_margins,
         n_above=account.n_rounds - _looked(cells),
         cv_scores=np.array([row.cv_score for row in rows]),
         relaxed_to=np.broadcast_to(cells["relaxed_to"], m),

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from sklearn_bdp import ReusableHoldout
+from sklearn_bdp.holdout import ExpertSettings
 from tests.facts import refused
 
 # Several holdouts of the same records, each for a test of its own.
@@ -44,7 +45,7 @@ def test_the_certificate_tells_how_many_were_left():
 
 
 def test_relaxed_to_does_not_move_a_fixed_threshold():
-    holdout = ReusableHoldout(X, Y, threshold=0.05, random_state=0)
+    holdout = ReusableHoldout(X, Y, expert=ExpertSettings(threshold=0.05), random_state=0)
     assert holdout.answer([0.3], scores(0.5), relaxed_to=[0.9]).corrected.all()
 
 

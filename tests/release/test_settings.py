@@ -6,16 +6,16 @@ import pytest
 from sklearn_bdp.accounting import answer_margin, noise_margin, zhao_required_n
 from sklearn_bdp.accounting.noise_calibration import epsilon_scales
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
-from sklearn_bdp.holdout import HoldoutConfig, ReusableHoldout
+from sklearn_bdp.holdout import ExpertSettings, HoldoutConfig, ReusableHoldout
 from sklearn_bdp.mechanisms import Thresholdout
-from sklearn_bdp.release.calibration import DerivedSettings, margins
+from sklearn_bdp.release.calibration import Calibration
 from tests.facts import refused
 
 N = 1000
 
 
 def derive(model, **options):
-    return DerivedSettings.made(HoldoutConfig(**options), model=model, n=N)
+    return Calibration.from_config(HoldoutConfig(**options), model=model, n=N)
 
 
 MODELS = [
@@ -30,7 +30,7 @@ MODELS = [
 @pytest.mark.parametrize("budget", [1, 10])
 def test_a_numeric_epsilon_is_met_for_the_whole_life(model, epsilon, budget):
     chosen = derive(model, epsilon=epsilon, budget=budget)
-    level = chosen.mechanism().dp_epsilon(1 / N)
+    level = chosen.make_mechanism().dp_epsilon(1 / N)
     assert model.bdp_epsilon(level, N) <= epsilon * (1 + 1e-12)
     assert model.bdp_epsilon(level, N) >= 0.99 * epsilon  # and not by much less than allowed
     assert not chosen.refresh
@@ -67,24 +67,28 @@ def test_a_level_that_the_correlation_excludes_is_refused():
 def test_auto_noise_costs_a_tenth_of_the_width_at_most():
     noisy = derive(Independent())
     alpha = np.sqrt(np.log(2 / 0.05) / (2 * N))
-    z = max(margins(noisy, 0))
+    z = max(noisy.noise_margins(0))
     assert 0 < z <= 0.1 * alpha
 
 
 @pytest.mark.parametrize("model", MODELS[:2], ids=lambda model: type(model).__name__)
 def test_zhao2017_runs_theorem_2_to_the_letter(model):
-    chosen = derive(model, calibration="zhao2017", n_queries=50, budget=2, threshold=0.3)
+    chosen = derive(
+        model, calibration="zhao2017", expert=ExpertSettings(n_queries=50, threshold=0.3), budget=2
+    )
     preset = Thresholdout.zhao2017(chosen.tau, 0.05, 50, 2)
     assert chosen.threshold == pytest.approx(preset.threshold) == 0.3
     for name in ("threshold_scale", "query_scale", "answer_scale", "budget", "refresh"):
         assert getattr(chosen, name) == pytest.approx(getattr(preset, name))
-    assert not chosen.learned
+    assert not chosen.learns_offset
 
 
 def test_zhao2017_takes_the_smallest_accuracy_whose_premise_holds():
-    options = {"calibration": "zhao2017", "n_queries": 5, "budget": 1, "confidence_level": 0.8}
+    config = HoldoutConfig(
+        calibration="zhao2017", budget=1, confidence_level=0.8, expert=ExpertSettings(n_queries=5)
+    )
     n = 2_000_000
-    chosen = DerivedSettings.made(HoldoutConfig(**options), model=Independent(), n=n)
+    chosen = Calibration.from_config(config, model=Independent(), n=n)
     needed = {
         factor: zhao_required_n(
             tau=factor * chosen.tau, n_queries=5, budget=1, beta=0.2, model=Independent(), n=n
@@ -96,7 +100,12 @@ def test_zhao2017_takes_the_smallest_accuracy_whose_premise_holds():
 
 def test_zhao2017_does_not_round():
     # Algorithm 1 releases q(X) + Lap(4σ): cells are as fine as any holdout's, far below the noise.
-    chosen = derive(MODELS[0], calibration="zhao2017", n_queries=50, budget=2, threshold=0.3)
+    chosen = derive(
+        MODELS[0],
+        calibration="zhao2017",
+        expert=ExpertSettings(n_queries=50, threshold=0.3),
+        budget=2,
+    )
     assert chosen.resolution == 1e-6 < chosen.answer_scale / 1000
 
 
@@ -104,8 +113,8 @@ def test_zhao2017_chooses_c_for_a_given_threshold():
     # The theorem holds for any c in (0, 1): with many records the sharpest is well above 1/2.
     n = 3_000_000
     holdout = ReusableHoldout(
-        np.zeros((n, 1)), np.zeros(n), calibration="zhao2017", n_queries=10, budget=1,
-        threshold=0.15,
+        np.zeros((n, 1)), np.zeros(n), calibration="zhao2017", budget=1,
+        expert=ExpertSettings(n_queries=10, threshold=0.15),
     )  # fmt: skip
     chosen = holdout.account.settings
     c = 2 * 0.15 / chosen.tau - 1
@@ -119,15 +128,18 @@ def test_zhao2017_chooses_c_for_a_given_threshold():
 @pytest.mark.parametrize(("n", "verdict"), [(300, "no guarantee"), (3_000_000, "suffices")])
 def test_the_certificate_says_whether_the_premise_of_theorem_2_holds(n, verdict):
     holdout = ReusableHoldout(
-        np.zeros((n, 1)), np.zeros(n), calibration="zhao2017", n_queries=10, budget=1,
-        threshold=0.15,
+        np.zeros((n, 1)), np.zeros(n), calibration="zhao2017", budget=1,
+        expert=ExpertSettings(n_queries=10, threshold=0.15),
     )  # fmt: skip
     (note,) = [note for note in holdout.certificate().notes if "Theorem 2" in note]
     assert verdict in note
 
 
 def test_zhaos_threshold_stays_where_its_error_means_something():
-    options = {"calibration": "zhao2017", "n_queries": 1, "budget": 1}
+    def derive_at(threshold):
+        expert = ExpertSettings(n_queries=1, threshold=threshold)
+        return derive(Independent(), calibration="zhao2017", budget=1, expert=expert)
+
     with refused(ValueError, "threshold", "0.75"):
-        derive(Independent(), threshold=1.0, **options)
-    assert derive(Independent(), threshold=0.75, **options).tau == pytest.approx(1.0)
+        derive_at(1.0)
+    assert derive_at(0.75).tau == pytest.approx(1.0)

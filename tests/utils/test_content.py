@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from sklearn_bdp.holdout import ReusableHoldout, query_key
+from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.utils import data_digest
+from sklearn_bdp.utils.hashing import query_key
 from tests.facts import refused
 
 X, Y = np.arange(12.0).reshape(6, 2), np.arange(6) % 2

@@ -30,9 +30,9 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import HoldoutScorer, ReusableHoldout
-from sklearn_bdp.holdout import query_key
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 from sklearn_bdp.utils import KnownModel, data_digest, recipe_key
+from sklearn_bdp.utils.hashing import query_key
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
