@@ -183,9 +183,10 @@ class TrainingData:
 class TrainingRowRegistry:
     """Rows that stand on the training side: drawn there, or compared with the holdout before."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, both_parts_given: bool = False) -> None:
         self.drawn = False  # whether a search drew the holdout and its training rows
-        self.divided = False  # whether a fit was given both sides: X that it divided, or X_val
+        #: Whether one fit was given training and holdout records: X that it split, or X_val.
+        self.both_parts_given = both_parts_given
         self._added: list[TrainingData] = []  # to be hashed when another side comes
         self._known = [np.array([], np.uint64), np.array([], np.uint64)]
         self._groups = np.array([], np.uint64)
@@ -250,7 +251,7 @@ class TrainingRowRegistry:
         Whoever called that fit gave it both sides, so that the error tells nothing new. ``X``,
         ``y``: the holdout's records.
         """
-        if not self.divided:
+        if not self.both_parts_given:
             return
         self._take_in()
         own, targets = side.tables[0]
@@ -274,7 +275,7 @@ class TrainingRowRegistry:
         own, counts = np.unique(row_digests(X, y), return_counts=True)
         alone = own[(counts == 1) & ~np.isin(own, self._known[y is None])]
         ways = [None, {*map(str, X.columns)}] if is_frame(X) else [None]  # by place, by name
-        kept = np.isin(row_digests(X, y), alone) & self.divided
+        kept = np.isin(row_digests(X, y), alone) & self.both_parts_given
         marks = [row_digests(X, y, names=names)[kept] >> np.uint64(48) for names in ways]
         return ways[-1], np.unique(np.concatenate(marks))
 

@@ -235,10 +235,12 @@ def _in_row_order(scored, order, groups, known):
 def warn_too_few_groups(holdout):
     """Say once, before anything is fitted, that few groups tell little, and what does better."""
     model, account = holdout.dependence, holdout.account
-    if isinstance(model, Groups) and not (model.is_independent or account.warned):
+    if isinstance(model, Groups) and not (
+        model.is_independent or account.has_shown(TOO_FEW_GROUPS)
+    ):
         worth = model.effective_n(holdout.n)
-        account.warned = worth < FEW_GROUPS
-        if account.warned:
+        if worth < FEW_GROUPS:
+            account.mark_shown(TOO_FEW_GROUPS)
             with contextlib.suppress(exceptions.HoldoutClosedError):  # no other answers to forecast
                 seen = holdout.preview(20, score=0.8)
                 TOO_FEW_GROUPS.warn(count=len(model.sizes_), worth=worth, **vars(seen))
@@ -274,7 +276,7 @@ def warn_about_selected_model(
     if (
         share >= UNINFORMATIVE_SHARE
         and math.isfinite(score)
-        and not (holdout.is_small or holdout.account.warned)
+        and not (holdout.is_small or holdout.account.has_shown(TOO_FEW_GROUPS))
     ):
         count, units = model.units(holdout.n)
         UNINFORMATIVE_INTERVAL.warn(share=min(1.0, share), count=count, units=units, **known)

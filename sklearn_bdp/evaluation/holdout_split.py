@@ -49,8 +49,8 @@ from sklearn_bdp.holdout.config import HoldoutConfig, is_splitter
 from sklearn_bdp.holdout.reusable import ReusableHoldout
 from sklearn_bdp.ledger.ledger import Fact, read_notes
 from sklearn_bdp.release.batch import check_overlap
+from sklearn_bdp.release.context import HoldoutContext, PastRecords
 from sklearn_bdp.release.query_batch import described_targets
-from sklearn_bdp.report.in_time import Earlier
 from sklearn_bdp.utils.sklearn_compat import (
     inside_validation,
     num_samples,
@@ -143,7 +143,8 @@ class Division:
     #: What the arguments say about dependence and the declared correlation does not.
     hints: tuple = ()
     side: TrainingData | None = None  # the training part, to be compared with a given holdout
-    earlier: Earlier | None = field(default=None, repr=False)  # in time: all before the holdout
+    #: In time order, all records before the holdout.
+    past_records: PastRecords | None = field(default=None, repr=False)
     about: str | None = None  # what the targets given to ``fit`` are known by, where they are split
     config: HoldoutConfig | None = None  # what a new holdout will be; ``None``: one was passed in
     seed: int | None = None  # of the split and of sampled candidates, where none was given
@@ -230,11 +231,11 @@ def divide(estimator, data, *, test_size, correlation, random_state):
         gap=model.gaps(train, test),
         assumption=STRATIFIED.format(splitter=type(test_size).__name__) if stratified else "",
         stratified=stratified,
-        earlier=_earlier(model, X, y, np.arange(n), test),
+        past_records=_past_records(model, X, y, np.arange(n), test),
     )
 
 
-def _earlier(model, X, y, rows, held):
+def _past_records(model, X, y, rows, held):
     """Return the records among these rows of dates before the holdout, in time order."""
     if not model.is_given_past or y is None:
         return None
@@ -242,7 +243,7 @@ def _earlier(model, X, y, rows, held):
     first = dates[held].min()
     rows = rows[dates[rows] < first]
     rows = rows[np.argsort(dates[rows], kind="stable")]
-    return Earlier(safe_indexing(X, rows), np.asarray(y)[rows], dates[rows] - first)
+    return PastRecords(safe_indexing(X, rows), np.asarray(y)[rows], dates[rows] - first)
 
 
 def labels_of_both(n, held, groups, groups_val):
@@ -288,9 +289,9 @@ def _explicit(data, correlation):
     if model.is_sequential and model.n_records is None:
         check_validation_is_later(X, X_val)
     sides = np.arange(n), np.arange(n, n + held)
-    earlier = None
+    past_records = None
     if model.is_given_past and model.n_records in (None, n + held):
-        earlier = _earlier(model, X, y, *sides)
+        past_records = _past_records(model, X, y, *sides)
     if model.n_records == n + held:
         _refuse_cut(model, *sides, n=n + held, cutter="X_val")
         if y is not None:
@@ -304,7 +305,9 @@ def _explicit(data, correlation):
         train_model = model if model.is_sequential and model.n_records is None else None
         assumption = "" if model.is_given_past else APART
     y_val = targets(X_val, y_val)
-    return Division(X, y, X_val, y_val, model, train_model, assumption=assumption, earlier=earlier)
+    return Division(
+        X, y, X_val, y_val, model, train_model, assumption=assumption, past_records=past_records
+    )
 
 
 def _refuse_cut(model, train, test, *, n, cutter):
@@ -630,6 +633,9 @@ def open_holdout(owner, division, *, metric=None, fit_params=None):
     ``fit_params``: what goes to ``fit`` besides, which may hold records, too.
     """
     side, holdout = division.side, owner.holdout
+    some = np.linspace(0, num_samples(division.X) - 1, _SAMPLE).astype(int)
+    y = None if division.y is None else safe_indexing(division.y, some)
+    dry_run_sample = safe_indexing(division.X, some), y
     if division.config is not None:
         # Sizes of groups before the split; of training data that came alone.
         models = [division.train_model, None if division.train is None else division.model]
@@ -645,6 +651,9 @@ def open_holdout(owner, division, *, metric=None, fit_params=None):
         seed = owner.random_state
         if seed is not None and not isinstance(seed, numbers.Integral):
             seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))
+        context = HoldoutContext(
+            past_records=division.past_records, dry_run_sample=dry_run_sample, both_parts_given=True
+        )
         holdout = ReusableHoldout.from_config(
             division.config,
             division.X_holdout,
@@ -653,13 +662,12 @@ def open_holdout(owner, division, *, metric=None, fit_params=None):
             gap=division.gap,
             random_state=seed,
             notes={k: v for k, v in notes.items() if v},
+            context=context,
         )
-        holdout.account.known.divided, holdout.earlier = True, division.earlier
+    else:
+        holdout.update_context(dry_run_sample=dry_run_sample)
     if division.train is not None:
-        holdout.account.known.add(side, drawn=True)
-    some = np.linspace(0, num_samples(division.X) - 1, _SAMPLE).astype(int)
-    y = None if division.y is None else safe_indexing(division.y, some)
-    holdout.training_sample = safe_indexing(division.X, some), y
+        holdout.account.training_rows.add(side, drawn=True)
     said = check_overlap(holdout, side.with_tables_of(fit_params or {}))
     if said and said not in holdout.notes(Fact.ASSUMPTION):
         holdout.add_note(Fact.ASSUMPTION, said)

@@ -442,7 +442,7 @@ class Savable:
         twin: Any = copy.copy(self)
         held = twin.holdout_
         facts = held.n, held.confidence_level, held.information_spent, held.remaining_budget
-        marks = held.account.known.record_fingerprints(held.X, held.y)
+        marks = held.account.training_rows.record_fingerprints(held.X, held.y)
         twin.holdout_ = DetachedHoldout(*facts, held.certificate(), held.history(), marks)
         if isinstance(twin.holdout, ReusableHoldout):
             twin.holdout = twin.holdout_

@@ -24,7 +24,7 @@ from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
 from sklearn_bdp.feature_selection._path import ask, choose, judge, path_table, propose, verify
 from sklearn_bdp.feature_selection._rankings import Ranking, make_units
 from sklearn_bdp.feature_selection._report import path_report
-from sklearn_bdp.report.plan import TrainingFolds
+from sklearn_bdp.release.context import CVData
 from sklearn_bdp.utils.sklearn_compat import check_method_params, is_frame, safe_indexing
 from sklearn_bdp.utils.validation import check_integer, check_option, check_real
 
@@ -348,9 +348,8 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
             if columns := proposals[one].columns:
                 model = verifier.model(Candidate(columns=columns))
                 self._reported[name] = list(columns), model, float(path["training_score"][one])
-        self.holdout_.training_side = TrainingFolds(
-            division.X, division.y, division.train_groups(), setting.folds
-        )
+        cv_data = CVData(division.X, division.y, division.train_groups(), setting.folds)
+        self.holdout_.update_context(cv_data=cv_data)
         note = (
             f"Selected {self.support_.sum():,} of {self.n_features_in_:,} features; verified "
             f"{metric.name} {self.score_:.3g} [{interval[0]:.3g}, {interval[1]:.3g}]."

@@ -23,6 +23,7 @@ from sklearn_bdp.release.accountant import Account
 from sklearn_bdp.release.batch import check_overlap, route
 from sklearn_bdp.release.calibration import Calibration
 from sklearn_bdp.release.certificate import holdout_certificate, preview_batch, warn_if_vacuous
+from sklearn_bdp.release.context import HoldoutContext
 from sklearn_bdp.release.query_batch import (
     check_cv_score,
     check_data,
@@ -49,8 +50,6 @@ if TYPE_CHECKING:
     from sklearn_bdp.metrics.base import BoundedMetric, Evaluation
     from sklearn_bdp.release.certificate import Preview
     from sklearn_bdp.report.final_report import FinalReport
-    from sklearn_bdp.report.in_time import Earlier
-    from sklearn_bdp.report.plan import TrainingFolds
 
 
 @document_config_parameters
@@ -216,7 +215,7 @@ class ReusableHoldout:
             public = np.asarray(training_targets)
             if public.dtype.kind in "iu" and type_of_target(holdout.y) == "continuous":
                 public = public.astype(float)  # a range, not two classes
-            holdout.training_sample = np.empty((len(public), 0)), public
+            holdout.update_context(dry_run_sample=(np.empty((len(public), 0)), public))
         return holdout
 
     @classmethod
@@ -230,6 +229,7 @@ class ReusableHoldout:
         gap: int | tuple[int, int] | None = None,
         random_state: int | None = None,
         notes: dict[Any, Any] | None = None,
+        context: HoldoutContext | None = None,
     ) -> ReusableHoldout:
         """Return a holdout with the settings of a configuration.
 
@@ -239,6 +239,8 @@ class ReusableHoldout:
             Checked when it was made; ``test_size`` has no meaning here.
         X, y, correlation, gap, random_state, notes : object
             As for the class.
+        context : HoldoutContext or None, default=None
+            Public records that accompany the holdout.
 
         Returns
         -------
@@ -246,10 +248,10 @@ class ReusableHoldout:
             A new one, or one that goes on where the ledger stands.
         """
         holdout = cls.__new__(cls)
-        holdout._open(config, X, y, correlation, gap, random_state, notes)
+        holdout._open(config, X, y, correlation, gap, random_state, notes, context)
         return holdout
 
-    def _open(self, config, X, y, correlation, gap, random_state, notes):
+    def _open(self, config, X, y, correlation, gap, random_state, notes, context=None):
         """Check the records, work out the settings, and open the ledger."""
         self.config, self.ledger = config, check_ledger(config.ledger)
         self.confidence_level: float = config.confidence_level
@@ -263,12 +265,7 @@ class ReusableHoldout:
         self.dependence.check_n(self.n)
         check_row_order("correlation", self.dependence, X)
         self.X, self.y = freeze_data(X), freeze_data(y)
-        #: Some training records and targets, on which a final report tries models before it closes.
-        self.training_sample: tuple[Any, Any] | None = None
-        #: What the search trained on, and its folds, in the process that ran it.
-        self.training_side: TrainingFolds | None = None
-        #: In time, all records before the holdout, in the process that divided them.
-        self.earlier: Earlier | None = None
+        self._context = context or HoldoutContext()
         settings = Calibration.from_config(config, gap, model=self.dependence, n=self.n)
         header = {
             "made_by": f"sklearn_bdp {__version__}",
@@ -287,10 +284,26 @@ class ReusableHoldout:
             dependence=self.dependence,
             seed=seed,
             timeout=config.ledger_timeout,
+            both_parts_given=self._context.both_parts_given,
             **known,
         )
         LIVE_HOLDOUTS[self.account.token] = self
         self.is_small = warn_if_vacuous(self.account.settings, self.dependence)
+
+    @property
+    def context(self) -> HoldoutContext:
+        """Public records that accompany the holdout in this process."""
+        return self._context
+
+    def update_context(self, **changes: Any) -> None:
+        """Replace fields of :attr:`context`, as when another search uses the holdout.
+
+        Parameters
+        ----------
+        **changes : object
+            Fields of the context and their new values.
+        """
+        self._context = dataclasses.replace(self._context, **changes)
 
     # -- queries ------------------------------------------------------------------------------
 
@@ -504,7 +517,7 @@ class ReusableHoldout:
             Whatever :meth:`answer` raises.
         """
         self.account.check_home()
-        public = None if self.training_sample is None else self.training_sample[1]
+        public = None if self._context.dry_run_sample is None else self._context.dry_run_sample[1]
         model = check_predictions(y_pred, self.y, public, name=name, submitter=submitter)
         # Counts of classes would be taken for those of a training set: the model knows which.
         bounds = None if hasattr(model, "classes_") else public
@@ -720,7 +733,7 @@ class ReusableHoldout:
         SharedRecordsError
             As :meth:`check_training_rows`.
         """
-        kept = self.account.known.stored_training_rows(estimator, self.X)
+        kept = self.account.training_rows.stored_training_rows(estimator, self.X)
         if kept.tables and not self.allow_shared_rows:
             check_overlap(self, kept, explicit=True)
 
@@ -842,7 +855,7 @@ class ReusableHoldout:
         )
 
     def __reduce__(self):
-        return _restore, (type(self), vars(self) | {"training_side": None, "earlier": None})
+        return _restore, (type(self), vars(self) | {"_context": self._context.for_pickle()})
 
 
 def _restore(cls, state):

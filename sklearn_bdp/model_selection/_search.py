@@ -53,7 +53,7 @@ from sklearn_bdp.holdout.config import HoldoutConfig, check_ledger
 from sklearn_bdp.holdout.reusable import ReusableHoldout
 from sklearn_bdp.metrics.registry import check_scoring
 from sklearn_bdp.release.certificate import Preview
-from sklearn_bdp.report.plan import TrainingFolds
+from sklearn_bdp.release.context import CVData
 from sklearn_bdp.utils.hashing import data_digest, query_key
 from sklearn_bdp.utils.object_hashing import object_digest
 from sklearn_bdp.utils.sklearn_compat import (
@@ -394,9 +394,8 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         finally:
             vars(self).pop("_sampling_seed", None)
         division = folds.division
-        self.holdout_.training_side = TrainingFolds(
-            X, y, division.train_groups(), folds.splits, division.train
-        )
+        cv_data = CVData(X, y, division.train_groups(), folds.splits, division.train)
+        self.holdout_.update_context(cv_data=cv_data)
         if progress.file is not None:
             with contextlib.suppress(OSError):
                 progress.file.unlink(missing_ok=True)
@@ -610,7 +609,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         holdout = getattr(self, "holdout_", None)
         if isinstance(holdout, ReusableHoldout):
             side = TrainingData(((X, y),))
-            holdout.account.known.check_no_holdout_records(side, holdout.X, holdout.y)
+            holdout.account.training_rows.check_no_holdout_records(side, holdout.X, holdout.y)
         elif holdout is not None:  # a copy without records
             check_fingerprints(holdout.marks, X, y)
         return super().score(X, y, **params)

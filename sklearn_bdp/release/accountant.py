@@ -33,14 +33,16 @@ class Account:
     ``about``, ``rows``: digests of the targets, and a function that returns those of the rows.
     """
 
-    def __init__(self, path, header, *, dependence, seed, timeout, notes, about, rows):
+    def __init__(
+        self, path, header, *, dependence, seed, timeout, notes, about, rows, both_parts_given
+    ):
         self.path, self.dependence, self.seed, self._timeout = path, dependence, seed, timeout
         self.identity = {name: header[name] for name in ("data", "correlation", "parameters")}
         self.token, self._about = secrets.token_hex(16), about
         self._rows = rows  # until its first answer
         self.shared = Fact.SHARED_ROWS in notes  # training records may equal holdout records
-        self.known = TrainingRowRegistry()  # rows that stand on the training side
-        self.warned = False  # whether it was said that few groups tell hardly anything
+        self.training_rows = TrainingRowRegistry(both_parts_given=both_parts_given)
+        self._shown_diagnostics = set()  # messages of warnings that are given once
         self._learned = None  # last entry learned from, predictor; public, rebuilt from the ledger
         self._head = self._snapshot = None  # of a ledger that is elsewhere
         if path is None and has_other_holdout(about, rows):
@@ -77,6 +79,14 @@ class Account:
         vars(self).update(state)
         kept = PICKLED_LEDGERS.get(self.token)
         self._ledger = kept if kept is not None and kept.backend.owner == os.getpid() else None
+
+    def has_shown(self, diagnostic):
+        """Return whether a warning that is given once per holdout was given."""
+        return diagnostic.name in self._shown_diagnostics
+
+    def mark_shown(self, diagnostic):
+        """Remember that a warning was given."""
+        self._shown_diagnostics.add(diagnostic.name)
 
     # -- the ledger ---------------------------------------------------------------------------
 

@@ -481,7 +481,7 @@ def check_overlap(holdout: Any, side: Any, *, explicit: bool = False) -> str:
     ``explicit``: rows beyond those of a drawn split are compared in place of being refused. What is
     known costs nothing; a finding is charged, recorded, then said.
     """
-    known, settings = holdout.account.known, holdout.account.settings
+    known, settings = holdout.account.training_rows, holdout.account.settings
     said = known.known_overlap_status(side, explicit=explicit)
     if said is not None:
         return said

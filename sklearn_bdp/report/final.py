@@ -58,13 +58,8 @@ def report_and_close(
     ``variance``: of a record's training-side score in the first row, as a search has it.
     """
     holdout.account.check_home()
-    earlier = holdout.earlier
-    try:
-        plan = planned_report(holdout, estimators, cv_scores, training=training, **asked)
-        return _closing_report(holdout, plan, training, variance)
-    except BaseException:
-        holdout.earlier = earlier  # what came with a refused report counts in no other
-        raise
+    plan = planned_report(holdout, estimators, cv_scores, training=training, **asked)
+    return _closing_report(holdout, plan, training, variance)
 
 
 def _closing_report(holdout, plan, training, variance):
@@ -94,7 +89,9 @@ def _closing_report(holdout, plan, training, variance):
                 account.note_closing(book, Fact.CLOSING, {"asked": identity, "advance": known})
     if plan.refit is not None:  # recipes are fitted once they are asked
         models = {
-            name: one if isinstance(one, Predicted) else WalkForward(one, holdout, plan.refit[0])
+            name: one
+            if isinstance(one, Predicted)
+            else WalkForward(one, holdout, plan.refit[0], plan.past_records)
             for name, one in plan.models.items()
         }
         plan = dataclasses.replace(plan, models=models)

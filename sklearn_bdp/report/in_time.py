@@ -7,7 +7,7 @@ import functools
 import math
 import re
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -16,6 +16,7 @@ from sklearn.base import clone
 from sklearn_bdp.correlation.time_order import date_numbers, index_dates
 from sklearn_bdp.intervals.bounds import UnitMoments, past_limits
 from sklearn_bdp.metrics import available_metrics
+from sklearn_bdp.release.context import PastRecords
 from sklearn_bdp.report.measures import Predicted, Records
 from sklearn_bdp.utils.sklearn_compat import safe_indexing
 from sklearn_bdp.utils.validation import check_integer
@@ -24,14 +25,6 @@ _SEASONAL = re.compile(r"seasonal-([1-9]\d{0,3})")
 _MAE = "neg_mean_absolute_error"
 _MOST_CLASSES = 20  # for which all outcomes of a difference are tried
 _LENGTHS = 4  # of the holdout, of earlier dates whose differences are looked at
-
-
-class Earlier(NamedTuple):
-    """All records before a holdout, in time order, as far as this process knows them."""
-
-    X: Any
-    y: Any
-    dates: Any  # numbers of their dates: the holdout begins at 0
 
 
 def past_dates(model: Any, n: int) -> Any:
@@ -52,9 +45,9 @@ def is_forecast(name: Any) -> bool:
     return isinstance(name, str) and (name == "naive" or bool(_SEASONAL.fullmatch(name)))
 
 
-def forecast(name: str, holdout: Any) -> Any:
+def forecast(name: str, holdout: Any, past_records: PastRecords | None) -> Any:
     """Return a forecast for each record: the last known target, or that of a season before."""
-    model, n, earlier = holdout.dependence, holdout.n, holdout.earlier
+    model, n, earlier = holdout.dependence, holdout.n, past_records
     lag = _lag(name, past_horizon(model))
     alone = model.is_given_past and model.units(n)[0] == n and earlier is not None
     if not alone or len(earlier.y) < lag or len(np.unique(earlier.dates)) < len(earlier.y):
@@ -85,8 +78,9 @@ class WalkForward(Predicted):
     after the closing.
     """
 
-    def __init__(self, model: Any, holdout: Any, starts: Any) -> None:
+    def __init__(self, model: Any, holdout: Any, starts: Any, past_records: PastRecords) -> None:
         self.recipe, self._holdout, self._starts = model, holdout, starts
+        self._past_records = past_records
         if hasattr(model, "classes_"):
             self.classes_ = model.classes_
         for name in ("predict", "predict_proba", "decision_function"):
@@ -96,7 +90,7 @@ class WalkForward(Predicted):
     @functools.cached_property
     def _blocks(self):
         """The rows of each block and the model that knows everything before it."""
-        held, earlier = self._holdout, self._holdout.earlier
+        held, earlier = self._holdout, self._past_records
         dates = past_dates(held.dependence, held.n)
         X, y = _joined(earlier.X, held.X), np.concatenate([earlier.y, held.y])
         all_dates = np.concatenate([earlier.dates, dates])
@@ -125,10 +119,10 @@ def _joined(first, second):
     return np.concatenate([np.asarray(first), np.asarray(second)])
 
 
-def refit_blocks(holdout: Any, every: Any) -> tuple[Any, str]:
+def refit_blocks(holdout: Any, every: Any, past_records: PastRecords | None) -> tuple[Any, str]:
     """Return the first date of each block of a walk-forward report, and how often in words."""
     model, n = holdout.dependence, holdout.n
-    if not model.is_given_past or holdout.earlier is None:
+    if not model.is_given_past or past_records is None:
         raise ValueError(
             "refit_every= needs correlation='time', and the records before the holdout, which a "
             "search knows in the process that made it. The holdout was not queried."
@@ -226,7 +220,7 @@ def past_moments(one: Any, plan: Any, holdout: Any, variance: float | None) -> U
     """
     if variance is not None and variance > 0.0:
         return UnitMoments(one.expected, max(variance, 1e-6), 1.0)
-    paired, earlier, model = len(one.models) == 2, holdout.earlier, holdout.dependence
+    paired, earlier, model = len(one.models) == 2, plan.past_records, holdout.dependence
     try:
         rows = np.flatnonzero(earlier.dates >= -_LENGTHS * model.units(holdout.n)[0])
         words = {name: getattr(plan.models[name], "known_as", None) for name in one.models}

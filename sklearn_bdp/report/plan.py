@@ -14,7 +14,7 @@ import dataclasses
 import secrets
 import warnings
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import joblib
 import numpy as np
@@ -28,9 +28,9 @@ from sklearn_bdp.intervals.bounds import UnitMoments, unit_moments
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.metrics.base import as_labels, check_schema
 from sklearn_bdp.metrics.registry import get_metric
+from sklearn_bdp.release.context import CVData, PastRecords
 from sklearn_bdp.release.query_batch import check_cv_score
 from sklearn_bdp.report.in_time import (
-    Earlier,
     forecast,
     is_forecast,
     past_horizon,
@@ -170,6 +170,7 @@ class Plan:
     bound: float  # most records of a group that count, per="record"
     approximate: bool  # without a level of privacy: rows are read from the closed holdout
     y: Any = None  # training targets, if known
+    past_records: PastRecords | None = None  # in time, before the holdout
     #: First date of each block that the recipe is refitted before, and how often in words.
     refit: tuple[Any, str] | None = None
 
@@ -246,11 +247,12 @@ def planned_report(
     settings, model = holdout.account.settings, holdout.dependence
     private = settings.is_private
     y, dependence = _training_targets(holdout, training), dependence_of(holdout)
-    if model.is_given_past and training is not None and holdout.earlier is None:
+    past_records = holdout.context.past_records
+    if model.is_given_past and training is not None and past_records is None:
         dates = np.arange(-num_samples(training[1]), 0)  # right before it, in time order
-        holdout.earlier = Earlier(training[0], training[1], dates)
+        past_records = PastRecords(training[0], training[1], dates)
     models, baseline, refit, expected = _named(
-        estimators, cv_scores, compare, refit_every, holdout, y
+        estimators, cv_scores, compare, refit_every, holdout, y, past_records
     )
     masks, levels = _subgroups(holdout, by)
     wanted = list(scoring) if isinstance(scoring, list | tuple) else [scoring]
@@ -302,6 +304,7 @@ def planned_report(
         approximate=not private,
         y=y,
         dependence=dependence,
+        past_records=past_records,
         bound=1.0 if per == "unit" or private else _most_records(holdout, training, dependence),
     )
     _check_plan(plan, holdout, training)
@@ -326,7 +329,7 @@ def _measures(scoring, models, y, *, private):
 # -- models, baselines, subgroups -----------------------------------------------------------------
 
 
-def _named(estimators, cv_scores, compare, refit_every, holdout, y):
+def _named(estimators, cv_scores, compare, refit_every, holdout, y, past_records):
     """Return models and predictions by name, the baseline's name, refits, and expected scores."""
     if isinstance(estimators, Mapping):
         found = {str(name): model for name, model in estimators.items()}
@@ -350,7 +353,7 @@ def _named(estimators, cv_scores, compare, refit_every, holdout, y):
         baseline += " (baseline)" * (baseline in found)
         found[baseline] = compare
     elif compare not in found and is_forecast(compare):
-        found[compare] = forecast(compare, holdout)
+        found[compare] = forecast(compare, holdout, past_records)
     if baseline is not None and (baseline not in found or len(found) < 2):
         raise ValueError(
             "compare needs two models, and must be True, one of their names "
@@ -368,7 +371,7 @@ def _named(estimators, cv_scores, compare, refit_every, holdout, y):
             f"{values.shape}."
         )
     known = zip(given, np.broadcast_to(values, len(given)).tolist(), strict=True)
-    refit = None if refit_every is None else refit_blocks(holdout, refit_every)
+    refit = None if refit_every is None else refit_blocks(holdout, refit_every, past_records)
     more = "" if refit is None else f", refitted {refit[1]}"
     names = {
         name: name + more * (not isinstance(model, Predicted)) for name, model in models.items()
@@ -442,7 +445,8 @@ def _training_targets(holdout, training):
         if "classes" in known:
             return np.repeat(np.asarray(known["classes"]), known["counts"])
         return np.array([known["low"], known["high"]])
-    return None if holdout.training_sample is None else holdout.training_sample[1]
+    sample = holdout.context.dry_run_sample
+    return None if sample is None else sample[1]
 
 
 def _most_records(holdout, training, dependence):
@@ -496,10 +500,11 @@ def _check_plan(plan, holdout, training):
             _try(one.measure, plan.models[one.models[0]], *blank, uneven=uneven)
     for name, model in plan.models.items():
         if not isinstance(model, Predicted):
-            if holdout.earlier is not None and non_sklearn_components(model):
+            if plan.past_records is not None and non_sklearn_components(model):
                 # A copy is asked: a model that counts its calls is the same in the same report.
                 asked, _ = Records(X, y, plan.models).asked(name)
-                check_later_rows(asked, holdout.earlier.X, holdout.earlier.dates, name=name)
+                earlier = plan.past_records
+                check_later_rows(asked, earlier.X, earlier.dates, name=name)
             holdout.check_model(model)
 
 
@@ -537,7 +542,7 @@ def _try(measure, model, X, y, known, *, uneven):
 
 def _blank(holdout, training):
     """Return records to try models on, their targets, and whether they are training records."""
-    training = training or holdout.training_sample
+    training = training or holdout.context.dry_run_sample
     if training is not None:
         y = training[1]
         rows = np.linspace(0, num_samples(y) - 1, min(_TRIED, num_samples(y))).astype(int)
@@ -549,16 +554,6 @@ def _blank(holdout, training):
 # -- what the training side says ------------------------------------------------------------------
 
 
-class TrainingFolds(NamedTuple):
-    """Training records that models are cross-validated on, as far as this process knows them."""
-
-    X: Any
-    y: Any
-    groups: Any = None
-    folds: Any = None  # pairs of positions, as the search drew them; None: five folds
-    rows: Any = None  # of X and y that are training records; None: all
-
-
 def prepared(plan: Plan, training: Any, variance: float | None, holdout: Any) -> Plan:
     """Return the plan with what bets know in advance: from training folds, else a guess.
 
@@ -567,9 +562,9 @@ def prepared(plan: Plan, training: Any, variance: float | None, holdout: Any) ->
     differences, several models, and metrics that the search did not rank by.
     """
     betting = [one for one in plan.statements if one.proven in (BETS, FREE)]
-    side = None if training is None else TrainingFolds(*training)
+    side = None if training is None else CVData(*training)
     if side is None and not (variance and betting == plan.statements[:1]):
-        side = holdout.training_side
+        side = holdout.context.cv_data
     folds = _folded(plan, side) if betting and side is not None else ()
     first, statements = plan.statements[0], []
     for one in plan.statements:

@@ -348,7 +348,7 @@ def test_a_search_knows_how_much_a_difference_varies_from_its_own_folds():
         assert X[held[:50]].tobytes() not in pickle.dumps(search)
         other = Noted(C=0.2).fit(X[held], y[held])
         if not known:  # as in another process
-            search.holdout_.training_side = None
+            search.holdout_.update_context(cv_data=None)
         Noted.fits.clear()
         row = search.final_report(compare=other).rows[-1]
         widths.append(row.proven[1] - row.proven[0])
@@ -370,7 +370,7 @@ def test_bets_on_patients_know_a_metric_that_did_not_rank_from_the_folds():
             random_state=0,
         ).fit(X, y, groups=np.arange(1200) // 3)  # fmt: skip
         if not known:
-            search.holdout_.training_side = None
+            search.holdout_.update_context(cv_data=None)
         low, high = search.final_report(scoring="neg_brier_score").rows[0].proven
         widths.append(high - low)
         forget_answered_targets()

@@ -1,0 +1,52 @@
+"""Records that came with a holdout, as far as the process that split the data knows them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+
+class PastRecords(NamedTuple):
+    """All records before a holdout in time order."""
+
+    X: Any
+    y: Any
+    dates: Any  # numbers of their dates: the holdout begins at 0
+
+
+class CVData(NamedTuple):
+    """Training records and the folds that models are cross-validated on."""
+
+    X: Any
+    y: Any
+    groups: Any = None
+    folds: Any = None  # pairs of positions as the search drew them, or None: five folds
+    rows: Any = None  # training records among X and y, or None: all
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class HoldoutContext:
+    """Public records that accompany a holdout.
+
+    A pickle of the holdout keeps only ``dry_run_sample``.
+
+    Parameters
+    ----------
+    past_records : PastRecords or None, default=None
+        In time order, all records before the holdout.
+    cv_data : CVData or None, default=None
+        Training records and folds of the latest search.
+    dry_run_sample : tuple (X, y) or None, default=None
+        Some training records, on which a final report tries models before the holdout closes.
+    both_parts_given : bool, default=False
+        Whether one fit was given both the training records and the holdout records.
+    """
+
+    past_records: PastRecords | None = None
+    cv_data: CVData | None = None
+    dry_run_sample: tuple[Any, Any] | None = None
+    both_parts_given: bool = False
+
+    def for_pickle(self) -> HoldoutContext:
+        """Return the context without the records that a pickle does not keep."""
+        return dataclasses.replace(self, past_records=None, cv_data=None)
