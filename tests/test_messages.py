@@ -111,7 +111,7 @@ MISTAKES = {
     ),
     "a metric misspelled": (lambda: search(scoring="acuracy"), "Did you mean 'accuracy'?"),
     "a metric without bounds": (
-        lambda: search(scoring="f1"),
+        lambda: search(scoring="f1", holdout=HoldoutConfig(epsilon=1.0)),
         "Instead, use 'balanced_accuracy', 'accuracy'",
     ),
     "no metric for clusters": (
@@ -327,9 +327,11 @@ def test_columns_without_finite_numbers_are_named(frame):
         search(pd.DataFrame(broken).add_prefix("x") if frame else broken)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_a_default_metric_is_told_with_its_clip():
+    options = {"grid": {"alpha": [1.0]}, "random_state": 0, "correlation": "time"}
     with pytest.warns(DefaultMetricWarning, match="errors are clipped at"):
-        fitted = search(y=3.0 * X[:, 0], estimator=Ridge(), grid={"alpha": [1.0]}, random_state=0)
+        fitted = search(y=3.0 * X[:, 0], estimator=Ridge(), **options)
     assert "clipped at" in str(fitted.certificate_)
 
 

@@ -100,6 +100,10 @@ class Certificate(RenderedResult):
         What intervals refer to.
     baseline : float, optional
         Score of a constant prediction, in score units: a mark in the picture.
+    interval : {"proven", "approximate", "none"}, default="proven"
+        Kind of the interval of what was chosen.
+    n_approximate, n_without_interval : int, default=0
+        Answers with an approximate interval, and without an interval, among ``n_answers``.
 
     See Also
     --------
@@ -147,6 +151,9 @@ class Certificate(RenderedResult):
     outlook: tuple | None = None
     target: str = "new records like these"
     baseline: float | None = None
+    interval: str = "proven"
+    n_approximate: int = 0
+    n_without_interval: int = 0
 
     def _content_for_keys(self):
         """Return what a key holds of a certificate inside a model: it changes no prediction."""
@@ -195,10 +202,16 @@ class Certificate(RenderedResult):
             title = f"{name}: not verified. The holdout was not queried about it."
             if not math.isnan(score):
                 so_far = f". {so_far[0].upper()}{so_far[1:]}" if so_far else ""
-                title = summary_sentence(
-                    name, format_score(score) + so_far, lower, upper, self.target
-                )
-        lines += self._outlook(span)
+                if self.interval == "none":
+                    title = f"{name}: {format_score(score)}{so_far}. It has no interval."
+                else:
+                    title = summary_sentence(
+                        name, format_score(score) + so_far, lower, upper, self.target
+                    )
+                if self.interval == "approximate":
+                    title += " This interval is approximate."
+        if self.interval != "none":
+            lines += self._outlook(span)
         if self.parts is not None:
             lines.append(explain_half_width([span * part for part in self.parts]))
         sections = [
@@ -255,6 +268,17 @@ class Certificate(RenderedResult):
             on += f"{words.removeprefix(lead)}, " if words.startswith(lead) else ""
             on += f"worth about {self.n_effective:,.{places}f} independent ones"
         chance = f"{100 * (1 - self.beta):.6g}%"
+        n_proven = (self.n_answers or 0) - self.n_approximate - self.n_without_interval
+        if self.n_without_interval and not n_proven and not self.n_approximate:
+            return f"No answer so far has an interval. Holdout: {on}."
+        if self.n_approximate:
+            approximate = (
+                f"Confidence: about {chance} that all {self.n_approximate:,} approximate intervals "
+                "so far are correct, whichever candidate you select, for losses without rare large "
+                "values."
+            )
+            proven = f" At least {chance} that all {n_proven:,} proven ones are." * (n_proven > 0)
+            return f"{approximate}{proven} Holdout: {on}."
         return f"Confidence: at least {chance} that {held}. Holdout: {on}."
 
     def _outlook(self, span):

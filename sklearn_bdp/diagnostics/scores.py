@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
+from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp import correlation, exceptions
 from sklearn_bdp.correlation import Groups, Independent
@@ -149,11 +150,19 @@ def run_dependence_test(division, estimator, metric, score, *, groups=None, know
         )
         # A strength that is declared is not tested; given the rest there is nothing to test.
         and not (declared.is_sequential or division.model.is_given_rest)
-        and (metric.is_mean or classes)
+        and (metric.is_mean or classes or is_regressor(estimator))
+        and (
+            division.y is None
+            or np.ndim(division.y) == 1
+            or type_of_target(division.y) != "multiclass-multioutput"
+        )
         and not get_tags(estimator).input_tags.pairwise
     ):
         if not metric.is_mean:  # another score shows dependence in its place
-            name = "neg_brier_score" if hasattr(estimator, "predict_proba") else "accuracy"
+            name = "neg_mean_absolute_error"
+            if classes:
+                has_chances = hasattr(estimator, "predict_proba") and np.ndim(division.y) == 1
+                name = "neg_brier_score" if has_chances else "accuracy"
             metric, known = get_metric(name, estimator=estimator, y=division.y), None
 
         # In which the training rows came.
@@ -272,6 +281,8 @@ def warn_about_selected_model(
         unit = min(1.0, max(0.0, metric.to_unit(training)))
         if training - CHANCE * span * float(tail.standard_deviation(unit)) > high:
             OPTIMISTIC_CV_SCORE.warn(training=training, **known)
+    if math.isinf(low) and math.isinf(high):  # no interval, which the certificate explains
+        return
     share = (high - low) / span
     if (
         share >= UNINFORMATIVE_SHARE

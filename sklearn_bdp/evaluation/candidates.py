@@ -35,6 +35,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn_bdp.accounting.noise_calibration import RELAXED_PART
 from sklearn_bdp.diagnostics.scores import BatchDependenceCheck
 from sklearn_bdp.exceptions import BudgetExhaustedError, ScoreContractError
+from sklearn_bdp.metrics.approximate import ApproximateMetric
 from sklearn_bdp.utils.hashing import content_key, copied, data_digest
 from sklearn_bdp.utils.object_hashing import KnownModel, has_own_code, recipe_key
 from sklearn_bdp.utils.sklearn_compat import (
@@ -123,6 +124,7 @@ class NoAnswer:
     """Stands for the answer of a query that was not asked."""
 
     source: str = "unanswered"
+    interval: str = "none"
     value: float = math.nan
     lower: float = math.nan
     upper: float = math.nan
@@ -481,6 +483,8 @@ class Assessment:
     about: tuple | None = field(default=None, repr=False)  # metric and model, in words
     #: The same by secondary metrics that the search was asked for.
     secondary: dict = field(default_factory=dict)
+    #: What out-of-fold predictions say, for a metric without a proven bound.
+    reference: Any = field(default=None, repr=False)
 
     @property
     def rank(self):
@@ -494,8 +498,19 @@ class Assessment:
 
     def in_units(self, metric):
         """Return the score that was released and the ends of its interval, in score units."""
-        ends = self.answer.value, self.answer.lower, self.answer.upper
-        return [float(metric.from_unit(one)) for one in ends]
+        ends = metric.ends_from_unit(self.answer.lower, self.answer.upper)
+        return [float(metric.from_unit(self.answer.value)), *map(float, ends)]
+
+
+def in_units_of(metric, record):
+    """Return a recorded answer in [0, 1] by the range of a metric, which may be another one."""
+    if not isinstance(metric, ApproximateMetric) or record.scale is None:
+        return record
+    known = record.in_units()
+    names = ("cv_score", "value", "lower", "upper")
+    units = {name: metric.to_unit(getattr(known, name)) for name in names}
+    _, *scale = record.scale
+    return replace(record, **units, scale=(metric.measured, metric.lower, metric.upper, *scale[2:]))
 
 
 class Verifier:
@@ -506,6 +521,7 @@ class Verifier:
         self.holdout = holdout
         self.dispatch = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
         self._metrics = {None: setting.metric, **setting.secondary}  # None: what ranks
+        self._reported = self._metrics  # the same, once their public range is known
         self._own_code, self._data = has_own_code(setting.estimator), None
         self._recipes, self._recorded = {}, {}
         self.unasked = {}  # outcomes by row, with raw scores
@@ -586,6 +602,8 @@ class Verifier:
 
     def ask_finished(self, tasks, training):
         """Put the candidates that are finished on both sides to the holdout, before an exit."""
+        if any(isinstance(metric, ApproximateMetric) for metric in self._metrics.values()):
+            return  # their spread is known once all folds are
         rows = {row for row in self.unasked if math.isfinite(training.get(row, math.nan))}
         done = [task for task in tasks if task.row in rows]
         with warnings.catch_warnings(), contextlib.suppress(Exception):
@@ -596,12 +614,23 @@ class Verifier:
     # -- queries ------------------------------------------------------------------------------
 
     @strip_traceback_frames  # the frames hold raw scores
-    def assess(self, candidates, training=None, *, rows=None, secondary=None, variances=None):
+    def assess(
+        self,
+        candidates,
+        training=None,
+        *,
+        rows=None,
+        secondary=None,
+        variances=None,
+        references=None,
+    ):
         """Return an :class:`Assessment` of each candidate, from one batch of queries.
 
         ``rows``: of candidates that were fitted before; without them they are fitted here.
         ``secondary`` holds training-side scores by secondary metrics, by name (``None`` where they
-        come with the fit), ``variances`` those of records' training scores.
+        come with the fit), ``variances`` those of records' training scores. ``references`` takes
+        the place of a candidate and a secondary metric (None for what ranks), and returns what
+        out-of-fold predictions say; for metrics without a proven bound.
         """
         candidates = [c if isinstance(c, Candidate) else Candidate(columns=c) for c in candidates]
         if rows is None:
@@ -609,7 +638,7 @@ class Verifier:
             # The holdout sees those with a training-side score.
             shown = np.flatnonzero(np.isfinite(training))
             self.fit(*([part[place] for place in shown] for part in (rows, candidates, training)))
-        found = self._queries(candidates, rows, training, secondary or {}, variances)
+        found = self._queries(candidates, rows, training, secondary or {}, variances, references)
         # A constant prediction never fails, and alone it is not worth an answer.
         fits = [one.outcome.error or None for one in found if one.columns != ()]
         report_failures([{"fit_error": error} for error in fits], self.setting.error_score)
@@ -659,7 +688,12 @@ class Verifier:
                 other.outcome = None
         return found
 
-    def _queries(self, candidates, rows, training, secondary, variances):
+    def use_metrics(self, metric, secondary):
+        """Take metrics with the public range that suits the candidates; keys stay as they are."""
+        self.setting = replace(self.setting, metric=metric, secondary=secondary)
+        self._reported = {None: metric, **secondary}
+
+    def _queries(self, candidates, rows, training, secondary, variances, references):
         """Return the queries about fitted candidates, with answers where these are recorded."""
         found = []
         for place, (row, candidate) in enumerate(zip(rows, candidates, strict=True)):
@@ -673,8 +707,20 @@ class Verifier:
                 key = self.key(candidate, name)
                 if key is None and own.key is not None:
                     key = own.key if name is None else content_key("secondary", own.key)
-                known = {"outcome": own, "about": (self._metrics[name], candidate.words)}
-                queries[name] = Assessment(candidate.columns, value, key=key, **known)
+                metric = self._reported[name]
+                reference = None
+                if isinstance(metric, ApproximateMetric):
+                    reference = references(place, name)
+                    if own.evaluation is not None:
+                        own = replace(own, evaluation=metric.finish(own.evaluation, reference))
+                queries[name] = Assessment(
+                    candidate.columns,
+                    value,
+                    key=key,
+                    outcome=own,
+                    about=(metric, candidate.words),
+                    reference=reference,
+                )
             one = queries.pop(None)
             one.secondary = queries
             if variances is not None:
@@ -685,9 +731,9 @@ class Verifier:
         for each in queries:
             record = recorded.get(each.key)
             if record is not None:
-                each.answer = record
+                each.answer = in_units_of(each.about[0], record)
                 if not math.isfinite(each.training):
-                    each.training = record.cv_score
+                    each.training = each.answer.cv_score
         return found
 
     def _look_up(self, keys):

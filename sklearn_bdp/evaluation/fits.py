@@ -9,6 +9,7 @@ import collections
 import contextlib
 import functools
 import json
+import math
 import operator
 import traceback
 from dataclasses import astuple, dataclass, field, replace
@@ -33,6 +34,7 @@ from sklearn_bdp.evaluation.candidates import (
 )
 from sklearn_bdp.evaluation.scoring import Kept
 from sklearn_bdp.exceptions import ScoreContractError
+from sklearn_bdp.metrics.approximate import ApproximateMetric, Predictions, TrainingReference
 from sklearn_bdp.metrics.means import Clipping
 from sklearn_bdp.utils.object_hashing import object_digest
 from sklearn_bdp.utils.sklearn_compat import (
@@ -78,9 +80,11 @@ class FoldJob:
             del self.kept[id(estimator)]
         if kept.breach is not None:
             raise kept.breach
+        predictions = kept.predictions or None
         if not kept.scores or len(kept.scores[0]) != len(self.options["test"]):
-            return FoldScores(result)
-        return FoldScores(result, kept.scores[0].astype(np.float32), kept.clipping[0])
+            return FoldScores(result, predictions=predictions)
+        scores = kept.scores[0].astype(np.float32)
+        return FoldScores(result, scores, kept.clipping[0], predictions=predictions)
 
 
 @dataclass
@@ -93,6 +97,8 @@ class FoldScores:
     clipping: Any = None  # what clipping changes there, where that was found out
     #: Number of the scores, their sum and that of their squares.
     sums: tuple = (0, 0.0, 0.0)
+    #: Predictions of the tested records, by metric without a proven bound.
+    predictions: dict | None = field(default=None, repr=False)
 
 
 class Progress:
@@ -167,6 +173,13 @@ class Progress:
         found = [fold.clipping for fold in self._rows[row].values() if fold.clipping is not None]
         return functools.reduce(operator.add, found) if found else None
 
+    def predictions(self, row, n_folds, name):
+        """Return pooled out-of-fold predictions of a row, or None where a fold has none."""
+        folds = [self._rows[row].get(part) for part in range(n_folds)]
+        if any(fold is None or name not in (fold.predictions or {}) for fold in folds):
+            return None
+        return Predictions.concatenate([fold.predictions[name] for fold in folds])
+
     def scores(self, row, tests, n):
         """Return the per-record scores of a row and the last fold that tested each record, or None.
 
@@ -215,6 +228,7 @@ class CrossValidation:
         self.splitter, self.split_params, self.context = splitter, split_params, context
         self.candidates, self.out, self._more = [], [], collections.defaultdict(list)
         self.results, self.scores, self.splits = None, None, []
+        self._references = {}
         self.report = self.per_record = None
         self.first = 0  # row of the first candidate that is not eliminated
         self.verification = None
@@ -282,7 +296,8 @@ class CrossValidation:
             self._more[key].extend(value)
         params = [candidate.params for candidate in self.candidates]
         self.results = search._format_results(params, len(splits), self.out, self._more)
-        self.scores = np.asarray(self.results[f"mean_test_{self.name}"], dtype=float)
+        # A copy: scores without a proven bound become those of pooled predictions.
+        self.scores = np.array(self.results[f"mean_test_{self.name}"], dtype=float)
         return self.results
 
     def _splits(self, splitter):
@@ -315,6 +330,8 @@ class CrossValidation:
             for task, digest in zip(tasks, digests, strict=True):
                 name, context = digest and f"{task.row} {fold} {digest}", None
                 known = self.progress.find(task.row, part, name)
+                if known is not None and self._needs_predictions(known):
+                    known = None  # of an earlier process, which left scores only
                 if known is not None:
                     found[task.row, part] = dict(known.result)
                     continue
@@ -339,6 +356,83 @@ class CrossValidation:
             parts = setting.estimator, setting.X, setting.y
             jobs.append((FoldJob(part, *parts, options, self.metrics.kept), todo))
         return jobs
+
+    def _needs_predictions(self, known):
+        """Return whether a fit that is known lacks predictions that a metric needs."""
+        metrics = [self.metric, *self.secondary.values()]
+        needed = [m for m in metrics if isinstance(m, ApproximateMetric) and m.reads_predictions]
+        failed = bool(known.result.get("fit_error"))
+        return bool(needed) and known.predictions is None and not failed
+
+    def use_public_ranges(self):
+        """Give metrics without a proven bound a range that suits the candidates."""
+        for name in (None, *self.secondary):
+            metric = self.metric if name is None else self.secondary[name]
+            if not isinstance(metric, ApproximateMetric) or self.results is None:
+                continue
+            column = self.name if name is None else name
+            scores = self.results[f"mean_test_{column}"]
+            if metric.function_name:
+                rows = range(self.first, len(scores))
+                scores = [self.reference(row, name).score for row in rows]
+            else:
+                folds = [self.results[f"split{k}_test_{column}"] for k in range(len(self.splits))]
+                scores = np.concatenate(folds)
+            ranged = metric.with_range(scores)
+            self._references = {
+                key: reference for key, reference in self._references.items() if key[1] != name
+            }
+            if name is None:
+                self.metric = ranged
+            else:
+                self.secondary[name] = ranged
+        self.verifier.use_metrics(self.metric, self.secondary)
+        if isinstance(self.metric, ApproximateMetric):
+            rows = range(self.first, self.scores.size)
+            self.scores[self.first :] = [self.cv_score(row) for row in rows]
+
+    def reference(self, row, name=None):
+        """Return what out-of-fold predictions say of a row by a metric, None for what ranks."""
+        if (row, name) not in self._references:
+            metric = self.metric if name is None else self.secondary[name]
+            reference = TrainingReference()
+            predictions = None
+            if metric.reads_predictions:
+                predictions = self.progress.predictions(row, len(self.splits), metric.name)
+            if predictions is not None:
+                unit_codes, reason = self._unit_codes()
+                reference = metric.training_reference(
+                    predictions,
+                    unit_codes=unit_codes,
+                    rule_out=reason,
+                    n_holdout_units=self.division.model.units(self.verifier.holdout.n)[0],
+                    n_holdout_records=self.verifier.holdout.n,
+                )
+            self._references[row, name] = reference
+        return self._references[row, name]
+
+    def _unit_codes(self):
+        """Return the sampling unit of each tested record in the order of the folds, or None.
+
+        Also why these units are not known, empty if they are.
+        """
+        if self.division.model.is_independent:
+            return None, ""
+        groups = self.division.train_groups()
+        if groups is None:
+            return None, "the groups of the training records are not declared"
+        groups = np.unique(groups, return_inverse=True)[1]
+        return np.concatenate([groups[test] for _, test in self.splits]), ""
+
+    def cv_score(self, row, name=None):
+        """Return the cross-validated score by the formula that is applied to the holdout."""
+        metric = self.metric if name is None else self.secondary[name]
+        column = self.name if name is None else name
+        mean_of_folds = float(self.results[f"mean_test_{column}"][row])
+        if not isinstance(metric, ApproximateMetric) or not math.isfinite(mean_of_folds):
+            return mean_of_folds
+        pooled = self.reference(row, name).score
+        return pooled if math.isfinite(pooled) else mean_of_folds
 
     def _value(self, result):
         """Return the verified metric's score of one fold; NaN where it is not known."""

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.base import RegressorMixin, is_regressor
 from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.model_selection import GridSearchCV
+from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp.accounting import Certificate
 from sklearn_bdp.diagnostics.scores import (
@@ -20,13 +22,16 @@ from sklearn_bdp.diagnostics.scores import (
     UNINFORMATIVE_SHARE,
     warn_about_selected_model,
 )
-from sklearn_bdp.evaluation.candidates import Candidate, NoAnswer, cross_validated, targets
+from sklearn_bdp.evaluation.candidates import Candidate, cross_validated, targets
 from sklearn_bdp.evaluation.holdout_split import config_of
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
 from sklearn_bdp.holdout import History
 from sklearn_bdp.holdout.reusable import ReusableHoldout
+from sklearn_bdp.intervals.approximate import TESTED_LEVEL
 from sklearn_bdp.ledger.ledger import Fact
-from sklearn_bdp.metrics import PerRecordScore, get_metric
+from sklearn_bdp.metrics import PerRecordScore, available_metrics, get_metric
+from sklearn_bdp.metrics.approximate import ApproximateMetric, approximate_metric
+from sklearn_bdp.metrics.base import as_labels
 from sklearn_bdp.release.certificate import (
     holdout_certificate,
     preview_batch,
@@ -61,6 +66,8 @@ class Kept:
     memory: object = None  # of transformed records, where nothing but the part left out is scored
     scores: list = dataclasses.field(default_factory=list)  # per record, by the metric that ranks
     clipping: list = dataclasses.field(default_factory=list)
+    #: Responses to the records that test the fit, by metric without a proven bound.
+    predictions: dict = dataclasses.field(default_factory=dict)
     #: Of the contract of a PerRecordScore, by any metric: scikit-learn would write NaN and go on.
     breach: Exception | None = None
 
@@ -81,6 +88,8 @@ class MetricScorer:
         if kept is not None and kept.memory is not None:
             estimator = kept.memory.sharing(estimator, X, "tested", metric=self.metric)
         y = targets(X, y)
+        if isinstance(self.metric, ApproximateMetric):
+            return self._approximate_score(kept, estimator, X, y)
         try:
             per_record, value = self.metric.training_scores(estimator, X, y)
         except ScoreContractError as breach:
@@ -92,6 +101,22 @@ class MetricScorer:
             kept.clipping.append(self.metric.clipping(estimator, X, y, per_record))
             kept.scores.append(per_record)
         return self.metric.from_unit(value)
+
+    def _approximate_score(self, kept, estimator, X, y):
+        """Return the scorer's own value; predictions of the records that test a fit are kept."""
+        if not self.metric.reads_predictions:
+            score = self.metric.scorer(estimator, X, y)
+            if isinstance(score, dict):  # scikit-learn would write NaN and go on
+                kept.breach = ValueError(
+                    "scoring returns a dict of scores: set refit='name' to the one that chooses "
+                    f"candidates (one of {sorted(score)})."
+                )
+                return math.nan
+            return float(score)
+        predictions = self.metric.predictions(estimator, X, y)
+        if kept is not None:  # records that the model was trained on are scored later
+            kept.predictions.setdefault(self.metric.name, predictions)
+        return self.metric.score_predictions(predictions)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,10 +184,6 @@ class Metrics:
                         f"scoring is a callable, and refit={refit!r} does not name a bounded "
                         f"metric that could be verified on the holdout: {error}"
                     ) from None
-                if callable(scoring) and isinstance(error, UnboundedMetricError):
-                    error.add_note(
-                        "If it returns a dict of scores, set refit='name' to the one to verify."
-                    )
                 raise
         for other in self.asked:
             if other == self.name:
@@ -200,14 +221,15 @@ class Metrics:
 
 def _informed(search, scoring, division):
     """Return the bounded metric that knows the training targets."""
-    metric = bounded_metric(search, scoring, division)
+    metric = bounded_metric(search, scoring, division, approximate=True)
     return metric.informed(division.y, division.train_groups())
 
 
-def bounded_metric(search, scoring, division):
-    """Return the bounded metric, telling what was chosen on the caller's behalf.
+def bounded_metric(search, scoring, division, *, approximate=False):
+    """Return the metric of a scorer, telling what was chosen on the caller's behalf.
 
-    Raises where its sensitivity is not proved under the correlation of the holdout.
+    ``approximate``: whether a metric without a proven bound may choose candidates. Raises where
+    the sensitivity of a metric is not proved under the correlation of the holdout.
     """
     y, model = division.y, division.model
     if y is None:
@@ -219,7 +241,15 @@ def bounded_metric(search, scoring, division):
         name = scoring.name or getattr(scoring.function, "__name__", None)
         function = WithoutTargets(scoring.function)
         scoring = dataclasses.replace(scoring, function=function, name=name)
-    metric = get_metric(scoring, estimator=search.estimator, y=y)
+    reason = _needs_proof(search, division) if approximate else ""
+    if scoring is None and approximate and not reason and _scores_by_r2(search.estimator):
+        return approximate_metric("r2", y)
+    try:
+        metric = get_metric(scoring, estimator=search.estimator, y=y)
+    except ValueError as error:
+        if not approximate:
+            raise
+        metric = _without_bound(scoring, y, error, reason)
     if scoring is None and metric.note:
         DEFAULT_METRIC.warn(note=metric.note)
     if not metric.is_mean and (model.is_given_rest or not model.is_componentwise):
@@ -228,6 +258,46 @@ def bounded_metric(search, scoring, division):
             f"for independent records and groups only, got {model.describe()}. Use {MEANS}."
         )
     return metric
+
+
+def _needs_proof(search, division):
+    """Return why every metric needs a proven bound on this holdout; empty if it does not."""
+    config = division.config or search.holdout.config
+    if config.calibration != "tight":
+        return f"calibration={config.calibration!r}"
+    if config.epsilon != "auto":
+        return f"epsilon={config.epsilon!r}"
+    model = division.model
+    if model.is_given_rest or not model.is_componentwise:
+        return model.describe()
+    return ""
+
+
+def _scores_by_r2(estimator):
+    """Return whether the estimator's own ``score`` is scikit-learn's for regressors."""
+    while getattr(estimator, "steps", None):  # a pipeline scores by its last step
+        estimator = estimator.steps[-1][1]
+    method = getattr(type(estimator), "score", None)
+    return is_regressor(estimator) and getattr(method, "__qualname__", "") == (
+        RegressorMixin.score.__qualname__
+    )
+
+
+def _without_bound(scoring, y, error, reason):
+    """Return the metric of a scorer without a proven bound, or raise why there is none."""
+    known = callable(scoring) or (isinstance(scoring, str) and scoring in get_scorer_names())
+    several = type_of_target(as_labels(y)) not in ("binary", "multiclass", "continuous")
+    if not known or not (several or isinstance(error, UnboundedMetricError)):
+        raise error
+    request = getattr(getattr(scoring, "_metadata_request", None), "score", None)
+    if any(wanted not in (None, False) for wanted in getattr(request, "requests", {}).values()):
+        raise error  # a weighted score
+    if reason:
+        raise UnboundedMetricError(
+            f"{error} Under {reason} only metrics with a proven bound choose candidates: "
+            f"{', '.join(available_metrics())}."
+        ) from None
+    return approximate_metric(scoring, y)
 
 
 def plain_certificate(holdout, division, book):
@@ -272,11 +342,13 @@ def certified(
         counts = np.unique(np.asarray(division.y), return_counts=True)[1]
         by_class = metric.name == "balanced_accuracy"
         baseline = float(1 / counts.size if by_class else counts.max() / counts.sum())
-    if not isinstance(found.answer, NoAnswer):
+    notes = (*notes, *_notes_on_approximation(metric, found, holdout))
+    if found.answer.interval != "none":
         parts = width_parts(found.answer, holdout.account.settings, holdout.dependence)
     return dataclasses.replace(
         certificate,
         chosen=(f"{metric.measured} of {of}", score, *interval),
+        interval=found.answer.interval,
         verdict=verdict,
         assumptions=(*certificate.assumptions, *assumptions),
         notes=(*certificate.notes, *caveats, *notes),
@@ -286,6 +358,30 @@ def certified(
     )
 
 
+def _notes_on_approximation(metric, found, holdout):
+    """Yield what a reader must know of the interval of a metric without a proven bound."""
+    if not isinstance(metric, ApproximateMetric) or found.reference is None:
+        return
+    reference, answer = found.reference, found.answer
+    if reference.family == "none":
+        yield f"{metric.name} chooses candidates without an interval: {reference.reason}"
+        return
+    if math.isfinite(reference.error_clip):
+        yield (
+            f"squared errors count at most {reference.error_clip:.3g} on the holdout, and "
+            f"deviations of targets from the training mean {reference.target_mean:.3g} at most "
+            f"{reference.target_clip:.3g} squared: the value and its interval are about "
+            f"{metric.name} with these limits"
+        )
+    code_length = getattr(answer, "code_length", math.nan)
+    level = holdout.account.settings.sampling_failure / 2.0 * math.exp(-code_length)
+    if level < TESTED_LEVEL:
+        yield (
+            f"the approximate interval has a level of {level:.1g} on each side, beyond the range "
+            f"in which the method was simulated (down to {TESTED_LEVEL:g})"
+        )
+
+
 def outlook(certificate, holdout, book, metric, score, interval, *, n_train):
     """Return the fields of a certificate that speak of one more question."""
     if certificate.next_error is None:
@@ -293,7 +389,9 @@ def outlook(certificate, holdout, book, metric, score, interval, *, n_train):
     asked, fields = {"metric": metric, "n_train": n_train}, {}
     if not metric.is_mean:
         # The holdout speaks of means over records, which are known better than scores by class.
-        width = preview_batch(holdout.account, book, score=0.5, **asked).half_width
+        is_known = isinstance(metric, ApproximateMetric) and math.isfinite(score)
+        expected = metric.to_unit(score) if is_known else 0.5
+        width = preview_batch(holdout.account, book, score=expected, **asked).half_width
         fields = {"next_error": width, "tau": max(certificate.tau, width), "advice": ()}
     if not math.isfinite(score):
         return fields
@@ -330,11 +428,18 @@ def clipping_of(setting, columns):
 
 def released(metric, answers, *, end=""):
     """Return what was released by one metric, in score units, and where each answer came from."""
-    columns = {f"answered_from{end}": np.array([one.source for one in answers])}
-    for column, name in (("score", "value"), ("lower", "lower"), ("upper", "upper")):
-        values = np.array([getattr(one, name) for one in answers])
-        columns[f"holdout_{column}{end}"] = metric.from_unit(values)
-    return columns
+    value, lower, upper = (
+        np.array([getattr(answer, name) for answer in answers])
+        for name in ("value", "lower", "upper")
+    )
+    lower, upper = metric.ends_from_unit(lower, upper)
+    return {
+        f"answered_from{end}": np.array([answer.source for answer in answers]),
+        f"holdout_score{end}": metric.from_unit(value),
+        f"holdout_lower{end}": lower,
+        f"holdout_upper{end}": upper,
+        f"holdout_interval{end}": np.array([answer.interval for answer in answers]),
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -521,8 +626,13 @@ class Reporting(Savable):
                 "The holdout was not queried."
             )
         wanted = scoring if isinstance(scoring, list | tuple) else [scoring]
-        wanted = [metric if one in (None, metric.name) else one for one in wanted]
-        own = bool(wanted) and wanted[0] is metric
+        is_approximate = isinstance(metric, ApproximateMetric)
+        reported = metric.scoring if is_approximate else metric
+        wanted = [
+            reported if one is None or (isinstance(one, str) and one == metric.name) else one
+            for one in wanted
+        ]
+        own = bool(wanted) and wanted[0] is metric and not is_approximate
         asked = {"compare": compare, "by": by, "per": per, "refit_every": refit_every}
         asked |= {"scoring": wanted, "variance": variance if own else None}
         known = values if own and np.isfinite(values).all() else None

@@ -81,7 +81,13 @@ class ExpertSettings:
         self.validated()
 
     def validated(self) -> dict[str, Any]:
-        """Return the settings that a ledger keeps, as plain numbers, or raise an error."""
+        """Return the settings that a ledger keeps, as plain numbers, or raise an error.
+
+        Returns
+        -------
+        dict
+            Values by name.
+        """
         check_real("ledger_timeout", self.ledger_timeout, low=0.0, high=_LONGEST_TIMEOUT)
         n_queries = self.n_queries
         if n_queries is not None:
@@ -183,7 +189,13 @@ class HoldoutConfig:
         check_boolean("allow_shared_rows", self.allow_shared_rows)
 
     def validated(self) -> dict[str, Any]:
-        """Return the parameters that a ledger keeps, as plain values, or raise an error."""
+        """Return the parameters that a ledger keeps, as plain values, or raise an error.
+
+        Returns
+        -------
+        dict
+            Values by name.
+        """
         check_option("calibration", self.calibration, ("tight", "zhao2017"))
         budget = self.budget
         if budget is not None:
@@ -320,7 +332,7 @@ def document_config_parameters(function: Decorated) -> Decorated:
         )
         for field in dataclasses.fields(HoldoutConfig)[1:]
     ]
-    initializer.__signature__ = signature.replace(  # type: ignore[attr-defined]
+    initializer.__signature__ = signature.replace(  # type: ignore[union-attr]
         parameters=[*own_parameters, *config_parameters]
     )
     return function

@@ -20,6 +20,7 @@ import numpy as np
 from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.correlation.base import CorrelationModel, check_levels
 from sklearn_bdp.correlation.tails import bounded_lower_limit, weighted_lower_limit
+from sklearn_bdp.intervals.approximate import ApproximateLimits, InfluenceSpread
 from sklearn_bdp.intervals.bounds import past_mean_limit
 from sklearn_bdp.utils.root_finding import last_accepted
 from sklearn_bdp.utils.validation import check_array, check_integer, check_option, check_real
@@ -383,14 +384,37 @@ class KnownTail(Tail):
         return np.full(np.shape(prediction), 1e-3)  # of what is the same on every dataset
 
 
-_KINDS = ("mean", "class_means", "pairs", "known")
+@dataclasses.dataclass(frozen=True)
+class ApproximateTail(Tail):
+    """Approximate limits of a metric without a proven bound (theory G34)."""
+
+    approximation: ApproximateLimits
+
+    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
+        value, levels = check_levels(values, log_failure)
+        return self.approximation.limits(value, value, levels)[0]
+
+    def upper_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
+        value, levels = check_levels(values, log_failure)
+        return self.approximation.limits(value, value, levels)[1]
+
+    def limits(
+        self, least: Array, most: Array, log_failure: Array, expected: Array | None = None
+    ) -> tuple[Array, Array]:
+        return self.approximation.limits(least, most, log_failure)
+
+    def standard_deviation(self, prediction: FloatOrArray) -> Array:
+        return self.approximation.standard_deviation(prediction)
+
+
+_KINDS = ("mean", "class_means", "pairs", "known", "approximate")
 
 
 def score_tail(
     model: CorrelationModel,
     n: int,
     *,
-    kind: Literal["mean", "class_means", "pairs", "known"] = "mean",
+    kind: Literal["mean", "class_means", "pairs", "known", "approximate"] = "mean",
     binary: bool = False,
     classes: Sequence[str] = (),
     class_counts: tuple[int, ...] | None = None,
@@ -398,6 +422,8 @@ def score_tail(
     class_floors: tuple[int, ...] | None = None,
     known: float | None = None,
     inside: tuple[float, ...] | None = None,
+    family: str = "",
+    spread: Sequence[float] | None = None,
 ) -> Tail:
     """Return the tail of a bounded metric, from public quantities.
 
@@ -409,9 +435,10 @@ def score_tail(
         How the records are correlated.
     n : int
         Number of holdout records.
-    kind : {"mean", "class_means", "pairs", "known"}, default="mean"
+    kind : {"mean", "class_means", "pairs", "known", "approximate"}, default="mean"
         A mean over records, a mean over classes of means over their records, a mean over pairs of
-        records of two classes, or a score that is known by construction.
+        records of two classes, a score that is known by construction, or a metric without a proven
+        bound.
     binary : bool, default=False
         Whether every per-record score is 0 or 1.
     classes : sequence of str, default=()
@@ -427,6 +454,11 @@ def score_tail(
         The score of kind ``"known"``.
     inside : tuple of float, optional
         Part of the variance of each class's share that lies inside groups of the training data.
+    family : {"proportion", "loss", "none"}, optional
+        Limits of kind ``"approximate"``; see
+        :class:`~sklearn_bdp.intervals.approximate.ApproximateLimits`.
+    spread : sequence of float, optional
+        An :class:`~sklearn_bdp.intervals.approximate.InfluenceSpread` of the training set.
 
     Returns
     -------
@@ -450,6 +482,11 @@ def score_tail(
     kind = check_option("kind", kind, _KINDS)
     if kind == "mean":
         return ModelTail(model, n, bool(binary))
+    if kind == "approximate":
+        known_family: Any = check_option("family", family, ("proportion", "loss", "none"))
+        known_spread = None if spread is None else InfluenceSpread(*map(float, spread))
+        n_units = model.units(n)[0]
+        return ApproximateTail(ApproximateLimits(known_family, n_units, known_spread))
     if kind == "known":
         return KnownTail(check_real("known", known, low=0.0, high=1.0))
     given = next((one for one in (class_floors, class_counts, classes) if one), ())

@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sklearn_bdp.utils.score_units import open_ends_from_unit
+
 
 def _refused(constant):
     raise ValueError("no finite number")
@@ -127,7 +129,8 @@ class AnswerRecord:
     model : str or None, default=None
         Whose score it is, in words.
     scale : tuple or None, default=None
-        The metric in words, and its range in score units; ``None`` if values are in these units
+        The metric in words, its range in score units, and the ends beyond which scores may lie
+        (``"lower"``, ``"both"``) where there are any; ``None`` if values are in these units
         already, or unknown.
     shape : dict or None, default=None
         What is public about how the score varies; see
@@ -164,7 +167,7 @@ class AnswerRecord:
     corrected: bool
     metric: str | None = None
     model: str | None = None
-    scale: tuple[str, float, float] | None = None
+    scale: tuple[Any, ...] | None = None
     shape: dict[str, Any] | None = dataclasses.field(default=None, hash=False, repr=False)
     answered: bool = True
     submitter: str | None = None
@@ -172,6 +175,7 @@ class AnswerRecord:
     #: What tables show, in this order.
     SHOWN: ClassVar[tuple] = (
         "batch", "position", "time", "metric", "model", "submitter", "value", "lower", "upper",
+        "interval",
         "cv_score", "corrected", "code_length", "key",
     )  # fmt: skip
 
@@ -194,10 +198,29 @@ class AnswerRecord:
         """
         if self.scale is None:
             return self
-        words, low, high = self.scale
-        names = ("cv_score", "value", "lower", "upper")
-        scaled: dict[str, Any] = {n: low + (high - low) * getattr(self, n) for n in names}
-        return dataclasses.replace(self, metric=words, scale=None, **scaled)
+        words, low, high, *open_ends = self.scale
+        lower, upper = open_ends_from_unit(low, high, "".join(open_ends), self.lower, self.upper)
+        return dataclasses.replace(
+            self,
+            metric=words,
+            scale=None,
+            cv_score=low + (high - low) * self.cv_score,
+            value=low + (high - low) * self.value,
+            lower=lower,
+            upper=upper,
+        )
+
+    @property
+    def interval(self) -> str:
+        """Kind of the interval: ``"proven"``, ``"approximate"`` or ``"none"``.
+
+        ``"none"`` also of queries that the holdout did not answer.
+        """
+        if not self.answered:
+            return "none"
+        if self.shape is None or self.shape["kind"] != "approximate":
+            return "proven"
+        return "none" if self.shape["family"] == "none" else "approximate"
 
 
 #: Columns of a batch as they are kept and hashed, and what stands in them: ``text`` or nothing,
@@ -223,8 +246,9 @@ class Answers(Sequence[AnswerRecord]):
     def __init__(self, columns, *, batch=0, time="", scales=None, shapes=(None,), shape_of=0):
         self.batch, self.time = batch, time
         self._scales = {name: tuple(scale) for name, scale in (scales or {}).items()}
-        for words, low, high in self._scales.values():
-            if not (isinstance(words, str) and -_MOST < low < high < _MOST):
+        for words, low, high, *open_ends in self._scales.values():
+            is_known = open_ends in ([], ["lower"], ["both"])
+            if not (isinstance(words, str) and -_MOST < low < high < _MOST and is_known):
                 raise ValueError("no scale")
         if not columns.keys() <= COLUMNS.keys():
             raise ValueError("other columns")

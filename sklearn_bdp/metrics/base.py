@@ -43,6 +43,8 @@ class ScoreShape:
     class_floors: tuple | None = None
     known: float | None = None
     inside: tuple | None = None
+    family: str = ""
+    spread: tuple | None = None
 
     @property
     def is_mean(self) -> bool:
@@ -111,6 +113,11 @@ class BoundedMetric(abc.ABC):
     @property
     def caveat(self) -> str:
         """How the score differs from the metric of that name; empty if it does not."""
+        return ""
+
+    @property
+    def open_ends(self) -> str:
+        """Ends of the range beyond which scores may lie: ``""``, ``"lower"`` or ``"both"``."""
         return ""
 
     def clipping(self, estimator: Any, X: Any, y: ArrayLike, per_record: Array | None) -> Any:
@@ -306,6 +313,21 @@ class BoundedMetric(abc.ABC):
             Scores in ``[lower, upper]``.
         """
         return self.lower + value * (self.upper - self.lower)
+
+    def ends_from_unit(self, lower: FloatOrArray, upper: FloatOrArray) -> tuple[Any, Any]:
+        """Map the ends of intervals to score units.
+
+        Parameters
+        ----------
+        lower, upper : float or ndarray
+            Ends in [0, 1].
+
+        Returns
+        -------
+        lower, upper : float or ndarray
+            Ends in score units; infinite where the range of the metric is open.
+        """
+        return self.from_unit(lower), self.from_unit(upper)
 
     def _check(self, estimator, X, y) -> Array:
         """Return targets as an array; raise where their form, or the model's, does not fit."""

@@ -51,6 +51,7 @@ from sklearn_bdp.evaluation.scoring import (
 from sklearn_bdp.exceptions import UnboundedMetricError, UnverifiedWarning, UnweightedScoreWarning
 from sklearn_bdp.holdout.config import HoldoutConfig, check_ledger
 from sklearn_bdp.holdout.reusable import ReusableHoldout
+from sklearn_bdp.metrics.approximate import ApproximateMetric
 from sklearn_bdp.metrics.registry import check_scoring
 from sklearn_bdp.release.certificate import Preview
 from sklearn_bdp.release.context import CVData
@@ -507,19 +508,27 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
 
     def _ask(self, folds):
         """Return the assessments by row; candidates that are not shown have no answer."""
+        if folds.scores is not None:
+            folds.use_public_ranges()
         verifier, rows = folds.verifier, self._shown(folds)
         candidates = [folds.candidates[row] for row in rows]
         training = None if folds.scores is None else folds.metric.to_unit(folds.scores[rows])
         secondary = dict.fromkeys(folds.secondary)
         if folds.results is not None:
             for name, other in folds.secondary.items():
-                secondary[name] = other.to_unit(folds.results[f"mean_test_{name}"][rows])
+                scores = np.array([folds.cv_score(row, name) for row in rows])
+                secondary[name] = other.to_unit(scores)
         if self.verbose > 0:
             print(f"Verifying {len(rows)} candidates on {verifier.holdout.n} holdout records")
         verifier.fit(rows, candidates, training)
         variances = [folds.progress.variance(row) for row in rows]
         asked = verifier.assess(
-            candidates, training, rows=rows, secondary=secondary, variances=variances
+            candidates,
+            training,
+            rows=rows,
+            secondary=secondary,
+            variances=variances,
+            references=lambda place, name: folds.reference(rows[place], name),
         )
         for context in filter(None, (folds.verification, folds.context)):
             context.call_on_fit_task_end(estimator=self)
@@ -573,6 +582,9 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             best = chosen_row(self.refit, results, error)
         self.best_index_, self.best_params_ = best, results["params"][best]
         self._variance = folds.progress.variance(best)
+        if isinstance(folds.metric, ApproximateMetric):  # forecasts are about the best candidate
+            folds.metric = replace(folds.metric, reference=folds.reference(best))
+            self._metric = folds.metric
         self.best_score_, *interval = found[best].in_units(folds.metric)
         self.best_interval_ = tuple(interval)
         if self.refit is not False:
@@ -656,7 +668,7 @@ def search_results(search, folds, found):
     """Return ``cv_results_`` with the released values, in score units; ``found``: by row."""
     metric, n = folds.metric, len(found)
     if folds.results is not None:
-        results = {**folds.results, "training_score": folds.scores}
+        results = {**folds.results, "training_score": folds.scores, "cv_score": folds.scores}
     else:  # no cross-validation was run: parameters and times, and placeholders as test scores
         out = [vars(one.outcome) | {"test_scores": np.nan, "train_scores": np.nan} for one in found]
         with warnings.catch_warnings():

@@ -134,7 +134,11 @@ def decide(batch, terms, *, statements=None):
     ends = np.maximum(values - lower[:done], upper[:done] - values)
     spending = settings.spending
     epsilon, number = ratio * terms.mechanism.dp_epsilon_used(1.0 / settings.n), last.number + 1
-    level = float(epsilon) if np.isfinite(epsilon) and last.dp_epsilon is not None else None
+    # Any record may move a metric without a proven bound: no level of privacy holds from now on.
+    private = last.dp_epsilon is not None and not any(
+        shape["kind"] == "approximate" for shape in batch.shapes
+    )
+    level = float(epsilon) if np.isfinite(epsilon) and private else None
     weight = spending.of_report(last.number) if closes else spending.of_batch(number)
     metrics, _, models, levels = zip(*batch.labels, strict=True)
     record = BatchRecord(
@@ -288,6 +292,9 @@ def _cells(batch, outcome, squared, last, *, by):
         "route": by,
         # Whether a score over pairs was ever asked for: the certificate says so.
         "pairs": bool(last.cells.get("pairs")) or any(s["kind"] == "pairs" for s in batch.shapes),
+        # Whether a metric without a proven bound was ever asked for (theory G34).
+        "approximate": bool(last.cells.get("approximate"))
+        or any(shape["kind"] == "approximate" for shape in batch.shapes),
         "first": outcome.first,
         "fine": outcome.fine,
         "shapes": list(batch.shapes),
@@ -405,6 +412,8 @@ def with_prevalence(metric, prevalence, shares, n):
 
     ``shares``: those that the holdout was asked for. By default 1/2.
     """
+    if not hasattr(metric, "class_counts"):  # a metric without a proven bound knows its spread
+        return metric, ""
     if prevalence is None and metric.class_counts:
         return metric, ""
     note = ""

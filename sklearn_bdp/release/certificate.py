@@ -178,6 +178,7 @@ def holdout_certificate(account: Any, book: Any) -> Certificate:
     final = None
     if not closing:
         final = report_half_width(last, settings, ModelTail(model, settings.n), 0.5)
+    n_approximate, n_without_interval = _count_intervals(last, book)
     return Certificate(
         tau=min(1.0, max(widest, last.widest)),
         beta=settings.beta,
@@ -200,10 +201,20 @@ def holdout_certificate(account: Any, book: Any) -> Certificate:
         advice=(advice,) if advice else (),
         notes=_notes(last, settings=settings, model=model),
         n_answers=last.n_answered,
+        n_approximate=n_approximate,
+        n_without_interval=n_without_interval,
         next_error=None if closing else min(1.0, widest),
         final_error=final,
         spending=settings.spending.policy.words,
     )
+
+
+def _count_intervals(last, book):
+    """Return the numbers of answers with an approximate interval and without one."""
+    if not last.cells.get("approximate"):
+        return 0, 0
+    kinds = [answer.interval for answer in book.history()]
+    return kinds.count("approximate"), kinds.count("none")
 
 
 def report_half_width(last, settings, tail, score):
@@ -325,7 +336,13 @@ def _notes(last, *, settings, model):
             f"the next answer rests on {carried}, {nats:.3g} nats{instead}; both hold at half the "
             "failure probability each, and every answer uses the one that makes it sharper (G9)"
         )
-    if settings.budget is None and settings.tau is None and not model.is_given_past:
+    if last.cells.get("approximate"):
+        notes.append(
+            "no level of privacy is stated: one record may change a metric without a proven bound "
+            "by any amount. Approximate intervals rest on the spread of out-of-fold predictions of "
+            "the training set (G34)"
+        )
+    elif settings.budget is None and settings.tau is None and not model.is_given_past:
         ahead = "" if last.closed else "; without a budget they keep growing"
         notes.append(f"privacy levels are those spent so far{ahead}")
     if settings.tau is not None:

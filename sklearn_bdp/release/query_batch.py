@@ -166,6 +166,7 @@ def make_batch(
         for metric, *_ in about:
             if id(metric) not in scales:
                 words = metric.measured, float(metric.lower), float(metric.upper)
+                words += (metric.open_ends,) if metric.open_ends else ()
                 scales[id(metric)] = metric_key(metric), words
         labels = [(*scales[id(metric)], name, next(iter(by), None)) for metric, name, *by in about]
     return Batch(

@@ -125,8 +125,9 @@ def _closing_report(holdout, plan, training, variance):
 def _read(holdout, plan, terms, order):
     """Return record, answers and rows of a report that reads the closed holdout, without privacy.
 
-    Theory G28: each family at its own level. Proven rows take what G16 leaves; approximate ones
-    take the weight 1, for interim answers are not in their family.
+    Theory G28: each family at its own level. Proven rows take what G16 leaves. Approximate ones
+    take the weight 1 where no interim answer is in their family, else the weight of a report, as
+    proven ones do (theory G34).
 
     The order of units is drawn once and for all, with the holdout: 128 random bits stand in
     the header of the ledger, under its chain, and the order is a function of these and of the
@@ -142,7 +143,10 @@ def _read(holdout, plan, terms, order):
     length, by_shares = (route(one, settings, report=True)[0] for one in (before, last))
     count = max(1, plan.n_proven)
     level = settings.sampling_failure / count * math.exp(-length)
+    spending = settings.spending
     approximate = settings.beta * math.exp(-before.released) / len(plan.statements)
+    if before.cells.get("approximate"):
+        approximate *= spending.of_report(before.number)
     said, proven, scales = [], [], {}
     for place, one in enumerate(plan.statements):
         shares = math.exp(length - by_shares) if one.proven == CLASSES else 1.0
@@ -160,7 +164,6 @@ def _read(holdout, plan, terms, order):
         columns = dict(zip(names, map(list, zip(*proven, strict=True)), strict=True))
         columns |= {"corrected": [1], "code_length": [length + math.log(count)]}
         answers = Answers(columns, batch=last.number + 1, time=terms.time, scales=scales)
-    spending = settings.spending
     closed = _closed(
         terms,
         size=len(answers),

@@ -49,8 +49,13 @@ def forecast(name: str, holdout: Any, past_records: PastRecords | None) -> Any:
     """Return a forecast for each record: the last known target, or that of a season before."""
     model, n, earlier = holdout.dependence, holdout.n, past_records
     lag = _lag(name, past_horizon(model))
-    alone = model.is_given_past and model.units(n)[0] == n and earlier is not None
-    if not alone or len(earlier.y) < lag or len(np.unique(earlier.dates)) < len(earlier.y):
+    alone = model.is_given_past and model.units(n)[0] == n
+    if (
+        earlier is None
+        or not alone
+        or len(earlier.y) < lag
+        or len(np.unique(earlier.dates)) < len(earlier.y)
+    ):
         raise ValueError(
             f"compare={name!r} needs correlation='time' with one record per date, and targets "
             f"before the holdout ({lag} at least), which a search knows in the process that made "

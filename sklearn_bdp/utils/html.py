@@ -25,6 +25,10 @@ def format_score(score, rounded=round):
 
 def interval_sentence(lower, upper, on="new records like these", what="score"):
     """Return an interval as a sentence; ``on`` says of what, ``what`` is the name of the score."""
+    if math.isinf(lower) and math.isinf(upper):
+        return "There is no interval."
+    if math.isinf(lower):
+        return f"Expect at most {format_score(upper, math.ceil)} on {on}."
     ends = f"{format_score(lower, math.floor)} and {format_score(upper, math.ceil)}"
     if ", judged " in on:  # dates, each judged given its past (theory G26)
         return (

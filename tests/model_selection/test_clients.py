@@ -37,6 +37,7 @@ class ColumnRegressor(OneColumn, LinearRegression):
 
 # the metric is left to the search
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.DefaultMetricWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_predictions_of_one_column_are_predictions():
     plain = ReusableHoldoutSearchCV(LogisticRegression(), GRID, random_state=0).fit(X, Y)
     column = ReusableHoldoutSearchCV(ColumnClassifier(), GRID, random_state=0).fit(X, Y)

@@ -12,7 +12,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import ReusableHoldoutSearchCV
-from tests.facts import warned
 
 # Several holdouts of the same records, each for a test of its own.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
@@ -113,8 +112,8 @@ def test_folds_of_all_data_are_taken_once(data, kind):
     assert np.isfinite(fitted.cv_results_["holdout_score"]).all()
 
 
-def test_a_plain_regressor_has_a_bounded_score_by_default():
+def test_a_plain_regressor_is_scored_by_r2_by_default():
     X, y = make_regression(400, 3, noise=5.0, random_state=0)
-    with warned(UserWarning, "neg_mean_absolute_error"):
-        fitted = search(LinearRegression(), {"fit_intercept": [True, False]}).fit(X, y)
-    assert np.isfinite(fitted.best_score_)
+    fitted = search(LinearRegression(), {"fit_intercept": [True, False]}).fit(X, y)
+    assert 0.5 < fitted.best_score_ <= 1.0
+    assert fitted.cv_results_["holdout_interval"][0] == "approximate"

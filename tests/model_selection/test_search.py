@@ -365,13 +365,12 @@ def test_nested_cloned_pickled_in_a_pipeline(data):
     clone(ReusableHoldoutSearchCV(SVC(), GRID, holdout=fitted.holdout_))
 
 
-def test_regression_chooses_a_bounded_metric_and_says_so():
+def test_a_regressor_is_scored_by_r2_with_an_approximate_interval():
     X, y = load_diabetes(return_X_y=True)
-    with warned(UserWarning, "neg_mean_absolute_error"):
-        fitted = ReusableHoldoutSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, random_state=0).fit(X, y)
-    assert fitted.best_score_ < 0  # an error in the units of y, larger is better
+    fitted = ReusableHoldoutSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, random_state=0).fit(X, y)
     low, high = fitted.best_interval_
-    assert low <= fitted.best_score_ <= high
+    assert low <= fitted.best_score_ <= high <= 1.0
+    assert set(fitted.cv_results_["holdout_interval"]) == {"approximate"}
 
 
 @pytest.mark.parametrize("scoring", ["balanced_accuracy", "roc_auc", "neg_brier_score"])
@@ -426,7 +425,7 @@ BAD = {
     "records for a fraction": {"holdout": 20},
     "verify zero": {"verify": 0},
     "verify unknown": {"verify": "typo"},
-    "unbounded metric": {"scoring": "f1"},
+    "unbounded metric": {"scoring": "homogeneous_score"},
     "unknown metric": {"scoring": "typo"},
     "not stochastic": {"correlation": [[0.5, 0.6], [0.2, 0.8]]},
     "NaN in the matrix": {"correlation": [[float("nan"), 0.5], [0.2, 0.8]]},
@@ -447,10 +446,12 @@ def test_bad_input_is_refused_before_anything_is_spent(data, case, tmp_path):
     assert not ledger.exists()
 
 
-def test_r2_is_refused_with_a_reason():
+def test_a_level_of_privacy_needs_a_proven_bound():
     X, y = load_diabetes(return_X_y=True)
-    with refused(UnboundedMetricError, "scoring='r2'"):
-        ReusableHoldoutSearchCV(Ridge(), {"alpha": [1.0]}, scoring="r2").fit(X, y)
+    with refused(UnboundedMetricError, "scoring='r2'", "epsilon=1.0", "neg_mean_absolute_error"):
+        ReusableHoldoutSearchCV(
+            Ridge(), {"alpha": [1.0]}, scoring="r2", holdout=HoldoutConfig(epsilon=1.0)
+        ).fit(X, y)
 
 
 def test_a_reused_holdout_leaves_no_room_for_another(data):

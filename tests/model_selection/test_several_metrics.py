@@ -124,14 +124,12 @@ def test_a_metric_that_was_beside_is_asked_finely_when_it_ranks(data):
     assert len(holdout.history()) == len(ALL) * n + n + n
 
 
-# some metrics have no bound
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UnverifiedWarning")
-def test_what_cannot_be_verified_is_marked(data):
-    fitted = search(["accuracy", "f1", "roc_auc"]).fit(*data)
-    results = fitted.cv_results_
-    assert (results["answered_from_f1"] == "unverified").all()
-    assert "holdout_score_f1" not in results
+def test_metrics_without_a_proven_bound_are_verified_beside_others(data):
+    results = search(["accuracy", "f1", "roc_auc"]).fit(*data).cv_results_
+    assert np.isfinite(results["holdout_score_f1"]).all()
     assert np.isfinite(results["holdout_score_roc_auc"]).all()
+    assert set(results["holdout_interval_roc_auc"]) == {"proven"}
+    assert set(results["holdout_interval_f1"]) == {"approximate"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,231 @@
+r"""Approximate limits for metrics without a proven bound, asked between searches (theory G34).
+
+A released cell is charged by its code length for any statistic, so that an approximate interval
+needs no proven tail: it needs limits of a *fixed* model whose non-coverage stays near
+their level, down to small levels. The spread of the metric comes from the training set: influence
+values of pooled out-of-fold predictions of the same candidate. It is public.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from scipy.special import betaincinv, ndtri_exp, stdtrit
+
+from sklearn_bdp._typing import Array, FloatOrArray
+from sklearn_bdp.utils.validation import check_array
+
+Family: TypeAlias = Literal["proportion", "loss", "none"]
+
+#: Smallest degrees of freedom that the spread of heavy-tailed influence values leaves.
+_MIN_DF = 3.0
+#: Cells thinner than this many standard deviations of the score do not absorb the error of the
+#: estimated spread.
+_THIN_CELL = 0.6
+#: Standard deviation of one record where nothing is known, in units of the range.
+_UNKNOWN_DEVIATION = 0.5
+#: Level of one side below which the formulas were not simulated.
+TESTED_LEVEL = 1e-4
+
+
+class InfluenceSpread(NamedTuple):
+    """Spread of a metric's influence values on the training set, in units of [0, 1].
+
+    Parameters
+    ----------
+    center : float
+        Out-of-fold score at which the spread was estimated; with pseudo records for metrics of a
+        confusion matrix.
+    deviation : float
+        Standard deviation of the influence of one sampling unit.
+    kurtosis : float
+        Kurtosis of the influence of one sampling unit, at least 1.
+    n_units : float
+        Sampling units (records or groups) with an out-of-fold prediction.
+    max_df : float
+        Largest degrees of freedom, such as the number of blocks minus 1.
+    """
+
+    center: float
+    deviation: float
+    kurtosis: float
+    n_units: float
+    max_df: float
+
+
+def influence_spread(
+    center: float,
+    influence: Array,
+    *,
+    units_per_block: float = 1.0,
+    weights: Array | None = None,
+    n_units: float | None = None,
+) -> InfluenceSpread:
+    """Return the spread of influence values of sampling units or of blocks of them.
+
+    Parameters
+    ----------
+    center : float
+        Score in [0, 1] at which the influence values were taken.
+    influence : ndarray of shape (n_values,)
+        Influence of each unit, whose mean is about 0. For blocks: the influence of a block, in the
+        scale of a mean over its units.
+    units_per_block : float, default=1.0
+        Units in a block. The variance of one unit is that of the block times this number, its
+        excess kurtosis likewise.
+    weights : ndarray of shape (n_values,), default=None
+        How many units share an influence value. If None, one.
+    n_units : float, default=None
+        Number of units. If None, the sum of ``weights`` times ``units_per_block``.
+
+    Returns
+    -------
+    InfluenceSpread
+        Deviation and kurtosis of one unit.
+    """
+    influence = np.asarray(influence, dtype=float)
+    counts = np.ones(influence.size) if weights is None else np.asarray(weights, dtype=float)
+    total = float(counts.sum())
+    centered = influence - float(counts @ influence) / total
+    variance = float(counts @ centered**2) / max(total - 1.0, 1.0)
+    kurtosis = 3.0
+    if variance > 0.0:
+        kurtosis = float(counts @ centered**4) / total / variance**2
+    max_df = math.inf
+    if units_per_block > 1.0:
+        kurtosis = 3.0 + units_per_block * (kurtosis - 3.0)
+        max_df = total - 1.0
+    return InfluenceSpread(
+        center=float(center),
+        deviation=math.sqrt(variance * units_per_block),
+        kurtosis=max(1.0, kurtosis),
+        n_units=total * units_per_block if n_units is None else float(n_units),
+        max_df=max_df,
+    )
+
+
+@dataclass(frozen=True)
+class ApproximateLimits:
+    """Limits of a metric whose spread was estimated on the training set.
+
+    Parameters
+    ----------
+    family : {"proportion", "loss", "none"}
+        ``"proportion"``: scores in [0, 1], by Korn-Graubard limits at the effective sample size.
+        ``"loss"``: the score is 1 minus a loss, in units of the range; Student limits of the log
+        loss. ``"none"``: no interval; the score still chooses candidates.
+    n_units : int
+        Sampling units of the holdout.
+    spread : InfluenceSpread or None
+        Spread on the training set; None for ``"none"``.
+    """
+
+    family: Family
+    n_units: int
+    spread: InfluenceSpread | None = None
+
+    def degrees_of_freedom(self, spread: InfluenceSpread) -> float:
+        """Return the degrees of freedom that the kurtosis leaves.
+
+        Parameters
+        ----------
+        spread : InfluenceSpread
+            Spread on the training set.
+
+        Returns
+        -------
+        float
+            At least 3.
+        """
+        n_units = min(float(self.n_units), spread.n_units)
+        df = 2.0 * n_units / max(spread.kurtosis - 1.0, 1e-12)
+        return float(max(_MIN_DF, min(df, spread.max_df)))
+
+    def limits(self, least: Array, most: Array, log_failure: Array) -> tuple[Array, Array]:
+        """Return lower and upper limits of the metric of new records.
+
+        Parameters
+        ----------
+        least, most : ndarray of shape (m,)
+            Ends of the cell that holds the holdout score, in [0, 1].
+        log_failure : ndarray of shape (m,)
+            Log of the failure probability of one side, at most 0.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (m,)
+            The whole range [0, 1] where the cell touches 0: a score that is undefined on the
+            holdout counts as 0, and nothing is claimed about it.
+        """
+        least, most, log_failure = np.broadcast_arrays(
+            *(np.asarray(values, dtype=float) for values in (least, most, log_failure))
+        )
+        if self.spread is None or self.family == "none":
+            return np.zeros(least.shape), np.ones(least.shape)
+        if self.family == "proportion":
+            lower, upper = self._proportion_limits(self.spread, least, most, log_failure)
+        else:
+            lower, upper = self._loss_limits(self.spread, least, most, log_failure)
+        unknown = (least <= 0.0) | ~np.isfinite(lower) | ~np.isfinite(upper)
+        lower = np.where(unknown, 0.0, np.clip(np.minimum(lower, least), 0.0, 1.0))
+        upper = np.where(unknown, 1.0, np.clip(np.maximum(upper, most), 0.0, 1.0))
+        return lower, upper
+
+    def _proportion_limits(self, spread, least, most, log_failure):
+        failure = np.exp(log_failure)
+        normal = -ndtri_exp(np.minimum(log_failure, math.log(0.49)))
+        df = self.degrees_of_freedom(spread)
+        thin = most - least < _THIN_CELL * spread.deviation / math.sqrt(self.n_units)
+        student = np.where(thin, -stdtrit(df / 2.0, failure), -stdtrit(df, failure))
+        inflation = (student / normal) ** 2 * np.where(thin, 1.0 + 2.0 / df, 1.0)
+        variance = max(spread.deviation**2, 1e-300)
+        plain_size = spread.center * (1.0 - spread.center) * self.n_units / variance
+        size = plain_size / np.maximum(inflation, 1.0)
+        with np.errstate(all="ignore"):
+            lower = betaincinv(least * size, (1.0 - least) * size + 1.0, failure)
+            from_above = betaincinv((1.0 - most) * size, most * size + 1.0, failure)
+        # The score at an end of its range leaves nothing beyond it.
+        upper = 1.0 - np.where(most >= 1.0, 0.0, from_above)
+        return lower, upper
+
+    def _loss_limits(self, spread, least, most, log_failure):
+        failure = np.exp(log_failure)
+        df = self.degrees_of_freedom(spread)
+        quantile = -stdtrit(df, failure)
+        if spread.n_units < 2 * self.n_units:
+            quantile = -stdtrit(df / 2.0, failure) * math.sqrt(1.0 + 2.0 / df)
+        center_loss = max(1.0 - spread.center, 1e-300)
+        half = quantile * spread.deviation / center_loss / math.sqrt(self.n_units)
+        lower = 1.0 - (1.0 - least) * np.exp(half)
+        upper = 1.0 - (1.0 - most) * np.exp(-half)
+        return lower, upper
+
+    def standard_deviation(self, prediction: FloatOrArray) -> Array:
+        """Return the predictive scale of the holdout score.
+
+        Parameters
+        ----------
+        prediction : float or array-like
+            Public predictions of the score, in [0, 1].
+
+        Returns
+        -------
+        ndarray
+            Standard deviations: a public guess that prices releases (theory G7), no bound.
+        """
+        prediction = check_array("prediction", prediction, low=0.0, high=1.0)
+        root = math.sqrt(self.n_units)
+        spread = self.spread
+        if spread is None or not spread.deviation > 0.0:
+            return np.full(prediction.shape, _UNKNOWN_DEVIATION / root)
+        if self.family == "proportion":
+            center = spread.center
+            ratio = (spread.deviation**2) / max(center * (1.0 - center), 1e-12)
+            size = self.n_units / ratio
+            shrunken = (prediction * size + 1.0) / (size + 2.0)
+            return np.sqrt(shrunken * (1.0 - shrunken) / size)
+        loss = np.maximum(1.0 - prediction, 1e-3 * (1.0 - spread.center) + 1e-12)
+        return spread.deviation / max(1.0 - spread.center, 1e-12) * loss / root

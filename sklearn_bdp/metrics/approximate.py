@@ -1,0 +1,634 @@
+"""Scorers without a proven bound: they choose candidates with approximate intervals (theory G34).
+
+The holdout score of any scorer may be released: its cell is charged by its code length. The spread
+behind its interval comes from pooled out-of-fold predictions of the same candidate, which are
+public. A score that is undefined on the holdout counts as the lower end of the public range, where
+nothing is claimed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+import sklearn.metrics
+from numpy.typing import ArrayLike
+from sklearn.metrics import get_scorer
+from sklearn.utils.multiclass import type_of_target
+
+from sklearn_bdp._typing import Array, FloatOrArray
+from sklearn_bdp.intervals.approximate import InfluenceSpread, influence_spread
+from sklearn_bdp.metrics.base import BoundedMetric, Evaluation, ScoreShape, as_labels, silenced
+from sklearn_bdp.utils.object_hashing import object_digest
+from sklearn_bdp.utils.score_units import open_ends_from_unit
+from sklearn_bdp.utils.sklearn_compat import get_response_values
+
+#: Blocks of units that are left out where a metric has no closed influence function.
+_N_BLOCKS = 200
+#: Expected records of the rarest class below which there is no interval (theory G34).
+_MIN_EVENTS, _MIN_EVENTS_PRECISION = 12, 15
+#: Correct out-of-fold predictions that every class needs.
+_MIN_CORRECT = 5
+#: A squared error counts at most this many times the given quantile of the training errors.
+_CLIP_FACTOR, _CLIP_QUANTILE = 1.5, 0.999
+#: Worst loss of the public range, in losses of the best candidate.
+_WORST_LOSS = 4.0
+_MAX_CONFUSION_CELLS = 400
+#: Part of a score of unknown range by which it may vary between candidates and the holdout.
+_MIN_MARGIN = 0.1
+#: Largest likelihood ratio that is told from larger ones.
+_WORST_RATIO = 100.0
+
+_CONFUSION = [
+    *("accuracy_score", "balanced_accuracy_score", "cohen_kappa_score", "f1_score"),
+    *("fbeta_score", "jaccard_score", "matthews_corrcoef", "precision_score", "recall_score"),
+]
+_RANKING = ["average_precision_score", "roc_auc_score"]
+_SQUARED = ["mean_squared_error", "root_mean_squared_error"]
+_SKILL = ["r2_score", "explained_variance_score"]
+_MEAN_LOSSES = [
+    *("mean_absolute_error", "mean_absolute_percentage_error", "mean_poisson_deviance"),
+    *("mean_gamma_deviance", "mean_squared_log_error", "root_mean_squared_log_error"),
+    *("mean_pinball_loss", "mean_tweedie_deviance"),
+]
+#: Skill scores whose losses need no clip: 1 minus a ratio of mean losses.
+_BOUNDED_SKILL = ["d2_absolute_error_score", "d2_brier_score"]
+_SIGNED = ["matthews_corrcoef", "cohen_kappa_score"]
+
+_CLUSTERINGS = [
+    *("adjusted_mutual_info_score", "adjusted_rand_score", "completeness_score"),
+    *("fowlkes_mallows_score", "homogeneity_score", "mutual_info_score"),
+    *("normalized_mutual_info_score", "rand_score", "v_measure_score"),
+]
+
+#: Why a metric has no interval although it chooses candidates.
+NO_TARGET = "it describes the sample at hand, not new records"
+UNBOUNDED_LOG = "rare probabilities near 0 decide it"
+UNKNOWN_SCORER = "its distribution is unknown"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Predictions:
+    """Responses of a model to records with known targets, as a scorer reads them.
+
+    Those of holdout records are raw: they go to the mechanism and nowhere else.
+    """
+
+    y: Array = dataclasses.field(repr=False)
+    response: Array = dataclasses.field(repr=False)
+    pos_label: Any = None
+
+    @classmethod
+    def concatenate(cls, parts: list[Predictions]) -> Predictions:
+        """Return the predictions of several folds, one after the other."""
+        y = np.concatenate([part.y for part in parts])
+        response = np.concatenate([part.response for part in parts])
+        return cls(y, response, parts[0].pos_label)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingReference:
+    """What out-of-fold predictions of one candidate say of its score; all of it is public.
+
+    Parameters
+    ----------
+    score : float
+        Pooled out-of-fold score by the formula that is applied to the holdout; NaN if undefined.
+    error_clip, target_clip : float
+        Largest squared error, and largest squared deviation of a target, that count.
+    target_mean : float
+        Mean of the training targets.
+    family : str
+        Family of limits; ``"none"`` without an interval.
+    spread : InfluenceSpread or None
+        Spread of the metric in units of [0, 1].
+    reason : str
+        Why there is no interval; empty if there is one.
+    """
+
+    score: float = math.nan
+    error_clip: float = math.inf
+    target_clip: float = math.inf
+    target_mean: float = 0.0
+    family: str = "none"
+    spread: InfluenceSpread | None = None
+    reason: str = UNKNOWN_SCORER
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ApproximateMetric(BoundedMetric):
+    """A scikit-learn scorer that chooses candidates with an approximate interval.
+
+    Parameters
+    ----------
+    name : str
+        Name of the scorer or of its function.
+    scoring : object
+        What the caller passed: a name or a scorer.
+    lower, upper : float
+        Public range in score units that is mapped to [0, 1].
+    is_open : bool
+        Whether scores may lie below ``lower``.
+    digest : str
+        Digest of the scorer, which identifies it in a ledger.
+    """
+
+    scoring: Any = dataclasses.field(repr=False, compare=False)
+    scorer: Any = dataclasses.field(repr=False, compare=False)
+    is_open: bool
+    digest: str
+    #: Reference of the candidate that a forecast refers to.
+    reference: TrainingReference | None = dataclasses.field(default=None, repr=False, compare=False)
+
+    is_mean: ClassVar[bool] = False
+    _methods: ClassVar[tuple[str, ...]] = ()
+
+    # -- predictions ------------------------------------------------------------------------------
+
+    @property
+    def reads_predictions(self) -> bool:
+        """Whether the scorer is a function of one response of the model."""
+        return hasattr(self.scorer, "_score_func")
+
+    def __repr__(self) -> str:
+        # What a ledger knows the metric by: not its range, which follows the candidates.
+        return f"ApproximateMetric({self.name!r}, {self.digest!r})"
+
+    @property
+    def function_name(self) -> str:
+        """Name of scikit-learn's score function, empty for a caller's own."""
+        return _sklearn_function_name(self.scorer)
+
+    def predictions(self, estimator: Any, X: Any, y: ArrayLike) -> Predictions:
+        """Return the responses that the scorer reads; errors of the model propagate.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted.
+        X, y : array-like
+            Records and targets.
+
+        Returns
+        -------
+        Predictions
+            As the scorer reads them.
+        """
+        pos_label = self.scorer._get_pos_label()
+        response, pos_label = get_response_values(
+            estimator, X, response_method=self.scorer._response_method, pos_label=pos_label
+        )
+        return Predictions(as_labels(y), np.asarray(response), pos_label)
+
+    def score_predictions(self, predictions: Predictions, **options: Any) -> float:
+        """Return the scorer's value for predictions, in score units.
+
+        Parameters
+        ----------
+        predictions : Predictions
+            Responses and targets.
+        **options : object
+            More arguments of the score function, such as ``sample_weight``.
+
+        Returns
+        -------
+        float
+            The score; greater is better.
+        """
+        function = self.scorer._score_func
+        arguments = {**self.scorer._kwargs, **options}
+        return float(self.scorer._sign * function(predictions.y, predictions.response, **arguments))
+
+    # -- statistic on the holdout -----------------------------------------------------------------
+
+    def statistic(self, predictions: Predictions, reference: TrainingReference) -> float:
+        """Return the score by the formula that the interval is about, in score units.
+
+        Squared errors, and deviations from the training mean, count at most the clips of the
+        reference. Other metrics are those of scikit-learn.
+        """
+        if self.function_name in (*_SQUARED, *_SKILL) and math.isfinite(reference.error_clip):
+            loss, scale = self._clipped_losses(predictions, reference)
+            mean_loss = float(np.mean(loss))
+            if self.function_name in _SKILL:
+                return 1.0 - mean_loss / float(np.mean(scale))
+            root = self.function_name == "root_mean_squared_error"
+            return -(math.sqrt(mean_loss) if root else mean_loss)
+        return self.score_predictions(predictions)
+
+    def _clipped_losses(self, predictions, reference):
+        """Return clipped squared errors, and clipped squared deviations from the training mean."""
+        y = np.asarray(predictions.y, dtype=float)
+        error = y - np.asarray(predictions.response, dtype=float)
+        deviation = y - reference.target_mean
+        return (
+            np.minimum(error**2, reference.error_clip),
+            np.minimum(deviation**2, reference.target_clip),
+        )
+
+    def finish(self, evaluation: Evaluation, reference: TrainingReference) -> Evaluation:
+        """Return the evaluation with its value and the public spread of the candidate.
+
+        Parameters
+        ----------
+        evaluation : Evaluation
+            Raw predictions of the holdout, as :meth:`evaluate` returns them.
+        reference : TrainingReference
+            Of the same candidate.
+
+        Returns
+        -------
+        Evaluation
+            With a value in [0, 1]; 0 if the score is undefined.
+        """
+        value = math.nan
+        if isinstance(evaluation.by_class, float):
+            value = evaluation.by_class
+        elif evaluation.by_class is not None:
+            try:
+                with silenced():
+                    value = self.statistic(evaluation.by_class, reference)
+            except Exception:  # an undefined score, whatever the function raises
+                value = math.nan
+        unit = self.to_unit(value) if math.isfinite(value) else 0.0
+        return dataclasses.replace(
+            evaluation, value=unit, by_class=None, shape=self._shape(reference)
+        )
+
+    def _shape(self, reference):
+        spread = reference.spread
+        if reference.family == "none" or spread is None:
+            return ScoreShape(kind="approximate", family="none")
+        spread = spread._replace(max_df=min(spread.max_df, 1e9))
+        return ScoreShape(kind="approximate", family=reference.family, spread=tuple(spread))
+
+    def expected_shape(self, n: int) -> ScoreShape:
+        if self.reference is None:
+            return ScoreShape(kind="approximate", family="none")
+        return self._shape(self.reference)
+
+    def evaluate(self, estimator: Any, X: Any, y: ArrayLike) -> Evaluation:
+        """Return the raw predictions of holdout records; a failing model leaves none.
+
+        Whatever fails (a prediction of one record, an undefined score) has one outcome: the score
+        is undefined. Its value is computed by :meth:`finish`.
+        """
+        predictions: Any = None
+        try:
+            with silenced():
+                if self.reads_predictions:
+                    predictions = self.predictions(estimator, X, y)
+                else:
+                    predictions = float(self.scorer(estimator, X, y))
+        except Exception:
+            predictions = None
+        return Evaluation(
+            per_record=None,
+            value=0.0,
+            sensitivity=1.0,
+            shape=ScoreShape(kind="approximate", family="none"),
+            by_class=predictions,
+        )
+
+    def training_scores(self, estimator: Any, X: Any, y: ArrayLike) -> tuple[Array | None, float]:
+        return None, self.to_unit(self.score_model(estimator, X, y))
+
+    def score_model(self, estimator: Any, X: Any, y: ArrayLike) -> float:
+        """Return the scorer's value for public records; errors of the model propagate.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted.
+        X, y : array-like
+            Records and targets of the training set.
+
+        Returns
+        -------
+        float
+            The score in score units.
+        """
+        if self.reads_predictions:
+            return self.score_predictions(self.predictions(estimator, X, y))
+        return float(self.scorer(estimator, X, y))
+
+    def _rows(self, estimator, X, y):
+        raise NotImplementedError  # no metric of this kind is a mean over records
+
+    def _evaluated(self, estimator, rows, y):
+        raise NotImplementedError
+
+    @property
+    def open_ends(self) -> str:
+        """Ends of the public range beyond which scores may lie: ``""``, ``"lower"``, ``"both"``."""
+        if not self.is_open:
+            return ""
+        return "lower" if self.function_name else "both"
+
+    def ends_from_unit(self, lower: FloatOrArray, upper: FloatOrArray) -> tuple[Any, Any]:
+        return open_ends_from_unit(self.lower, self.upper, self.open_ends, lower, upper)
+
+    def with_range(self, scores: ArrayLike) -> ApproximateMetric:
+        """Return the metric with the public range that suits the candidates of a search.
+
+        Parameters
+        ----------
+        scores : array-like
+            Cross-validated scores of the candidates, in score units; NaN where undefined. For a
+            caller's scorer also those of single folds.
+
+        Returns
+        -------
+        ApproximateMetric
+            The same metric where its range is known.
+        """
+        scores = np.asarray(scores, dtype=float)
+        finite = scores[np.isfinite(scores)]
+        if not self.is_open or not finite.size:
+            return self
+        if not self.function_name:
+            lower, upper = float(finite.min()), float(finite.max())
+            margin = max(upper - lower, _MIN_MARGIN * max(abs(lower), abs(upper)), 1e-12)
+            return dataclasses.replace(self, lower=lower - margin, upper=upper + margin)
+        best_loss = self.upper - float(finite.max())
+        if not best_loss > 0.0:
+            return self
+        return dataclasses.replace(self, lower=self.upper - _WORST_LOSS * best_loss)
+
+    # -- spread on the training set ---------------------------------------------------------------
+
+    def training_reference(
+        self,
+        predictions: Predictions,
+        *,
+        unit_codes: Array | None,
+        n_holdout_units: int,
+        n_holdout_records: int,
+        rule_out: str = "",
+    ) -> TrainingReference:
+        """Return the out-of-fold score of a candidate, and the spread of its score.
+
+        Parameters
+        ----------
+        predictions : Predictions
+            Pooled out-of-fold predictions of the training records.
+        unit_codes : ndarray of int, shape (n_records,), or None
+            Sampling unit of each record; None if every record is one.
+        n_holdout_units, n_holdout_records : int
+            Sampling units and records of the holdout.
+        rule_out : str, default=""
+            Why there can be no interval; empty if nothing is known against one.
+
+        Returns
+        -------
+        TrainingReference
+            Without an interval if public facts rule one out.
+        """
+        reference = self._clips(predictions)
+        try:
+            with silenced():
+                score = self.statistic(predictions, reference)
+        except Exception:
+            score = math.nan
+        reference = dataclasses.replace(reference, score=score)
+        if not math.isfinite(score):
+            return dataclasses.replace(reference, reason="its out-of-fold score is undefined")
+        reason = rule_out or self._rule_out(predictions, n_holdout_records)
+        if unit_codes is None:
+            unit_codes = np.arange(len(predictions.y))
+        n_units = int(np.unique(unit_codes).size)
+        if not reason and n_units < n_holdout_units:
+            reason = "the training set has fewer units than the holdout"
+        if reason:
+            return dataclasses.replace(reference, reason=reason)
+        try:
+            with silenced():
+                spread = self._spread(predictions, reference, unit_codes)
+        except Exception:
+            spread = None
+        if spread is not None and spread.center <= 0.0:
+            worst = "its loss is several times that of the best candidate"
+            return dataclasses.replace(reference, reason=worst)
+        usable = spread is not None and np.isfinite(tuple(spread)[:4]).all()
+        if not usable or not spread.deviation > 0.0 or not 0.0 < spread.center < 1.0:
+            return dataclasses.replace(reference, reason="its out-of-fold score does not vary")
+        family = self._family()
+        if family == "proportion":
+            # An effective size above the number of units would claim more than a proportion.
+            least = math.sqrt(spread.center * (1.0 - spread.center))
+            spread = spread._replace(deviation=max(spread.deviation, least))
+        return dataclasses.replace(reference, family=family, spread=spread, reason="")
+
+    def _family(self):
+        if self.function_name in (*_CONFUSION, *_RANKING):
+            return "proportion"
+        return "loss"
+
+    def _clips(self, predictions):
+        """Return the clips of squared errors, from out-of-fold errors of this candidate."""
+        if self.function_name not in (*_SQUARED, *_SKILL) or predictions.response.ndim != 1:
+            return TrainingReference()
+        y = np.asarray(predictions.y, dtype=float)
+        target_mean = float(np.mean(y))
+        squares = (y - predictions.response) ** 2, (y - target_mean) ** 2
+        clips = [_CLIP_FACTOR * float(np.quantile(values, _CLIP_QUANTILE)) for values in squares]
+        if not min(clips) > 0.0:
+            return TrainingReference(target_mean=target_mean)
+        return TrainingReference(error_clip=clips[0], target_clip=clips[1], target_mean=target_mean)
+
+    def _rule_out(self, predictions, n_holdout):
+        """Return the public fact that rules out an interval, or nothing."""
+        name, y = self.function_name, predictions.y
+        if name not in (
+            *_CONFUSION, *_RANKING, *_SQUARED, *_SKILL, *_MEAN_LOSSES, *_BOUNDED_SKILL
+        ):  # fmt: skip
+            return _REASONS.get(name, UNKNOWN_SCORER)
+        if name in (*_CONFUSION, *_RANKING) and y.ndim == 1:
+            _, counts = np.unique(y, return_counts=True)
+            events = counts.min() / counts.sum() * n_holdout
+            least = _MIN_EVENTS_PRECISION if name == "average_precision_score" else _MIN_EVENTS
+            if events < least:
+                return f"the rarest class has fewer than {least} expected records in the holdout"
+            if name in _CONFUSION:
+                correct = [np.sum(predictions.response[y == label] == label) for label in set(y)]
+                if min(correct) < _MIN_CORRECT:
+                    return f"a class has fewer than {_MIN_CORRECT} correct out-of-fold predictions"
+        if name in (*_SQUARED, *_SKILL, *_MEAN_LOSSES) and y.ndim != 1:
+            return "intervals need one output"
+        if name == "mean_absolute_percentage_error":
+            size = np.abs(np.asarray(y, dtype=float))
+            if size.min() < 0.01 * np.median(size):
+                return "some targets are near 0"
+        return ""
+
+    def _spread(self, predictions, reference, unit_codes):
+        name = self.function_name
+        if name in (*_SQUARED, *_SKILL):
+            return self._squared_spread(predictions, reference, unit_codes)
+        if name in _CONFUSION and predictions.y.ndim == 1:
+            labels = np.union1d(predictions.y, predictions.response)
+            if labels.size**2 <= _MAX_CONFUSION_CELLS:
+                return self._confusion_spread(predictions, labels, unit_codes)
+        return self._block_spread(predictions, unit_codes)
+
+    def _squared_spread(self, predictions, reference, unit_codes):
+        """Return the spread of a function of mean squared errors."""
+        loss, scale = self._clipped_losses(predictions, reference)
+        mean_loss = float(np.mean(loss))
+        if self.function_name in _SKILL:
+            mean_scale = float(np.mean(scale))
+            influence = (loss - mean_loss / mean_scale * scale) / mean_scale
+        elif self.function_name == "root_mean_squared_error":
+            influence = (loss - mean_loss) / (2.0 * math.sqrt(mean_loss))
+        else:
+            influence = loss - mean_loss
+        influence = influence / (self.upper - self.lower)
+        center = (reference.score - self.lower) / (self.upper - self.lower)
+        return influence_spread(center, _sum_by_unit(influence, unit_codes))
+
+    def _confusion_spread(self, predictions, labels, unit_codes):
+        """Return the spread of a function of the confusion matrix, one pseudo record per class."""
+        n_labels = labels.size
+        true = np.searchsorted(labels, predictions.y)
+        called = np.searchsorted(labels, predictions.response)
+        cell = true * n_labels + called
+        counts = np.bincount(cell, minlength=n_labels**2)
+        table = counts + 1.0 / n_labels
+        cells = Predictions(np.repeat(labels, n_labels), np.tile(labels, n_labels))
+
+        def score(weights):
+            return self.score_predictions(cells, sample_weight=weights)
+
+        center = score(table)
+        step = 1e-3 / n_labels
+        influence = np.empty(table.size)
+        for index in range(table.size):
+            moved = table.copy()
+            moved[index] += step
+            influence[index] = (score(moved) - center) / step
+        influence *= table.sum() / (self.upper - self.lower)
+        unit_center = self.to_unit(center)
+        n_units = np.unique(unit_codes).size
+        if n_units == len(true):
+            return influence_spread(unit_center, influence, weights=table, n_units=n_units)
+        by_unit = _sum_by_unit(influence[cell], unit_codes)
+        return influence_spread(
+            unit_center,
+            np.concatenate([by_unit, influence]),
+            weights=np.concatenate([np.ones(by_unit.size), np.full(table.size, 1.0 / n_labels)]),
+            n_units=n_units,
+        )
+
+    def _block_spread(self, predictions, unit_codes):
+        """Return the spread of any function of predictions, from at most 200 blocks of units."""
+        units, unit = np.unique(unit_codes, return_inverse=True)
+        n_blocks = min(_N_BLOCKS, units.size)
+        order = np.random.default_rng(0).permutation(units.size)
+        block = (order * n_blocks // units.size)[unit]
+        values = np.empty(n_blocks)
+        for index in range(n_blocks):
+            kept = block != index
+            part = Predictions(
+                predictions.y[kept], predictions.response[kept], predictions.pos_label
+            )
+            values[index] = self.score_predictions(part)
+        score = self.score_predictions(predictions)
+        influence = (n_blocks - 1.0) * (values.mean() - values) / (self.upper - self.lower)
+        center = (score - self.lower) / (self.upper - self.lower)
+        return influence_spread(center, influence, units_per_block=units.size / n_blocks)
+
+
+_REASONS = {
+    "max_error": NO_TARGET,
+    "positive_likelihood_ratio": "it is a ratio of two rates, and has no upper end",
+    "negative_likelihood_ratio": "it is a ratio of two rates, and has no upper end",
+    "d2_log_loss_score": UNBOUNDED_LOG,
+    "log_loss": UNBOUNDED_LOG,
+    **dict.fromkeys(_CLUSTERINGS, "it compares partitions of all records at once"),
+}
+
+
+def _sum_by_unit(influence, unit_codes):
+    """Return the influence of each unit, in the scale of a mean over units."""
+    _, unit = np.unique(unit_codes, return_inverse=True)
+    sums = np.bincount(unit, weights=influence)
+    return sums * sums.size / influence.size
+
+
+def approximate_metric(scoring: Any, y: ArrayLike) -> ApproximateMetric:
+    """Return the metric of a scorer without a proven bound.
+
+    Parameters
+    ----------
+    scoring : str or callable
+        A name that scikit-learn knows, a scorer made by ``make_scorer``, or a function
+        ``(estimator, X, y)`` that returns one number.
+    y : array-like
+        *Training* targets: they are public, and give the range of losses.
+
+    Returns
+    -------
+    ApproximateMetric
+        The metric, without an interval where theory G34 rules one out.
+
+    Raises
+    ------
+    TypeError
+        If ``scoring`` is none of these.
+    """
+    scorer = get_scorer(scoring) if isinstance(scoring, str) else scoring
+    if not callable(scorer):
+        raise TypeError(
+            "scoring must be a name, a scorer or a function (estimator, X, y), got "
+            f"{type(scoring).__name__}."
+        )
+    function = getattr(scorer, "_score_func", None)
+    name = scoring if isinstance(scoring, str) else getattr(function or scorer, "__name__", "")
+    parts = scorer if function is None else (function, scorer._sign, scorer._kwargs)
+    digest = object_digest(parts)
+    lower, upper, is_open = 0.0, 1.0, True
+    if _sklearn_function_name(scorer):
+        lower, upper, is_open = _public_range(scorer, as_labels(y))
+    return ApproximateMetric(
+        name=name or type(scorer).__name__,
+        scoring=scoring,
+        scorer=scorer,
+        lower=lower,
+        upper=upper,
+        is_open=is_open,
+        digest=digest or "no digest",
+    )
+
+
+def _sklearn_function_name(scorer):
+    """Return the name of the score function if it is one of scikit-learn, else an empty text."""
+    function = getattr(scorer, "_score_func", None)
+    name = getattr(function, "__name__", "")
+    return name if name and getattr(sklearn.metrics, name, None) is function else ""
+
+
+def _public_range(scorer, y):
+    """Return the ends of the range that is mapped to [0, 1], and whether scores lie below it."""
+    name = scorer._score_func.__name__
+    if name in _SIGNED or name == "adjusted_rand_score":
+        return -1.0, 1.0, False
+    if name in (*_SKILL, *_BOUNDED_SKILL, "d2_log_loss_score"):
+        return 1.0 - _WORST_LOSS, 1.0, True
+    if scorer._sign == 1 and not name.endswith(("_ratio", "mutual_info_score")):
+        return 0.0, 1.0, False
+    worst = 1.0
+    if type_of_target(y).startswith("continuous") or y.dtype.kind in "iuf":
+        for constant in (np.median(y, axis=0), np.mean(y, axis=0)):
+            predictions = np.broadcast_to(constant, y.shape)
+            try:
+                with silenced():
+                    worst = abs(float(scorer._score_func(y, predictions, **scorer._kwargs)))
+            except Exception:  # a deviance of a median of 0, for instance
+                continue
+            break
+    if name == "positive_likelihood_ratio":
+        return 0.0, _WORST_RATIO, False
+    worst = _WORST_LOSS * worst if math.isfinite(worst) and worst > 0.0 else _WORST_LOSS
+    return (-worst, 0.0, True) if scorer._sign == -1 else (0.0, worst, True)

@@ -1,0 +1,168 @@
+"""Approximate limits of fixed models (theory G34)."""
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from sklearn_bdp.intervals.approximate import ApproximateLimits, influence_spread
+from sklearn_bdp.metrics.approximate import Predictions, approximate_metric
+
+LEVELS = np.array([0.05, 0.01, 0.001])
+#: Joint laws of target and prediction: rows are targets.
+RARE = np.array([[0.85, 0.05], [0.03, 0.07]])
+GOOD = np.array([[0.89, 0.01], [0.005, 0.095]])
+THREE = np.array([[0.30, 0.02, 0.01], [0.02, 0.30, 0.02], [0.01, 0.03, 0.29]])
+
+
+def labels(table):
+    """Return a function that draws targets and predicted labels."""
+    n_labels = len(table)
+    law = table.ravel() / table.sum()
+
+    def draw(rng, n):
+        cell = rng.choice(n_labels**2, n, p=law)
+        return cell // n_labels, cell % n_labels
+
+    return draw
+
+
+def numbers(draw_error):
+    """Return a function that draws targets and predictions of a regression."""
+
+    def draw(rng, n):
+        prediction = rng.normal(size=n)
+        return prediction + draw_error(rng, n), prediction
+
+    return draw
+
+
+ERRORS = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "t3": lambda rng, n: rng.standard_t(3, n) / np.sqrt(3.0),
+    "lognormal": lambda rng, n: (np.exp(rng.normal(size=n)) - 1.65) / 2.16,
+}
+REGRESSION_METRICS = ("r2", "neg_root_mean_squared_error", "neg_mean_absolute_error")
+CASES = {
+    "f1 rare": ("f1", labels(RARE)),
+    "precision rare": ("precision", labels(RARE)),
+    "jaccard rare": ("jaccard", labels(RARE)),
+    "f1 good": ("f1", labels(GOOD)),
+    "f1_macro three": ("f1_macro", labels(THREE)),
+    "matthews_corrcoef rare": ("matthews_corrcoef", labels(RARE)),
+} | {
+    f"{name} {error}": (name, numbers(draw_error))
+    for name in REGRESSION_METRICS
+    for error, draw_error in ERRORS.items()
+}
+
+
+def count_misses(name, draw, n, *, n_training_sets, n_holdouts):
+    """Return the misses at each level, and the number of intervals."""
+    rng = np.random.default_rng(0)
+    population = draw(np.random.default_rng(1), 400_000)
+    misses = np.zeros(len(LEVELS), dtype=int)
+    n_intervals = 0
+    for _ in range(n_training_sets):
+        y, response = draw(rng, 3 * n)
+        metric = approximate_metric(name, y)
+        reference = metric.training_reference(
+            Predictions(y, response), unit_codes=None, n_holdout_units=n, n_holdout_records=n
+        )
+        if reference.family == "none":
+            continue
+        limits = ApproximateLimits(reference.family, n, reference.spread)
+        target = metric.to_unit(metric.statistic(Predictions(*population), reference))
+        for _ in range(n_holdouts):
+            value = metric.to_unit(metric.statistic(Predictions(*draw(rng, n)), reference))
+            width = 1.2 * float(limits.standard_deviation(value))
+            start = value - width * rng.random()
+            ends = np.clip([start, start + width], 0.0, 1.0)
+            lower, upper = limits.limits(
+                np.full(3, ends[0]), np.full(3, ends[1]), np.log(LEVELS / 2.0)
+            )
+            misses += (target < lower) | (target > upper)
+            n_intervals += 1
+    return misses, n_intervals
+
+
+def assert_covered(misses, n_intervals):
+    """Assert that non-coverage is at most twice its level."""
+    assert n_intervals > 0
+    for count, level in zip(misses, LEVELS, strict=True):
+        test = binomtest(int(count), n_intervals, min(1.0, 2.0 * level), alternative="greater")
+        assert test.pvalue > 1e-4, (level, count, n_intervals)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_fixed_models_are_covered_at_small_levels(case):
+    name, draw = CASES[case]
+    assert_covered(*count_misses(name, draw, 150, n_training_sets=8, n_holdouts=25))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [150, 400, 1_000])
+@pytest.mark.parametrize("case", CASES)
+def test_fixed_models_are_covered_in_many_repetitions(case, n):
+    name, draw = CASES[case]
+    assert_covered(*count_misses(name, draw, n, n_training_sets=200, n_holdouts=50))
+
+
+@pytest.mark.parametrize(
+    "name", ["f1", "f1_macro", "precision", "recall_macro", "jaccard", "matthews_corrcoef"]
+)
+def test_spread_of_a_confusion_metric_agrees_with_simulated_holdouts(name):
+    draw, n = labels(RARE), 2_000
+    rng = np.random.default_rng(0)
+    y, response = draw(rng, 200_000)
+    metric = approximate_metric(name, y)
+    reference = metric.training_reference(
+        Predictions(y, response), unit_codes=None, n_holdout_units=n, n_holdout_records=n
+    )
+    values = [
+        metric.to_unit(metric.score_predictions(Predictions(*draw(rng, n)))) for _ in range(400)
+    ]
+    assert reference.spread.deviation == pytest.approx(np.std(values) * np.sqrt(n), rel=0.15)
+
+
+def test_spread_of_groups_counts_groups():
+    rng = np.random.default_rng(0)
+    y, response = numbers(ERRORS["normal"])(rng, 300)
+    y, response = np.repeat(y, 4), np.repeat(response, 4)  # four identical records in each group
+    metric = approximate_metric("r2", y)
+    groups = np.repeat(np.arange(300), 4)
+    common = {"n_holdout_units": 100, "n_holdout_records": 400}
+    by_group = metric.training_reference(Predictions(y, response), unit_codes=groups, **common)
+    alone = metric.training_reference(Predictions(y[::4], response[::4]), unit_codes=None, **common)
+    assert by_group.spread.n_units == 300
+    assert by_group.spread.deviation == pytest.approx(alone.spread.deviation, rel=0.05)
+
+
+def test_limits_widen_with_smaller_levels_and_contain_the_cell():
+    spread = influence_spread(0.8, np.random.default_rng(0).normal(0.0, 0.4, 400))
+    for family in ("proportion", "loss"):
+        limits = ApproximateLimits(family, 100, spread)
+        levels = np.log([0.1, 0.01, 1e-4, 1e-8])
+        lower, upper = limits.limits(np.full(4, 0.78), np.full(4, 0.82), levels)
+        assert (np.diff(lower) < 0).all()
+        assert (np.diff(upper) > 0).all()
+        assert (lower <= 0.78).all()
+        assert (upper >= 0.82).all()
+
+
+def test_a_cell_at_the_lower_end_claims_nothing():
+    spread = influence_spread(0.8, np.random.default_rng(0).normal(0.0, 0.4, 400))
+    for family in ("proportion", "loss", "none"):
+        lower, upper = ApproximateLimits(family, 100, spread).limits(
+            np.zeros(1), np.full(1, 0.1), np.log([0.05])
+        )
+        assert (lower[0], upper[0]) == (0.0, 1.0)
+
+
+def test_few_events_have_no_interval():
+    y = np.repeat([0, 1], [290, 10])
+    metric = approximate_metric("f1", y)
+    reference = metric.training_reference(
+        Predictions(y, y), unit_codes=None, n_holdout_units=100, n_holdout_records=100
+    )
+    assert reference.family == "none"
+    assert "12 expected records" in reference.reason

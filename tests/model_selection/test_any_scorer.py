@@ -1,0 +1,183 @@
+"""Every scorer that scikit-learn accepts chooses candidates (theory G34)."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_diabetes,
+    make_classification,
+    make_multilabel_classification,
+)
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import fbeta_score, get_scorer_names, make_scorer, mean_pinball_loss
+from sklearn.model_selection import GridSearchCV
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import MarkovChain
+from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.holdout import ExpertSettings
+
+CLUSTERINGS = {
+    "adjusted_mutual_info_score", "adjusted_rand_score", "completeness_score",
+    "fowlkes_mallows_score", "homogeneity_score", "mutual_info_score",
+    "normalized_mutual_info_score", "rand_score", "v_measure_score",
+}  # fmt: skip
+REGRESSION = {
+    "d2_absolute_error_score", "explained_variance", "neg_max_error", "neg_mean_absolute_error",
+    "neg_mean_absolute_percentage_error", "neg_mean_gamma_deviance", "neg_mean_poisson_deviance",
+    "neg_mean_squared_error", "neg_mean_squared_log_error", "neg_median_absolute_error",
+    "neg_root_mean_squared_error", "neg_root_mean_squared_log_error", "r2",
+}  # fmt: skip
+MULTICLASS = {
+    "roc_auc_ovo", "roc_auc_ovo_weighted", "roc_auc_ovr", "roc_auc_ovr_weighted", "top_k_accuracy"
+}  # fmt: skip
+MULTILABEL = {name for name in get_scorer_names() if name.endswith("_samples")}
+#: Metrics that choose candidates without an interval, each by a rule of theory G34.
+WITHOUT_INTERVAL = {
+    "d2_log_loss_score", "neg_max_error", "neg_median_absolute_error",
+    "neg_negative_likelihood_ratio", "positive_likelihood_ratio", "a function",
+} | CLUSTERINGS  # fmt: skip
+
+
+TEN_QUERIES = ExpertSettings(n_queries=10)
+
+
+def correct_share(estimator, X, y):
+    return float(np.mean(estimator.predict(X) == y))
+
+
+SCORERS = {name: name for name in get_scorer_names()} | {
+    "fbeta": make_scorer(fbeta_score, beta=2),
+    "pinball": make_scorer(mean_pinball_loss, greater_is_better=False, alpha=0.9),
+    "a function": correct_share,
+    "None": None,
+}
+
+
+def problem(name):
+    """Return data, an estimator and a grid that fit a scorer."""
+    if name in REGRESSION or name == "pinball":
+        X, y = load_diabetes(return_X_y=True)
+        return X, y, Ridge(), {"alpha": [0.001, 0.1, 1.0]}
+    if name in MULTILABEL:
+        X, y = make_multilabel_classification(400, n_classes=3, random_state=0)
+        grid = {"estimator__C": [0.01, 1.0]}
+        return X, y, MultiOutputClassifier(LogisticRegression()), grid
+    if name in MULTICLASS:
+        X, y = make_classification(600, 8, n_informative=5, n_classes=3, random_state=0)
+    else:
+        X, y = load_breast_cancer(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    return X, y, LogisticRegression(), {"C": [0.001, 0.01, 1.0]}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SCORERS)
+def test_every_scorer_chooses_a_candidate(name):
+    X, y, estimator, grid = problem(name)
+    scoring = SCORERS[name]
+    search = ReusableHoldoutSearchCV(estimator, grid, scoring=scoring, cv=5, random_state=0)
+    search.fit(X, y)
+    results = pd.DataFrame(search.cv_results_)
+    kinds = set(results["holdout_interval"])
+    lower, score, upper = (results[f"holdout_{end}"] for end in ("lower", "score", "upper"))
+    assert np.isfinite(score).all()
+    assert ((lower <= score) & (score <= upper)).all()
+    assert (upper > lower).all()
+    assert np.isfinite(search.cv_results_["cv_score"]).all()
+    chosen = search.best_index_
+    if name in WITHOUT_INTERVAL:
+        assert kinds == {"none"}
+        assert "no interval" in str(search.certificate_)
+    else:  # a candidate with several times the loss of the best one has none
+        assert results["holdout_interval"][chosen] != "none"
+        assert np.isfinite(search.best_interval_).any()
+    if (results["answered_from"] == "cv").all():  # the holdout confirms all
+        assert results["cv_score"][chosen] == results["cv_score"].max()
+        train = search.train_indices_
+        plain = GridSearchCV(estimator, grid, scoring=scoring, cv=5).fit(X[train], y[train])
+        scores = plain.cv_results_["mean_test_score"]
+        np.testing.assert_allclose(scores, results["mean_test_score"], rtol=0.3, atol=0.05)
+        if name != "neg_max_error":  # of pooled folds and of each fold, it may differ much
+            error = plain.cv_results_["std_test_score"][plain.best_index_]
+            assert scores[chosen] >= plain.best_score_ - error
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_approximate_interval_is_named_and_states_no_privacy():
+    X, y, estimator, grid = problem("f1")
+    search = ReusableHoldoutSearchCV(estimator, grid, scoring="f1", random_state=0).fit(X, y)
+    text = str(search.certificate_)
+    assert "This interval is approximate." in text
+    assert "approximate intervals" in text.splitlines()[1]
+    assert "no level of privacy is stated" in text
+    assert np.isinf(search.certificate_.bdp_epsilon)
+    assert {record.interval for record in search.holdout_.history()} == {"approximate"}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_default_of_a_regressor_is_its_own_score():
+    X, y, estimator, grid = problem("r2")
+    search = ReusableHoldoutSearchCV(estimator, grid, random_state=0).fit(X, y)
+    plain = GridSearchCV(estimator, grid).fit(X[search.train_indices_], y[search.train_indices_])
+    np.testing.assert_allclose(
+        search.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"], atol=0.05
+    )
+    report = search.final_report()
+    width = search.best_interval_[1] - search.best_interval_[0]
+    assert width <= 3.0 * (report.upper - report.lower)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"holdout": HoldoutConfig(epsilon=1.0)},
+        {
+            "holdout": HoldoutConfig(
+                calibration="zhao2017", expert=ExpertSettings(n_queries=10), budget=2
+            )
+        },
+        {"correlation": MarkovChain([[0.9, 0.1], [0.1, 0.9]])},
+    ],
+    ids=["epsilon", "zhao2017", "chain"],
+)
+def test_a_level_of_privacy_and_a_declared_strength_need_a_proven_bound(options):
+    X, y, estimator, grid = problem("f1")
+    with pytest.raises(UnboundedMetricError) as raised:
+        ReusableHoldoutSearchCV(estimator, grid, scoring="f1", **options).fit(X, y)
+    assert "accuracy" in str(raised.value)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_same_search_with_another_grid_gets_the_recorded_answers(tmp_path):
+    X, y, estimator, grid = problem("r2")
+    config = HoldoutConfig(ledger=tmp_path / "ledger.sqlite")
+    first = ReusableHoldoutSearchCV(estimator, grid, holdout=config, random_state=0).fit(X, y)
+    wider = {"alpha": [*grid["alpha"], 100.0]}
+    second = ReusableHoldoutSearchCV(estimator, wider, holdout=config, random_state=0).fit(X, y)
+    for column in ("holdout_score", "holdout_lower", "holdout_upper"):
+        np.testing.assert_allclose(
+            second.cv_results_[column][:3], first.cv_results_[column], rtol=1e-9
+        )
+    assert len(second.holdout_.history()) == 4
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_score_that_is_undefined_on_the_holdout_claims_nothing():
+    X, y = load_breast_cancer(return_X_y=True)
+    train, held = np.arange(400), np.arange(400, 569)
+
+    class FailsLater(LogisticRegression):
+        def predict(self, X):
+            if len(X) == held.size:
+                raise RuntimeError(f"{X[0, 0]}")
+            return super().predict(X)
+
+    search = ReusableHoldoutSearchCV(FailsLater(max_iter=5000), {"C": [0.1, 1.0]}, scoring="f1")
+    search.fit(X[train], y[train], X_val=X[held], y_val=y[held])
+    results = search.cv_results_
+    assert (results["holdout_lower"] == 0.0).all()
+    assert (results["holdout_upper"] == 1.0).all()
