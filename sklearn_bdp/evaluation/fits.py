@@ -379,9 +379,10 @@ class CrossValidation:
                 folds = [self.results[f"split{k}_test_{column}"] for k in range(len(self.splits))]
                 scores = np.concatenate(folds)
             ranged = metric.with_range(scores)
-            self._references = {
-                key: reference for key, reference in self._references.items() if key[1] != name
-            }
+            if ranged is not metric:  # spreads are in units of the range
+                self._references = {
+                    key: reference for key, reference in self._references.items() if key[1] != name
+                }
             if name is None:
                 self.metric = ranged
             else:

@@ -1,0 +1,86 @@
+"""Scores of many confusion matrices at once, as scikit-learn defines them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sklearn_bdp._typing import Array
+
+#: Arguments of scikit-learn's functions that are understood here.
+_KNOWN_ARGUMENTS = {"average", "pos_label", "beta", "zero_division"}
+
+
+def confusion_scores(
+    tables: Array, function_name: str, arguments: dict[str, Any], labels: Array
+) -> Array | None:
+    """Return the score of each confusion matrix, or None where the metric is not known here.
+
+    Parameters
+    ----------
+    tables : ndarray of shape (n_tables, n_labels, n_labels)
+        Weights of records; rows are targets, columns predictions. Every target has some weight.
+    function_name : str
+        Name of scikit-learn's function, such as ``"f1_score"``.
+    arguments : dict
+        Arguments of the function.
+    labels : ndarray of shape (n_labels,)
+        Labels in the order of rows.
+
+    Returns
+    -------
+    ndarray of shape (n_tables,) or None
+        Scores; greater is better.
+    """
+    if set(arguments) - _KNOWN_ARGUMENTS:
+        return None
+    total = tables.sum(axis=(1, 2))
+    hits = np.einsum("tii->ti", tables)
+    actual = tables.sum(axis=2)
+    predicted = tables.sum(axis=1)
+    if function_name == "accuracy_score":
+        return hits.sum(axis=1) / total
+    if function_name == "balanced_accuracy_score":
+        return np.mean(hits / actual, axis=1)
+    if function_name in ("matthews_corrcoef", "cohen_kappa_score"):
+        observed = hits.sum(axis=1) * total
+        expected = np.sum(actual * predicted, axis=1)
+        if function_name == "cohen_kappa_score":
+            return (observed - expected) / (total**2 - expected)
+        spread = (total**2 - np.sum(predicted**2, axis=1)) * (total**2 - np.sum(actual**2, axis=1))
+        return (observed - expected) / np.sqrt(spread)
+    weight = _beta_squared(function_name, arguments)
+    return _averaged(hits, actual, predicted, weight, function_name, arguments, labels)
+
+
+def _beta_squared(function_name, arguments):
+    """Return the weight of recall in a score of the F family."""
+    return float(arguments.get("beta", 1.0)) ** 2 if function_name == "fbeta_score" else 1.0
+
+
+def _averaged(hits, actual, predicted, weight, function_name, arguments, labels):
+    """Return a score of one class, or its average over classes."""
+    average = arguments.get("average", "binary")
+    if average == "micro":
+        hits, actual, predicted = (
+            part.sum(axis=1, keepdims=True) for part in (hits, actual, predicted)
+        )
+    denominators = {
+        "f1_score": (weight * actual + predicted) / (1.0 + weight),
+        "fbeta_score": (weight * actual + predicted) / (1.0 + weight),
+        "precision_score": predicted,
+        "recall_score": actual,
+        "jaccard_score": actual + predicted - hits,
+    }
+    if function_name not in denominators:
+        return None
+    by_class = hits / denominators[function_name]
+    if average in ("micro", "macro"):
+        return by_class.mean(axis=1)
+    if average == "weighted":
+        return np.sum(by_class * actual, axis=1) / actual.sum(axis=1)
+    positive = np.flatnonzero(labels == arguments.get("pos_label", 1))
+    if average != "binary" or positive.size != 1 or labels.size > 2:
+        return None
+    return by_class[:, positive[0]]
