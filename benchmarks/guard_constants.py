@@ -10,7 +10,7 @@ import argparse
 import numpy as np
 
 from sklearn_bdp.accounting.spending import check_length
-from sklearn_bdp.correlation import Groups, check_independence
+from sklearn_bdp.correlation import Groups, independence_test
 
 
 def main(arguments=None):
@@ -37,7 +37,7 @@ def neighbours(count):
         fold = np.repeat(np.arange(5), n)
 
         def misfit(scores, fold=fold):
-            return check_independence(scores, folds=fold).misfit
+            return independence_test(scores, folds=fold).misfit
 
         alone = warned(count, misfit, lambda rng, n=n: rng.random(5 * n))
         alike = warned(count, misfit, lambda rng, n=n: np.repeat(rng.random(n), 5))

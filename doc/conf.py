@@ -116,13 +116,13 @@ TASKS = {
         sklearn_bdp.certify""",
     "Declare dependence": """
         sklearn_bdp.correlation.Independent sklearn_bdp.correlation.Groups
-        sklearn_bdp.correlation.MarkovChain sklearn_bdp.correlation.GivenPast
+        sklearn_bdp.correlation.MarkovChain sklearn_bdp.correlation.TimeOrdered
         sklearn_bdp.correlation.DependencyGraph
         sklearn_bdp.correlation.MarkovNetwork sklearn_bdp.correlation.BayesianNetwork
         sklearn_bdp.correlation.WorstOf sklearn_bdp.correlation.CorrelationModel
         sklearn_bdp.correlation.Split sklearn_bdp.correlation.check_correlation""",
     "Test a declaration": """
-        sklearn_bdp.correlation.check_independence sklearn_bdp.correlation.check_groups
+        sklearn_bdp.correlation.independence_test sklearn_bdp.correlation.group_independence_test
         sklearn_bdp.correlation.DependenceReport
         sklearn_bdp.correlation.slow_autocorrelation_time""",
     "Choose a metric": "sklearn_bdp.metrics",

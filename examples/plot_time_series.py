@@ -24,7 +24,7 @@ from sklearn.model_selection import cross_val_predict
 
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
-from sklearn_bdp.exceptions import ModelMisfitWarning
+from sklearn_bdp.exceptions import DependenceWarning
 
 data = make_regimes(40_000, [[0.99, 0.01], [0.01, 0.99]], separation=[2.0, -0.5], random_state=0)
 past = 15_000
@@ -66,7 +66,7 @@ for name, correlation in declared.items():
         LogisticRegression(), {"C": [0.001, 0.03, 1.0]}, holdout=holdout
     )
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ModelMisfitWarning)
+        warnings.simplefilter("always", DependenceWarning)
         search.fit(X_past, y_past)
     intervals[name], scores[name] = search.best_interval_, search.best_score_
     best = search.best_estimator_

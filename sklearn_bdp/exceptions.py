@@ -90,7 +90,7 @@ class SklearnBdpWarning(UserWarning):
     """Base of all warnings of this package; silence one kind by its own class."""
 
 
-class ModelMisfitWarning(SklearnBdpWarning):
+class DependenceWarning(SklearnBdpWarning):
     """The data visibly disagree with the declared correlation model.
 
     The intervals hold under the declared model only. Declare a model with more dependence, or
@@ -98,7 +98,7 @@ class ModelMisfitWarning(SklearnBdpWarning):
     """
 
 
-class BatchPredictionWarning(ModelMisfitWarning):
+class BatchPredictionWarning(DependenceWarning):
     """Predictions of a model depend on the other rows of the batch.
 
     The model is at fault: its score is not a mean over records, so its interval does not hold.

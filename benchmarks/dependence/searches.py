@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from benchmarks.dependence.processes import BETA, TIMES, autoregression, regimes
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovNetwork
-from sklearn_bdp.exceptions import ModelMisfitWarning
+from sklearn_bdp.exceptions import DependenceWarning
 
 ANGLES = (0.0, 0.2, 0.6, 1.2)
 
@@ -36,7 +36,7 @@ def agreement(angle):
     return 1.0 - abs(angle) / math.pi
 
 
-def labelled(hits, rng):
+def labeled(hits, rng):
     """Return features, and labels that the direction 0 gets right where ``hits`` is 1."""
     X = rng.normal(size=(len(hits), 2))
     return X, np.where(hits > 0, X[:, 0] > 0, X[:, 0] <= 0).astype(int)
@@ -70,7 +70,7 @@ def play(X, y, correlation, truth, *, groups=None):
         expected = np.array([truth(first, params["angle"]) for params in results["params"]])
         low, high = results["holdout_lower"], results["holdout_upper"]
         missed |= bool(np.any((low > expected) | (high < expected)))
-    warned = any(issubclass(w.category, ModelMisfitWarning) for w in caught)
+    warned = any(issubclass(w.category, DependenceWarning) for w in caught)
     low, high = second.best_interval_
     return missed, (high - low) / 2.0, warned
 
@@ -80,7 +80,7 @@ def play(X, y, correlation, truth, *, groups=None):
 
 def independent(n, rng, time):
     """Return independent records, declared so."""
-    X, y = labelled((rng.random(n) < 0.7).astype(float), rng)
+    X, y = labeled((rng.random(n) < 0.7).astype(float), rng)
     return X, y, None, lambda _, angle: accuracy(0.7)(angle), None
 
 
@@ -89,7 +89,7 @@ def in_time(maker, declared):
 
     def make(n, rng, time):
         sample, mean, chain = maker(time)
-        X, y = labelled(sample(n, rng), rng)
+        X, y = labeled(sample(n, rng), rng)
         correlation = chain if declared == "chain" else declared
         return X, y, correlation, lambda _, angle: accuracy(mean)(angle), None
 
@@ -100,7 +100,7 @@ def patients(n, rng, time):
     """Return patients of one to nine rows who are easy or hard as a whole."""
     groups = np.repeat(np.arange(n), rng.integers(1, 10, n))[:n]
     hard = rng.random(n) < 0.4
-    X, y = labelled((rng.random(n) < np.where(hard[groups], 0.3, 0.95)).astype(float), rng)
+    X, y = labeled((rng.random(n) < np.where(hard[groups], 0.3, 0.95)).astype(float), rng)
     mean = 0.6 * 0.95 + 0.4 * 0.3
     return X, y, "groups", lambda _, angle: accuracy(mean)(angle), groups
 

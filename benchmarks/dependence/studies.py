@@ -23,7 +23,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, TimeSeriesS
 
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import DependencyGraph, MarkovNetwork
-from sklearn_bdp.exceptions import ModelMisfitWarning
+from sklearn_bdp.exceptions import DependenceWarning
 
 GRID = {"C": [0.001, 0.1, 1.0]}
 DRAWS = 100
@@ -388,7 +388,7 @@ def play(make, rng):
             ours = [judged(*search.best_interval_, truth), judged(*report.interval, truth)]
         except ValueError:
             return None, True, None
-        told = any(issubclass(w.category, ModelMisfitWarning) for w in caught)
+        told = any(issubclass(w.category, DependenceWarning) for w in caught)
         low, high, model, held = data.peer(search)
     return ours, told, judged(low, high, data.truth(model, held))
 

@@ -236,11 +236,11 @@ class Certificate(RenderedResult):
                 f"An error of 0.5 or more {'of the range ' if self.units else ''}says nothing."
             )
         which = "The" if self.n_queries == 1 else "The first" if self.n_answers == 0 else "Every"
-        on = self.target if self._given_past else "new records"
+        on = self.target if self._time_ordered else "new records"
         return f"{which} answer is within {error} of the expected score on {on}."
 
     @property
-    def _given_past(self):
+    def _time_ordered(self):
         """Whether intervals refer to the dates of the holdout, each given its past (G26)."""
         return ", judged " in self.target
 
@@ -258,7 +258,7 @@ class Certificate(RenderedResult):
         else:
             held = f"all {'' if self.n_queries is None else f'{self.n_queries:,} '}are correct"
         words, on = self.correlation or "independent records", f"{self.n:,} records "
-        if self._given_past:
+        if self._time_ordered:
             dates = self.target.partition(", ")[0].removeprefix("these ")
             on = dates if dates.startswith(f"{self.n:,} ") else f"{on}on {dates}"
         elif words == "independent records":
@@ -324,7 +324,7 @@ class Certificate(RenderedResult):
         level = "none: no finite level is claimed"
         if math.isfinite(self.dp_epsilon):
             level = f"ε′ = {self.dp_epsilon:.4g} (DP), ε = {self.bdp_epsilon:.4g} (Bayesian DP)"
-        elif self._given_past:
+        elif self._time_ordered:
             level = "none is stated without declared dependence"
         yield "privacy of the holdout", level
 

@@ -9,17 +9,21 @@ from sklearn_bdp.correlation._check_correlation import WorstOf, check_correlatio
 from sklearn_bdp.correlation.base import CorrelationModel, Split
 from sklearn_bdp.correlation.chain import MarkovChain, slow_autocorrelation_time
 from sklearn_bdp.correlation.components import Groups, Independent
-from sklearn_bdp.correlation.dependence import DependenceReport, check_groups, check_independence
+from sklearn_bdp.correlation.dependence import (
+    DependenceReport,
+    group_independence_test,
+    independence_test,
+)
 from sklearn_bdp.correlation.graph import DependencyGraph
 from sklearn_bdp.correlation.network import BayesianNetwork, MarkovNetwork
-from sklearn_bdp.correlation.time_order import GivenPast
+from sklearn_bdp.correlation.time_order import TimeOrdered
 
 __all__ = [
     "CorrelationModel",
     "Independent",
     "Groups",
     "MarkovChain",
-    "GivenPast",
+    "TimeOrdered",
     "DependencyGraph",
     "MarkovNetwork",
     "BayesianNetwork",
@@ -28,6 +32,6 @@ __all__ = [
     "check_correlation",
     "slow_autocorrelation_time",
     "DependenceReport",
-    "check_independence",
-    "check_groups",
+    "independence_test",
+    "group_independence_test",
 ]

@@ -16,7 +16,7 @@ from sklearn_bdp.correlation.base import CorrelationModel, Folds, Split
 from sklearn_bdp.correlation.chain import SPLIT_FAILURE, MarkovChain
 from sklearn_bdp.correlation.components import ComponentModel, Groups, Independent, unnamed_groups
 from sklearn_bdp.correlation.graph import DependencyGraph, is_networkx
-from sklearn_bdp.correlation.time_order import GivenPast
+from sklearn_bdp.correlation.time_order import TimeOrdered
 
 
 class WorstOf(CorrelationModel):
@@ -47,7 +47,7 @@ class WorstOf(CorrelationModel):
         models = tuple(models) if np.iterable(models) else (models,)
         if not models or not all(isinstance(model, CorrelationModel) for model in models):
             raise ValueError(f"models must be correlation models, one or more, got {models!r:.60}.")
-        if any(m.is_given_past for m in models):
+        if any(m.is_time_ordered for m in models):
             raise ValueError(
                 "models must not hold correlation='time': use it alone, or a list of chains."
             )
@@ -129,7 +129,7 @@ def check_correlation(
         ``None``: independent records. A dense square array: the transition matrix of a Markov
         chain. A sparse matrix or networkx graph: structure only. A model: itself. A list of
         any of these: the worst of them. ``"groups"``: records depend inside ``groups``.
-        ``"time"``: :class:`GivenPast`.
+        ``"time"``: :class:`TimeOrdered`.
     groups : array-like of shape (n,), optional
         One label per record, for ``"groups"``.
 
@@ -162,7 +162,7 @@ def check_correlation(
     check_declared(correlation)
     if isinstance(correlation, str):
         if correlation == "time":
-            return GivenPast()
+            return TimeOrdered()
         if groups is None:
             raise ValueError("correlation='groups' needs groups=, one label per record, got None.")
         return Groups(groups)

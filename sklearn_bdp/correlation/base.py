@@ -76,7 +76,7 @@ class CorrelationModel(ABC):
     is_sequential: bool = False
 
     #: True when each date is judged given its past, and nothing is assumed (theory G26).
-    is_given_past: bool = False
+    is_time_ordered: bool = False
 
     #: Sentences that a certificate must add: what is assumed, what is not covered.
     caveats: tuple[str, ...] = ()

@@ -87,7 +87,7 @@ class MarkovChain(CorrelationModel):
 
     See Also
     --------
-    GivenPast : Records in time of which nothing is assumed.
+    TimeOrdered : Records in time of which nothing is assumed.
 
     Notes
     -----

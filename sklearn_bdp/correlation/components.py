@@ -217,7 +217,7 @@ class Groups(ComponentModel):
     See Also
     --------
     DependencyGraph : Components of a graph as groups.
-    check_groups : Test whether neighboring groups agree.
+    group_independence_test : Test whether neighboring groups agree.
 
     Examples
     --------

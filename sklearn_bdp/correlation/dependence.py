@@ -62,7 +62,7 @@ def _report(level, found):
     return DependenceReport(bool(said), "; ".join(said), min(found.values()))
 
 
-def check_independence(
+def independence_test(
     scores: ArrayLike,
     *,
     groups: ArrayLike | None = None,
@@ -92,7 +92,7 @@ def check_independence(
     See Also
     --------
     DependenceReport : What it returns.
-    check_groups : Test for dependence of neighboring groups.
+    group_independence_test : Test for dependence of neighboring groups.
 
     Notes
     -----
@@ -106,11 +106,11 @@ def check_independence(
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_bdp.correlation import check_independence
+    >>> from sklearn_bdp.correlation import independence_test
     >>> scores = np.random.default_rng(0).random(600)
-    >>> check_independence(scores).misfit
+    >>> independence_test(scores).misfit
     False
-    >>> print(check_independence(np.repeat(scores, 5)).message[:63])
+    >>> print(independence_test(np.repeat(scores, 5)).message[:63])
     scores of neighboring rows agree more than chance explains (p =
     """
     series = check_array("scores", scores, shape=(None,))
@@ -131,7 +131,7 @@ def check_independence(
     return _report(level, found)
 
 
-def check_groups(
+def group_independence_test(
     scores: ArrayLike,
     groups: ArrayLike,
     *,
@@ -151,7 +151,7 @@ def check_groups(
         Place of each record. Neighbors are then groups near each other, in any order of the rows;
         without places, groups that follow each other in the rows.
     level : float, default=0.005
-        Significance of the test (:func:`check_independence`), exact where groups are independent.
+        Significance of the test (:func:`independence_test`), exact where groups are independent.
 
     Returns
     -------
@@ -160,18 +160,18 @@ def check_groups(
 
     See Also
     --------
-    check_independence : Test for dependence inside groups.
+    independence_test : Test for dependence inside groups.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_bdp.correlation import check_groups
+    >>> from sklearn_bdp.correlation import group_independence_test
     >>> rng = np.random.default_rng(0)
     >>> groups = np.repeat(np.arange(200), 3)
-    >>> check_groups(rng.random(600), groups).misfit
+    >>> group_independence_test(rng.random(600), groups).misfit
     False
     >>> drifting = np.cumsum(rng.normal(size=200))[groups] + rng.random(600)
-    >>> check_groups(drifting, groups).misfit
+    >>> group_independence_test(drifting, groups).misfit
     True
     """
     level = check_probability("level", level)

@@ -48,7 +48,7 @@ def node_order(graph, nodelist=None):
         if len(order) != len(nodes) or set(order) != set(nodes):
             raise ValueError(
                 f"nodelist must name every node of graph once, got {len(order)} of {len(nodes)}. "
-                "If only some nodes have a row, pass MarkovNetwork(graph, labelled=X.index)."
+                "If only some nodes have a row, pass MarkovNetwork(graph, labeled=X.index)."
             )
         return order
     numbered = all(isinstance(v, int | np.integer) for v in nodes)
@@ -112,7 +112,7 @@ class GraphModel(ComponentModel):
     _size_hint = (
         " Rows of X are nodes, in the order of the graph. For several graphs, use "
         "networkx.disjoint_union_all. If only some nodes have a row, use "
-        "MarkovNetwork(graph, labelled=X.index)."
+        "MarkovNetwork(graph, labeled=X.index)."
     )
 
     def _set_graph(self, matrix, n=None, nodes=None, caveats=()):
@@ -339,10 +339,10 @@ class AnyStrength(GraphModel):
 
     holds_given_rest = True
 
-    def __init__(self, graph, nodelist, labelled):
-        name, rows = ("nodelist", nodelist) if labelled is None else ("labelled", labelled)
+    def __init__(self, graph, nodelist, labeled):
+        name, rows = ("nodelist", nodelist) if labeled is None else ("labeled", labeled)
         rows = None if rows is None else list(rows)
-        masked = labelled is not None and all(isinstance(mark, bool | np.bool_) for mark in rows)
+        masked = labeled is not None and all(isinstance(mark, bool | np.bool_) for mark in rows)
         by_name = is_networkx(graph) and rows is not None and not masked
         matrix, nodes = read_graph(graph, nodelist=list(graph.nodes) if by_name else nodelist)
         n = matrix.shape[0]

@@ -225,7 +225,7 @@ class MarkovNetwork(NetworkModel):
         the training nodes, after a random split (:meth:`estimated`; an assumption).
     nodelist : array-like of shape (n,), optional
         Node of a networkx graph that each row of ``X`` is, as for :class:`DependencyGraph`.
-    labelled : array-like, optional
+    labeled : array-like, optional
         Nodes that have a row in ``X``, in the order of the rows: names in a networkx graph, such as
         ``X.index``, or positions in a matrix. A boolean mask over all nodes keeps their order. All
         other nodes have no row or no label, and dependence passes through them. Needs
@@ -275,12 +275,12 @@ class MarkovNetwork(NetworkModel):
         *,
         influence: float | str | None = None,
         nodelist: ArrayLike | None = None,
-        labelled: ArrayLike | None = None,
+        labeled: ArrayLike | None = None,
     ) -> Any:
         """Return a network; without strengths the one that needs none (theory G27)."""
         if graph is None or influence is not None:  # a pickle gives no arguments
             return super().__new__(cls)
-        return AnyStrength(graph, nodelist, labelled)
+        return AnyStrength(graph, nodelist, labeled)
 
     def __init__(
         self,
@@ -288,10 +288,10 @@ class MarkovNetwork(NetworkModel):
         *,
         influence: float | str | None = None,
         nodelist: ArrayLike | None = None,
-        labelled: ArrayLike | None = None,
+        labeled: ArrayLike | None = None,
     ) -> None:
-        if labelled is not None:
-            raise ValueError(f"labelled= needs influence=None, any strength, got {influence=}.")
+        if labeled is not None:
+            raise ValueError(f"labeled= needs influence=None, any strength, got {influence=}.")
         self._to_estimate = isinstance(influence, str) and influence == "estimate"
         by_name = isinstance(influence, str) and not self._to_estimate
         weight = influence if by_name and is_networkx(graph) else None
@@ -341,7 +341,7 @@ class MarkovNetwork(NetworkModel):
 
         Notes
         -----
-        A Potts model by pseudo-likelihood (Besag 1975) on edges between labelled nodes, with a
+        A Potts model by pseudo-likelihood (Besag 1975) on edges between labeled nodes, with a
         normal upper limit. Assumed are that form, one coupling for all edges, and that scores
         depend on each other no more than labels do.
 
@@ -369,7 +369,7 @@ class MarkovNetwork(NetworkModel):
         if values.dtype.kind in "if" and values.min() == -1 and not np.isin(values, (-1, 1)).all():
             raise ValueError(
                 "labels must be classes of known nodes, got -1 beside other classes. Declare "
-                "unlabeled nodes by MarkovNetwork(graph, labelled=...)."
+                "unlabeled nodes by MarkovNetwork(graph, labeled=...)."
             )
         structure = self.adjacency_
         part = structure[places][:, places].astype(bool).astype(float)
@@ -408,7 +408,7 @@ def label_coupling(graph, y):
     r"""Return an upper limit of the diameter of edges, in nats, by pseudo-likelihood (Potts).
 
     :math:`P[y_i = k \mid \text{rest}] \propto \exp(h_k + J m_{ik})` with :math:`m_{ik}` the
-    neighbours of class ``k`` (Besag 1975), on the graph of the labelled nodes, whose classes
+    neighbours of class ``k`` (Besag 1975), on the graph of the labeled nodes, whose classes
     ``0, 1, …`` are ``y``. The diameter of an edge is :math:`2|J|`. The error is a sandwich with the
     cross terms of neighbours, and never below the naive one.
     """

@@ -25,7 +25,7 @@ _ISO = (
 _NAMED = (("second", 1), ("minute", 60), ("hour", 3600), ("day", 86_400), ("week", 7 * 86_400))
 
 
-class GivenPast(CorrelationModel):
+class TimeOrdered(CorrelationModel):
     """Records in time, each date judged by what was known before it (theory G26).
 
     Made by ``correlation="time"``. Nothing is assumed about dependence, drift or seasons. Intervals
@@ -72,16 +72,16 @@ class GivenPast(CorrelationModel):
 
     Examples
     --------
-    >>> from sklearn_bdp.correlation import GivenPast
-    >>> GivenPast(horizon=7).split(1000, 0.25).gap
+    >>> from sklearn_bdp.correlation import TimeOrdered
+    >>> TimeOrdered(horizon=7).split(1000, 0.25).gap
     7
-    >>> panel = GivenPast(list(range(100)) * 50)  # a hundred days of fifty shops, shop by shop
+    >>> panel = TimeOrdered(list(range(100)) * 50)  # a hundred days of fifty shops, shop by shop
     >>> panel.units(5000), round(panel.effective_n(5000), 6)
     ((100, 'dates'), 100.0)
     """
 
     is_sequential = True
-    is_given_past = True
+    is_time_ordered = True
     target = "later records of the same process"
 
     def __init__(
@@ -104,7 +104,7 @@ class GivenPast(CorrelationModel):
 
     def __repr__(self) -> str:
         of = f"<{self.describe().partition(',')[0]}>, " if self._dated else ""
-        return f"GivenPast({of}horizon={self.horizon}, step={self.step!r})"
+        return f"TimeOrdered({of}horizon={self.horizon}, step={self.step!r})"
 
     def units(self, n: int) -> tuple[int, str]:
         n = self.check_n(n)
@@ -187,7 +187,7 @@ class GivenPast(CorrelationModel):
                 "rows of one date must stay together, and no date may be left out: cut by date, as "
                 "holdout=0.25 does."
             )
-        return GivenPast(self.dates_[codes], horizon=self.horizon, step=self.step)
+        return TimeOrdered(self.dates_[codes], horizon=self.horizon, step=self.step)
 
 
 def date_numbers(times: Any, name: str = "times") -> Array:

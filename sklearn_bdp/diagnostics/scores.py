@@ -61,7 +61,7 @@ UNDECLARED_DEPENDENCE = Diagnostic(
     "dependence",
     "training set",
     "The declared correlation may be wrong. {found}.",
-    exceptions.ModelMisfitWarning,
+    exceptions.DependenceWarning,
 )
 TOO_FEW_GROUPS = Diagnostic(
     "few groups",
@@ -199,7 +199,9 @@ def _of_groups(model, scores, labels, order, places):
         if places is not None or np.count_nonzero(ordered[1:] != ordered[:-1]) >= len(model.sizes_):
             kinds.append(_residuals(scores, labels))
     codes = model.components(len(scores))[order]
-    found = correlation.check_groups(np.transpose(kinds)[order], codes, coordinates=places)
+    found = correlation.group_independence_test(
+        np.transpose(kinds)[order], codes, coordinates=places
+    )
     return found, scores
 
 
@@ -229,16 +231,16 @@ def _in_row_order(scored, order, groups, known):
     # Every record is in a test fold, of enough records to be permuted.
     if fold is not None and fold.min() >= 0 and np.bincount(fold).min() >= SMALLEST_FOLD:
         scores = known[0][order]
-        found = correlation.check_independence(scores, folds=fold[order])
+        found = correlation.independence_test(scores, folds=fold[order])
         # The models of some folds may be worse: asked again where all rows have the same ones.
-        if found.misfit or not correlation.check_independence(scores).misfit:
+        if found.misfit or not correlation.independence_test(scores).misfit:
             return found, scores
     scores = scored()[order]
     tested = ~np.isnan(scores)
     if tested.sum() < 2:
         return None, None
     labels = None if groups is None else np.asarray(groups)[order][tested]
-    return correlation.check_independence(scores[tested], groups=labels), scores[tested]
+    return correlation.independence_test(scores[tested], groups=labels), scores[tested]
 
 
 def warn_too_few_groups(holdout):

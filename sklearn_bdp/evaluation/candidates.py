@@ -83,7 +83,7 @@ class Experiment:
     def of(cls, owner, division, **known):
         """Return what stays the same of the candidates of a search or selector."""
         parts = {name: getattr(division, name) for name in ("X", "y", "X_holdout", "y_holdout")}
-        known |= {"error_score": owner.error_score, "dates": division.dates_given_past()}
+        known |= {"error_score": owner.error_score, "dates": division.time_ordered_dates()}
         return cls(clone(owner.estimator), **parts, **known)
 
 

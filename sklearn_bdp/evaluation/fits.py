@@ -259,7 +259,7 @@ class CrossValidation:
                 heard = self.verification.subcontext
                 whole = [replace(t, context=heard(task_name="fit", task_id=t.row)) for t in whole]
             jobs.append((WholeJob(verifier.setting, caller), whole))
-        dates = division.dates_given_past()
+        dates = division.time_ordered_dates()
 
         def score(row):
             return float(np.mean([self._value(found.get((row, k))) for k in range(len(splits))]))

@@ -28,7 +28,7 @@ from sklearn_bdp.correlation._check_correlation import check_correlation, check_
 from sklearn_bdp.correlation.base import CorrelationModel
 from sklearn_bdp.correlation.components import Groups
 from sklearn_bdp.correlation.time_order import (
-    GivenPast,
+    TimeOrdered,
     date_numbers,
     gaps_in_words,
     horizon_in_dates,
@@ -158,10 +158,10 @@ class Division:
             return None
         return model.components(num_samples(self.X))
 
-    def dates_given_past(self):
+    def time_ordered_dates(self):
         """Return the number of each training record's date if dates are judged given their past."""
         model = self.train_model
-        if model is None or not model.is_given_past:
+        if model is None or not model.is_time_ordered:
             return None
         return getattr(model, "codes_", np.arange(num_samples(self.X)))
 
@@ -237,7 +237,7 @@ def divide(estimator, data, *, test_size, correlation, random_state):
 
 def _past_records(model, X, y, rows, held):
     """Return the records among these rows of dates before the holdout, in time order."""
-    if not model.is_given_past or y is None:
+    if not model.is_time_ordered or y is None:
         return None
     dates = getattr(model, "codes_", np.arange(len(rows) + len(held)))
     first = dates[held].min()
@@ -290,7 +290,7 @@ def _explicit(data, correlation):
         check_validation_is_later(X, X_val)
     sides = np.arange(n), np.arange(n, n + held)
     past_records = None
-    if model.is_given_past and model.n_records in (None, n + held):
+    if model.is_time_ordered and model.n_records in (None, n + held):
         past_records = _past_records(model, X, y, *sides)
     if model.n_records == n + held:
         _refuse_cut(model, *sides, n=n + held, cutter="X_val")
@@ -298,12 +298,12 @@ def _explicit(data, correlation):
             model = model.estimated(np.concatenate([y, y_val]), sides[0])
         train_model, model = model.training_part(sides[0]), model.given_rest(sides[1])
         # Dates of one chain go on from side to side; nothing is dropped between them.
-        assumption = APART if model.is_sequential and not model.is_given_past else ""
+        assumption = APART if model.is_sequential and not model.is_time_ordered else ""
     else:
         model.check_n(held)
         # A chain of any length that the validation records follow: the training records, too.
         train_model = model if model.is_sequential and model.n_records is None else None
-        assumption = "" if model.is_given_past else APART
+        assumption = "" if model.is_time_ordered else APART
     y_val = targets(X_val, y_val)
     return Division(
         X, y, X_val, y_val, model, train_model, assumption=assumption, past_records=past_records
@@ -316,7 +316,7 @@ def _refuse_cut(model, train, test, *, n, cutter):
     Chains are contiguous, and say themselves what a cut costs; networks of finite strength are
     split by nodes (theory G13).
     """
-    if model.is_given_past:
+    if model.is_time_ordered:
         dates = getattr(model, "codes_", np.arange(n))
         if not dates[train].max() < dates[test].min():
             raise ValueError(
@@ -533,17 +533,17 @@ def correlation_in_time(owner, config, data, *, in_time):
         if times is None and X_val is not None:
             check_validation_is_later(X, X_val)
         step = "date" if known is None else step_of(known)
-        correlation = past = GivenPast(horizon=max(1, horizon), step=step)
-    dated = getattr(past, "is_given_past", False)
+        correlation = past = TimeOrdered(horizon=max(1, horizon), step=step)
+    dated = getattr(past, "is_time_ordered", False)
     if not dated and (times is not None or not in_time):
         raise ValueError(
             "times=, horizon= and several records on one date have no meaning under "
             f"correlation={past!r}. Set correlation='time'."
         )
-    if given is not None and given.is_given_past:
+    if given is not None and given.is_time_ordered:
         _check_before(known, owner.holdout)
     if times is not None:
-        correlation = GivenPast(times, horizon=past.horizon, step=past.step)
+        correlation = TimeOrdered(times, horizon=past.horizon, step=past.step)
     if known is not None:
         return correlation, gaps_in_words(known)
     return correlation, LATER if X_val is not None and isinstance(owner.correlation, str) else ""

@@ -322,7 +322,7 @@ def certified(
     facts = {"of": of, "score": score, "interval": interval, "training": training}
     warn_about_selected_model(holdout, metric, division, **facts, clipping=clipping)
     caveats, span = [metric.caveat] if metric.caveat else [], metric.upper - metric.lower
-    past = holdout.dependence.is_given_past
+    past = holdout.dependence.is_time_ordered
     if caveats and holdout.dependence.is_sequential and not past:  # a loss of a declared range
         caveats.append(_APPROXIMATE.format(metric.name))
     with holdout.account.reading(again=False) as book:  # as of the answers that it is about

@@ -126,7 +126,7 @@ class ModelTail(Tail):
     def limits(
         self, least: Array, most: Array, log_failure: Array, expected: Array | None = None
     ) -> tuple[Array, Array]:
-        if expected is None or not self.model.is_given_past:
+        if expected is None or not self.model.is_time_ordered:
             return super().limits(least, most, log_failure)
         # Drawn a little to 1/2: a score of 1 in cross-validation would expect no miss at all.
         dates, drawn = self.model.units(self.n)[0], 0.95 * np.asarray(expected) + 0.025

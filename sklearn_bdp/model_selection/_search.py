@@ -175,9 +175,9 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         What holds, with which probability, under which assumptions.
     train_indices_, holdout_indices_ : ndarray of int or None
         Rows of the data on each side of the split.
-    misfit_report_ : DependenceReport or None
+    dependence_test_ : DependenceReport or None
         Whether cross-validated scores contradict declared independence, of records or of groups.
-    misfit_scores_ : ndarray of shape (n_scored,) or None
+    dependence_test_scores_ : ndarray of shape (n_scored,) or None
         The per-record cross-validated scores behind the report, in row order. Folds that are fitted
         for the report alone (as for ROC AUC) score the first 20,000 training records at most,
         unless the records are declared in groups.
@@ -567,8 +567,8 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         verifier, division = folds.verifier, folds.division
         self.train_indices_ = as_indices(division.X, division.train)
         self.holdout_indices_ = as_indices(division.X, division.holdout)
-        self.misfit_report_ = folds.report
-        self.misfit_scores_ = folds.per_record
+        self.dependence_test_ = folds.report
+        self.dependence_test_scores_ = folds.per_record
         self.scorer_ = folds.metrics.public()
         self.multimetric_ = bool(folds.out) and isinstance(folds.out[0]["test_scores"], dict)
         self.cv_results_ = results = search_results(self, folds, found)

@@ -71,7 +71,7 @@ class _Continued:
 def plain_model(correlation, *, searched=False):
     """Return the model of an argument; refuse one that assumes nothing, unless ``searched``."""
     model = check_correlation(correlation)
-    if model.is_given_past and not searched:
+    if model.is_time_ordered and not searched:
         raise ValueError(
             "correlation='time' assumes nothing about dependence, which the arguments behind these "
             "plans need. Declare a chain, or use plan_search(correlation='time')."

@@ -171,7 +171,7 @@ def holdout_certificate(account: Any, book: Any) -> Certificate:
     dp_epsilon, bdp_epsilon = last.dp_epsilon, math.inf
     if settings.budget is not None and dp_epsilon is not None:
         dp_epsilon = settings.make_mechanism().dp_epsilon(1.0 / settings.n)
-    if dp_epsilon is None or not math.isfinite(dp_epsilon) or model.is_given_past:
+    if dp_epsilon is None or not math.isfinite(dp_epsilon) or model.is_time_ordered:
         dp_epsilon = math.inf
     else:
         bdp_epsilon = float(model.bdp_epsilon(dp_epsilon, settings.n)) if dp_epsilon else 0.0
@@ -252,7 +252,7 @@ def target_of(model, n, ahead=1):
 
     ``ahead``: dates from what expectations are given to the score.
     """
-    if model.is_given_past:
+    if model.is_time_ordered:
         own = getattr(model, "chain", model)
         step, known = own.step, "each {} by what was then known"
         if own.horizon > 1:
@@ -278,7 +278,7 @@ def _assumptions(account, book):
     last, settings, model = book.last, account.settings, account.dependence
     lines = [
         "rows are in time order, and which dates are held out did not depend on outcomes"
-        if model.is_given_past
+        if model.is_time_ordered
         else "the declared correlation is right",
         "training set, models and cross-validated scores are made without the holdout",
         "the queries of one batch are fixed before any of its answers is seen",
@@ -342,7 +342,7 @@ def _notes(last, *, settings, model):
             "by any amount. Approximate intervals rest on the spread of out-of-fold predictions of "
             "the training set (G34)"
         )
-    elif settings.budget is None and settings.tau is None and not model.is_given_past:
+    elif settings.budget is None and settings.tau is None and not model.is_time_ordered:
         ahead = "" if last.closed else "; without a budget they keep growing"
         notes.append(f"privacy levels are those spent so far{ahead}")
     if settings.tau is not None:

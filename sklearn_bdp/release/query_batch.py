@@ -122,7 +122,7 @@ def make_batch(
     """
     # What one record can do to a mean over records, in units of 1/n. Noise is scaled by it for a
     # level of privacy, which is not stated given the past.
-    weights = None if model.is_given_past else model.record_weights(n)
+    weights = None if model.is_time_ordered else model.record_weights(n)
     one_record = 1.0 if weights is None else max(1.0, n * float(weights.max()))
     if evaluations is None:
         values, squares = check_per_record_scores(scores, n, model)
@@ -143,10 +143,10 @@ def make_batch(
         raise ValueError(
             f"cv_scores must have shape ({count},), one for each query, got {training.shape}."
         )
-    alike = model.is_independent or model.is_given_past
-    dates = model.units(n)[0] if model.is_given_past else n
+    alike = model.is_independent or model.is_time_ordered
+    dates = model.units(n)[0] if model.is_time_ordered else n
     units = Units.records(dates) if alike else Units.of(in_order_of_groups(model, n)[2])
-    if model.is_given_past:
+    if model.is_time_ordered:
         units = dataclasses.replace(units, sensitivity=1.0 / n)
     variances = np.full(count, np.nan)  # NaN where of no use (theory G15, G18)
     if training_variance is not None:
@@ -246,7 +246,7 @@ def check_per_record_scores(scores, n, model):
         means = array.mean(axis=1, dtype=float)
     else:
         means = np.clip(array @ weights, 0.0, 1.0)
-    if model.is_given_past and getattr(model, "codes_", None) is not None:
+    if model.is_time_ordered and getattr(model, "codes_", None) is not None:
         own = np.array([model.unit_means(row) for row in array])
         return means, np.column_stack([means, np.mean(own**2, axis=1)])
     if array.dtype.kind in "biu":

@@ -116,7 +116,7 @@ def _closing_report(holdout, plan, training, variance):
             last = dataclasses.replace(closed, cells=cells)
             account.record(book, last, terms, answers)
     report = shown_report(holdout, last)
-    if not (holdout.dependence.is_given_past and plan.statements[0].proven):
+    if not (holdout.dependence.is_time_ordered and plan.statements[0].proven):
         return report
     scores = functools.partial(Rows(plan, holdout, seed=0).over_time, holdout)
     return dataclasses.replace(report, _over_time=scores)
@@ -263,7 +263,7 @@ class Rows:
             self.units = np.arange(n) if dates is None else dates
             self.count = int(self.units.max()) + 1
             self.weights = self.weights if weights is None else n * weights
-            if self.model.is_given_past:
+            if self.model.is_time_ordered:
                 self.times = math.nan  # read off the scores
             else:  # weights of regimes that are seen are no units
                 lasting = self.model.is_sequential and (weights is None or dates is not None)
@@ -315,7 +315,7 @@ class Rows:
         self, one: Statement, *, proven: float, approximate: float, alone: float, by_class: Any
     ) -> Any:
         """Return a row in JSON; ``proven``, ``approximate``, ``alone``: failure probabilities."""
-        row, notes, past = one.row(self.count), [], self.model.is_given_past
+        row, notes, past = one.row(self.count), [], self.model.is_time_ordered
         row["method"] = row["method"] or f"approximate: leaving out {self.words}"
         if past:
             ahead = target_of(self.model, len(self.records.y), one.ahead)

@@ -34,7 +34,7 @@ def past_dates(model: Any, n: int) -> Any:
 
 def past_horizon(model: Any) -> int:
     """Return how many dates lie between a forecast and its score; 1 for any other records."""
-    return model.horizon if model.is_given_past else 1
+    return model.horizon if model.is_time_ordered else 1
 
 
 # -- forecasts that need no model -----------------------------------------------------------------
@@ -49,7 +49,7 @@ def forecast(name: str, holdout: Any, past_records: PastRecords | None) -> Any:
     """Return a forecast for each record: the last known target, or that of a season before."""
     model, n, earlier = holdout.dependence, holdout.n, past_records
     lag = _lag(name, past_horizon(model))
-    alone = model.is_given_past and model.units(n)[0] == n
+    alone = model.is_time_ordered and model.units(n)[0] == n
     if (
         earlier is None
         or not alone
@@ -127,7 +127,7 @@ def _joined(first, second):
 def refit_blocks(holdout: Any, every: Any, past_records: PastRecords | None) -> tuple[Any, str]:
     """Return the first date of each block of a walk-forward report, and how often in words."""
     model, n = holdout.dependence, holdout.n
-    if not model.is_given_past or past_records is None:
+    if not model.is_time_ordered or past_records is None:
         raise ValueError(
             "refit_every= needs correlation='time', and the records before the holdout, which a "
             "search knows in the process that made it. The holdout was not queried."

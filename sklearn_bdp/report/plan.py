@@ -88,7 +88,7 @@ PROVEN: dict[str, dict[str, str]] = {
 def dependence_of(holdout: Any) -> str:
     """Return a column of PROVEN: which units are independent, and whether they are alike."""
     model = holdout.dependence
-    if model.is_given_past:
+    if model.is_time_ordered:
         return "past"
     if model.record_weights(holdout.n) is not None:
         return "dependent"
@@ -248,7 +248,7 @@ def planned_report(
     private = settings.is_private
     y, dependence = _training_targets(holdout, training), dependence_of(holdout)
     past_records = holdout.context.past_records
-    if model.is_given_past and training is not None and past_records is None:
+    if model.is_time_ordered and training is not None and past_records is None:
         dates = np.arange(-num_samples(training[1]), 0)  # right before it, in time order
         past_records = PastRecords(training[0], training[1], dates)
     models, baseline, refit, expected = _named(
@@ -275,7 +275,7 @@ def planned_report(
                 )
             if name != baseline:
                 rows.append((own, (baseline, name), (), False))
-                if model.is_given_past and measure.losses:
+                if model.is_time_ordered and measure.losses:
                     rows.append((own, (baseline, name), (), True))
     statements, horizon = [], past_horizon(model)
     for own, names, inside, skill in rows:

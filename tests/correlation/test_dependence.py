@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_bdp.correlation import check_groups, check_independence
+from sklearn_bdp.correlation import group_independence_test, independence_test
 from tests.facts import refused
 
 from .series import autoregressive, regimes
@@ -25,7 +25,7 @@ def test_dependent_rows_are_seen(maker):
     rng, seen = np.random.default_rng(0), 0
     for _ in range(10):
         kept = np.sort(rng.permutation(2000)[:1500])
-        seen += check_independence(maker(2000, rng)[kept]).misfit
+        seen += independence_test(maker(2000, rng)[kept]).misfit
     assert seen >= 9
 
 
@@ -33,7 +33,7 @@ def test_independent_rows_are_left_alone():
     rng = np.random.default_rng(1)
     series = [rng.random(400) < rate for rate in (0.5, 0.8, 0.95, 0.99) for _ in range(25)]
     series += [rng.exponential(size=400) ** 3 for _ in range(25)]
-    false = sum(check_independence(scores).misfit for scores in series)
+    false = sum(independence_test(scores).misfit for scores in series)
     assert false <= 5  # each with probability .005
 
 
@@ -41,8 +41,8 @@ def test_a_better_model_on_one_fold_is_no_dependence():
     rng = np.random.default_rng(3)
     folds = np.repeat(np.arange(3), 200)
     series = [(rng.random(600) < np.array([0.95, 0.6, 0.8])[folds]) for _ in range(50)]
-    assert sum(check_independence(scores).misfit for scores in series) >= 40
-    assert sum(check_independence(scores, folds=folds).misfit for scores in series) <= 3
+    assert sum(independence_test(scores).misfit for scores in series) >= 40
+    assert sum(independence_test(scores, folds=folds).misfit for scores in series) <= 3
 
 
 @pytest.mark.parametrize("contiguous", [True, False])
@@ -51,7 +51,7 @@ def test_dependent_rows_are_seen_inside_folds(contiguous):
     for maker in (lambda n: autoregressive(n, 0.65, rng), lambda n: regimes(n, 0.9, rng)):
         series = [maker(2000) for _ in range(10)]
         folds = np.arange(2000) // 400 if contiguous else rng.integers(0, 5, 2000)
-        assert sum(check_independence(scores, folds=folds).misfit for scores in series) >= 9
+        assert sum(independence_test(scores, folds=folds).misfit for scores in series) >= 9
 
 
 def test_groups_are_seen_whatever_their_order():
@@ -59,33 +59,33 @@ def test_groups_are_seen_whatever_their_order():
     groups = rng.permutation(np.repeat(np.arange(80), 10))
     ease = rng.choice([0.5, 0.95], 80)
     scores = (rng.random(800) < ease[groups]).astype(float)
-    report = check_independence(scores, groups=groups)
+    report = independence_test(scores, groups=groups)
     assert report.p_value <= 0.005
     assert "correlation='groups'" in report.message
     assert "neighboring" not in report.message
-    assert not check_independence(scores, groups=rng.permutation(groups)).misfit
+    assert not independence_test(scores, groups=rng.permutation(groups)).misfit
 
 
 def test_constant_and_short_series_say_nothing():
-    assert not check_independence(np.ones(500)).misfit
-    assert not check_independence(np.arange(10.0)).misfit
-    assert not check_groups(np.full((256, 2), np.nan), np.arange(256) // 4).misfit
+    assert not independence_test(np.ones(500)).misfit
+    assert not independence_test(np.arange(10.0)).misfit
+    assert not group_independence_test(np.full((256, 2), np.nan), np.arange(256) // 4).misfit
 
 
 def test_message_says_what_to_declare():
     scores = regimes(2000, 0.95, np.random.default_rng(0))
-    message = check_independence(scores).message
+    message = independence_test(scores).message
     for words in ("correlation='time'", "groups="):
         assert words in message
     for words in ("shuffle", "from_autocorrelation_time("):  # no number, and no way round
         assert words not in message
-    assert check_independence(scores) == check_independence(scores)
+    assert independence_test(scores) == independence_test(scores)
 
 
 @pytest.mark.parametrize("name", ["groups", "folds"])
 def test_labels_must_match_scores(name):
     with refused(ValueError, name):
-        check_independence(np.arange(50.0), **{name: np.zeros(49)})
+        independence_test(np.arange(50.0), **{name: np.zeros(49)})
 
 
 # -- groups next to each other --------------------------------------------------------------------
@@ -95,8 +95,11 @@ def test_groups_next_to_each_other():
     rng = np.random.default_rng(3)
     slow = np.repeat(np.cumsum(rng.normal(size=200)), 4)
     groups = np.repeat(np.arange(200), 4)
-    assert "groups" in check_groups(slow + rng.normal(size=800), groups).message
-    loud = sum(check_groups(np.repeat(rng.normal(size=200), 4), groups).misfit for _ in range(40))
+    assert "groups" in group_independence_test(slow + rng.normal(size=800), groups).message
+    loud = sum(
+        group_independence_test(np.repeat(rng.normal(size=200), 4), groups).misfit
+        for _ in range(40)
+    )
     assert loud <= 2  # of .2 expected
 
 
@@ -104,9 +107,11 @@ def test_several_kinds_of_scores_are_tested_at_one_level():
     """Whichever kind shows it; where none does, as often as one kind alone."""
     rng = np.random.default_rng(6)
     slow = np.repeat(np.cumsum(rng.normal(size=64)), 4)
-    assert check_groups(np.column_stack([rng.random(256), slow]), np.arange(256) // 4).misfit
+    assert group_independence_test(
+        np.column_stack([rng.random(256), slow]), np.arange(256) // 4
+    ).misfit
     loud = [
-        check_groups(rng.normal(size=(160, 3)), np.arange(160) // 4, level=0.05).misfit
+        group_independence_test(rng.normal(size=(160, 3)), np.arange(160) // 4, level=0.05).misfit
         for _ in range(200)
     ]
     assert 1 <= sum(loud) <= 22  # of 10 expected, 4 standard errors

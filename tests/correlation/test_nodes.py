@@ -38,11 +38,11 @@ def field(graph, rng, *, values=2):
             return joint / joint.sum()
 
 
-def dependence(joint, held, codes, unlabelled=()):
+def dependence(joint, held, codes, unlabeled=()):
     """Largest distance between the held nodes' joint and the product over components, given T."""
     n = joint.ndim
-    joint = joint.sum(axis=tuple(unlabelled), keepdims=True)
-    given = [node for node in range(n) if node not in held and node not in unlabelled]
+    joint = joint.sum(axis=tuple(unlabeled), keepdims=True)
+    given = [node for node in range(n) if node not in held and node not in unlabeled]
     worst = 0.0
     for values in itertools.product(range(joint.shape[held[0]]), repeat=len(given)):
         place = [slice(None)] * n
@@ -61,19 +61,19 @@ def dependence(joint, held, codes, unlabelled=()):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_components_given_the_rest_are_independent_at_any_strength(seed):
-    """Every set of labelled nodes, by enumeration; factors may hold zeros and cliques of three."""
+    """Every set of labeled nodes, by enumeration; factors may hold zeros and cliques of three."""
     rng = np.random.default_rng(seed)
     graph = nx.gnp_random_graph(6, 0.4, seed=seed)
     joint = field(graph, rng)
-    unlabelled = sorted(rng.permutation(6)[: seed % 3].tolist())
-    rows = [node for node in range(6) if node not in unlabelled]
-    model = MarkovNetwork(graph, labelled=rows)
+    unlabeled = sorted(rng.permutation(6)[: seed % 3].tolist())
+    rows = [node for node in range(6) if node not in unlabeled]
+    model = MarkovNetwork(graph, labeled=rows)
     assert model.n_records == len(rows)
     for size in range(1, len(rows) + 1):
         for places in itertools.combinations(range(len(rows)), size):
             part = model.given_rest(np.array(places))
             codes = part.components(size)
-            assert dependence(joint, [rows[k] for k in places], codes, unlabelled) < 1e-10
+            assert dependence(joint, [rows[k] for k in places], codes, unlabeled) < 1e-10
 
 
 def test_pairwise_independence_is_not_enough():
@@ -85,9 +85,9 @@ def test_pairwise_independence_is_not_enough():
     assert dependence(joint, [0, 1, 2], [0, 1, 2]) == pytest.approx(0.375)
 
 
-def test_an_unlabelled_hub_ties_its_leaves():
+def test_an_unlabeled_hub_ties_its_leaves():
     star = nx.star_graph(100)
-    hidden = MarkovNetwork(star, labelled=range(1, 101))
+    hidden = MarkovNetwork(star, labeled=range(1, 101))
     assert hidden.n_records == 100
     assert hidden.given_rest(np.arange(100)).largest_component(100) == 100
     with refused(ValueError, "estimate"):
@@ -101,7 +101,7 @@ def test_an_unlabelled_hub_ties_its_leaves():
 def test_at_most_one_held_out_node_touches_a_component_without_labels():
     graph = nx.watts_strogatz_graph(600, 4, 0.3, seed=0)
     mask = np.random.default_rng(0).random(600) < 0.8
-    model = MarkovNetwork(graph, labelled=mask)
+    model = MarkovNetwork(graph, labeled=mask)
     n = int(mask.sum())
     split = model.split(n, 0.25, random_state=0)
     part = model.given_rest(split.holdout)
@@ -203,22 +203,22 @@ def test_the_order_of_nodes_is_remembered(make, again):
 
 def test_rows_are_matched_to_nodes_by_name_mask_or_position():
     graph = nx.path_graph(list("abcdef"))
-    by_name = MarkovNetwork(graph, labelled=["f", "a", "c"])
+    by_name = MarkovNetwork(graph, labeled=["f", "a", "c"])
     assert MarkovNetwork(graph, nodelist=pd.Index(["f", "a", "c"])) == by_name
     matrix = nx.to_scipy_sparse_array(graph)
-    assert MarkovNetwork(matrix, labelled=[5, 0, 2]) == by_name
+    assert MarkovNetwork(matrix, labeled=[5, 0, 2]) == by_name
     mask = [node in "acf" for node in "abcdef"]
-    masked = MarkovNetwork(graph, labelled=mask)
-    assert masked == MarkovNetwork(matrix, labelled=np.array(mask))
-    assert masked == MarkovNetwork(graph, labelled=["a", "c", "f"])
-    assert masked == MarkovNetwork(graph, labelled=mask, nodelist=list("abcdef"))
+    masked = MarkovNetwork(graph, labeled=mask)
+    assert masked == MarkovNetwork(matrix, labeled=np.array(mask))
+    assert masked == MarkovNetwork(graph, labeled=["a", "c", "f"])
+    assert masked == MarkovNetwork(graph, labeled=mask, nodelist=list("abcdef"))
     assert masked.given_rest([0, 1]).components(2).tolist() == [0, 0]  # b joins a and c
     assert MarkovNetwork(graph).given_rest([0, 2]).components(2).tolist() == [0, 1]
     for bad in (["a", "a"], ["z"], [], [True, False]):
-        with refused(ValueError, "labelled"):
-            MarkovNetwork(graph, labelled=bad)
+        with refused(ValueError, "labeled"):
+            MarkovNetwork(graph, labeled=bad)
     with refused(ValueError, "influence=None"):
-        MarkovNetwork(graph, influence=1.0, labelled=["a"])
+        MarkovNetwork(graph, influence=1.0, labeled=["a"])
     with refused(ValueError, "nodelist=", "csr_array"):
         MarkovNetwork(matrix, nodelist=[5, 0, 2])
 
@@ -262,7 +262,7 @@ def test_the_xor_chain_is_refused_if_neighbors_are_kept():
     joint = np.zeros([2] * 5)
     np.add.at(joint, tuple(labels.T), np.where(coins == 1, 0.2, 0.8).prod(axis=1))
     held = [0, 2, 4]  # no common edge: independent, but not given the nodes between them
-    assert dependence(joint, held, [0, 1, 2], unlabelled=(1, 3)) < 1e-12
+    assert dependence(joint, held, [0, 1, 2], unlabeled=(1, 3)) < 1e-12
     assert dependence(joint, held, [0, 1, 2]) > 0.02
     ones = joint.sum(axis=(2, 3, 4))
     np.testing.assert_allclose([ones[1].sum(), ones[1, 1] / ones[:, 1].sum()], [0.32, 0.5])
@@ -314,7 +314,7 @@ def test_distances_are_no_strengths():
 
 def test_messages_name_what_to_do():
     network = MarkovNetwork(nx.path_graph(30))
-    with refused(ValueError, "n=20", 30, "labelled="):
+    with refused(ValueError, "n=20", 30, "labeled="):
         network.check_n(20)
     with refused(ValueError, "disjoint_union_all"):
         network.check_n(60)

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from sklearn_bdp.correlation import GivenPast
+from sklearn_bdp.correlation import TimeOrdered
 from tests.facts import refused
 
 DAYS = np.datetime64("2026-01-01") + np.arange(200)
@@ -15,7 +15,7 @@ DAYS = np.datetime64("2026-01-01") + np.arange(200)
 def test_tails_hold_by_enumeration_whatever_happens_inside_a_date(counts):
     """All paths of a chain whose state all records of a date show: s_t less E[s_t | past]."""
     chain, score = np.array([[0.9, 0.1], [0.3, 0.7]]), np.array([0.1, 1.0])
-    model, n = GivenPast(np.repeat(np.arange(len(counts)), counts)), sum(counts)
+    model, n = TimeOrdered(np.repeat(np.arange(len(counts)), counts)), sum(counts)
     deviations, chances = [], []
     for path in itertools.product((0, 1), repeat=len(counts)):
         kernels = [np.array([0.75, 0.25]), *(chain[state] for state in path[:-1])]
@@ -33,19 +33,19 @@ def test_tails_hold_by_enumeration_whatever_happens_inside_a_date(counts):
 
 
 def test_dates_weigh_equally_and_nothing_else_does():
-    even = GivenPast([1, 2, 3] * 4)
+    even = TimeOrdered([1, 2, 3] * 4)
     assert even.record_weights(12) is None
-    uneven = GivenPast([1, 1, 1, 2])
+    uneven = TimeOrdered([1, 1, 1, 2])
     assert uneven.record_weights(4) == pytest.approx([1 / 6, 1 / 6, 1 / 6, 1 / 2])
     assert "Dates weigh equally" in " ".join(uneven.caveats)
     assert even.effective_n(12) == pytest.approx(3)
     assert uneven.effective_n(4) == pytest.approx(2)
-    assert even.mean_lower_limit(0.9, -1.0, 12) == GivenPast().mean_lower_limit(0.9, -1.0, 3)
+    assert even.mean_lower_limit(0.9, -1.0, 12) == TimeOrdered().mean_lower_limit(0.9, -1.0, 3)
 
 
 def test_any_order_of_rows_gives_one_answer():
     by_shop, by_date = np.tile(DAYS, 50), np.repeat(DAYS, 50)
-    one, two = GivenPast(by_shop, horizon=7), GivenPast(by_date, horizon=7)
+    one, two = TimeOrdered(by_shop, horizon=7), TimeOrdered(by_date, horizon=7)
     assert one.effective_n(10_000) == two.effective_n(10_000) == pytest.approx(200)
     cuts = [model.split(10_000, 0.25) for model in (one, two)]
     assert cuts[0].gap == cuts[1].gap == 7
@@ -64,13 +64,13 @@ def test_any_order_of_rows_gives_one_answer():
 
 
 def test_rows_of_a_date_stay_together():
-    model = GivenPast([1, 1, 2, 2, 3, 3])
+    model = TimeOrdered([1, 1, 2, 2, 3, 3])
     assert model.subset([2, 3, 4, 5]).units(4) == (2, "dates")
     for cut in ([0, 2], [0, 1, 4, 5]):
         with refused(ValueError, "holdout=0.25"):
             model.subset(cut)
     with refused(ValueError, "ascending"):
-        GivenPast().subset([2, 1])
+        TimeOrdered().subset([2, 1])
 
 
 @pytest.mark.parametrize(
@@ -78,13 +78,13 @@ def test_rows_of_a_date_stay_together():
 )
 def test_bad_dates_are_named(times):
     with refused(ValueError, "times"):
-        GivenPast(times)
+        TimeOrdered(times)
 
 
 def test_dates_of_pandas_sort_as_dates():
     pd = pytest.importorskip("pandas")
     days = pd.date_range("2026-01-01", periods=4, tz="Europe/Berlin")
     for times in (days[::-1], pd.Series(days[::-1]), days[::-1].tz_localize(None).to_period("D")):
-        assert GivenPast(times).codes_.tolist() == [3, 2, 1, 0]
+        assert TimeOrdered(times).codes_.tolist() == [3, 2, 1, 0]
     with refused(ValueError, "missing"):
-        GivenPast(pd.Series([days[0], pd.NaT]))
+        TimeOrdered(pd.Series([days[0], pd.NaT]))

@@ -10,8 +10,8 @@ from sklearn.model_selection import KFold
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
-from sklearn_bdp.correlation import MarkovChain, check_independence
-from sklearn_bdp.exceptions import ModelMisfitWarning, SharedRecordsError
+from sklearn_bdp.correlation import MarkovChain, independence_test
+from sklearn_bdp.exceptions import DependenceWarning, SharedRecordsError
 from tests.facts import refused
 
 pd = pytest.importorskip("pandas")
@@ -25,7 +25,7 @@ def messages(X, y, **params):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         search.fit(X, y, **fit)
-    return search, [str(w.message) for w in caught if w.category is ModelMisfitWarning]
+    return search, [str(w.message) for w in caught if w.category is DependenceWarning]
 
 
 def drifting(n=4000, seed=1):
@@ -38,7 +38,7 @@ def drifting(n=4000, seed=1):
 def test_a_steady_drift_is_named_under_independence():
     X, y = drifting()
     search, (message,) = messages(X, y)
-    assert search.misfit_report_.misfit
+    assert search.dependence_test_.misfit
     assert "correlation='time'" in message
 
 
@@ -70,14 +70,14 @@ def test_a_worse_model_of_the_last_folds_is_no_dependence():
     y = (X[:, 0] > 0).astype(int)
     search = ReusableHoldoutSearchCV(Uneven(), {}, random_state=0, cv=KFold(3))
     with warnings.catch_warnings():
-        warnings.simplefilter("error", ModelMisfitWarning)
+        warnings.simplefilter("error", DependenceWarning)
         search.fit(X[:1500], y[:1500], X_val=X[1500:], y_val=y[1500:])
-    assert not search.misfit_report_.misfit
+    assert not search.dependence_test_.misfit
 
 
 def test_the_message_of_dependence_says_how_often_it_is_wrong():
     scores = np.repeat(np.random.default_rng(0).random(300), 5)
-    message = check_independence(scores).message
+    message = independence_test(scores).message
     assert "one of 200 tables of independent records" in message
     assert "so the records are not independent" not in message
 
@@ -88,7 +88,7 @@ def test_the_message_of_dependence_says_how_often_it_is_wrong():
 def test_independent_tables_are_warned_about_as_often_as_the_message_says(tables, most):
     """One in 200, and four standard errors. A rate of 4% would pass 300 tables with chance .04."""
     rng = np.random.default_rng(3)
-    assert sum(check_independence(rng.random(60)).misfit for _ in range(tables)) <= most
+    assert sum(independence_test(rng.random(60)).misfit for _ in range(tables)) <= most
 
 
 def dated(n=600, **calendar):
@@ -160,7 +160,7 @@ def test_rows_of_the_gap_are_no_training_rows(ledger, tmp_path):
         search.fit(X.iloc[rows], y.iloc[rows])
 
     with warnings.catch_warnings():
-        warnings.simplefilter("error", ModelMisfitWarning)
+        warnings.simplefilter("error", DependenceWarning)
         again(train)
     with refused(SharedRecordsError, "X[search.train_indices_]"):
         again(np.arange(start))
@@ -194,5 +194,5 @@ def test_standard_tables_are_not_warned_about(tables):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             search.fit(X, y)
-        false += any(issubclass(one.category, ModelMisfitWarning) for one in caught)
+        false += any(issubclass(one.category, DependenceWarning) for one in caught)
     assert false <= 3

@@ -12,7 +12,7 @@ from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import Groups, MarkovChain, MarkovNetwork
 from sklearn_bdp.evaluation import FoldScores, Progress
 from sklearn_bdp.exceptions import (
-    ModelMisfitWarning,
+    DependenceWarning,
     SecondHoldoutWarning,
     UnboundedMetricError,
     UninformativeIntervalWarning,
@@ -30,7 +30,7 @@ def fit(X, y, *, groups=None, grid=None, **settings):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         search.fit(X, y, groups=groups)
-    return search, [str(w.message) for w in caught if w.category is ModelMisfitWarning]
+    return search, [str(w.message) for w in caught if w.category is DependenceWarning]
 
 
 def independent(n=600, seed=0):
@@ -77,9 +77,9 @@ def test_no_fit_is_made_for_the_check(correlation, apart):
         search.fit(X, y, **validation)
     assert Counting.fits == 3 * (3 + 1)
     if correlation is None:
-        assert len(search.misfit_scores_) == len(X if apart else search.train_indices_)
+        assert len(search.dependence_test_scores_) == len(X if apart else search.train_indices_)
     else:  # a declared chain is not tested
-        assert search.misfit_report_ is search.misfit_scores_ is None
+        assert search.dependence_test_ is search.dependence_test_scores_ is None
 
 
 def test_folds_of_the_check_hold_no_more_rows_than_are_looked_at():
@@ -94,16 +94,16 @@ def test_folds_of_the_check_hold_no_more_rows_than_are_looked_at():
     X, y = independent(40_000)
     grid = {"C": [1.0]}
     search = ReusableHoldoutSearchCV(Sized(), grid, cv=2, scoring="roc_auc", random_state=0)
-    assert not search.fit(X, y).misfit_report_.misfit
-    assert len(search.misfit_scores_) == 20_000
+    assert not search.fit(X, y).dependence_test_.misfit
+    assert len(search.dependence_test_scores_) == 20_000
     assert sorted(sizes) == sorted([15_000] * 2 + [30_000] + [13_333, 13_333, 13_334])
     wrong = np.repeat(np.random.default_rng(1).random(800) < 0.3, 50)  # labels, in stretches
     dependent = fit(X, y ^ wrong, grid=grid, cv=2, scoring="roc_auc")[0]
-    assert dependent.misfit_report_.misfit
+    assert dependent.dependence_test_.misfit
     y[:30_000] = 0  # none of the other class among the first rows: folds of all rows are fitted
     late = fit(X, y, grid=grid, cv=2, scoring="roc_auc")[0]
-    assert late.misfit_report_ is not None
-    assert len(late.misfit_scores_) == 30_000
+    assert late.dependence_test_ is not None
+    assert len(late.dependence_test_scores_) == 30_000
 
 
 def test_the_best_candidates_are_kept_when_room_is_short():
@@ -124,14 +124,14 @@ def test_the_best_candidates_are_kept_when_room_is_short():
 def test_independent_rows_are_left_alone():
     search, messages = fit(*independent())
     assert messages == []
-    assert search.misfit_report_.misfit is False
+    assert search.dependence_test_.misfit is False
 
 
 def test_dependent_rows_get_one_warning_that_says_what_to_declare(regimes):
     search, messages = fit(*regimes)
     assert len(messages) == 1
     assert "correlation='time'" in messages[0]
-    assert search.misfit_report_.misfit
+    assert search.dependence_test_.misfit
 
 
 def test_rows_sorted_by_class_are_not_taken_for_time():
@@ -278,10 +278,10 @@ def test_selectors_know_time_and_independence(regimes):
     selector = HoldoutFeatureSelector(
         LogisticRegression(), correlation="time", random_state=0, n_features_to_select=1
     ).fit(X, y)
-    assert selector.holdout_.dependence.is_given_past
-    with warned(ModelMisfitWarning, "correlation='time'"):
+    assert selector.holdout_.dependence.is_time_ordered
+    with warned(DependenceWarning, "correlation='time'"):
         selector.set_params(correlation=None).fit(X, y)
-    with warned(ModelMisfitWarning, "correlation='groups'", "groups="):
+    with warned(DependenceWarning, "correlation='groups'", "groups="):
         HoldoutCorrelationFilter(random_state=0).fit(X, y, groups=np.arange(len(y)) // 5)
 
 
@@ -349,11 +349,11 @@ def test_dependence_is_noticed_under_metrics_that_are_no_means(scoring):
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), {"C": [0.1, 1.0]}, scoring=scoring, random_state=0
     )
-    with warned(ModelMisfitWarning, "p = 0.005"):
+    with warned(DependenceWarning, "p = 0.005"):
         search.fit(X, y)
     shuffled = rng.permutation(900)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", ModelMisfitWarning)
+        warnings.simplefilter("error", DependenceWarning)
         search.fit(X[shuffled], y[shuffled])
 
 

@@ -22,7 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain, MarkovNetwork
-from sklearn_bdp.exceptions import ModelMisfitWarning, NothingConfirmedWarning
+from sklearn_bdp.exceptions import DependenceWarning, NothingConfirmedWarning
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
 from tests.facts import refused, warned
 
@@ -178,7 +178,7 @@ def test_halves_of_groups_are_halves_of_groups(data):
     copies = np.repeat(X, 6, axis=0), np.repeat(y, 6)
     groups = np.repeat(np.arange(100), 6)
     options = {"n_features_to_select": 3}
-    with pytest.warns(ModelMisfitWarning):
+    with pytest.warns(DependenceWarning):
         alone = selector(**options).fit(*copies)
     whole = selector(correlation="groups", **options).fit(*copies, groups=groups)
     assert whole.stability_.max() < alone.stability_.max()

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp.correlation import GivenPast, MarkovChain, WorstOf
+from sklearn_bdp.correlation import MarkovChain, TimeOrdered, WorstOf
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter
 from sklearn_bdp.holdout import ExpertSettings
@@ -43,7 +43,7 @@ def fitted(X, y, model=None, grid=None, fit=None, **params):
 def test_the_last_dates_are_held_out_without_a_gap():
     X, y = series()
     search = fitted(X, y)
-    assert search.holdout_.dependence == GivenPast(step="day")
+    assert search.holdout_.dependence == TimeOrdered(step="day")
     np.testing.assert_array_equal(search.holdout_indices_, np.arange(750, 1000))
     np.testing.assert_array_equal(search.train_indices_, np.arange(750))
     report = search.final_report()
@@ -55,7 +55,7 @@ def test_the_last_dates_are_held_out_without_a_gap():
         assert "It does not say how the model will do next year." in first
     assert "none is stated without declared dependence" in str(search.certificate_)
     assert "Holdout: 1,500 days." in str(fitted(*series(6000)).certificate_)
-    assert search.misfit_report_ is None
+    assert search.dependence_test_ is None
 
 
 @pytest.mark.parametrize(("freq", "step"), [("h", "hour"), ("7D", "week"), ("MS", "month")])
@@ -106,13 +106,13 @@ def test_levels_of_privacy_need_a_declared_chain(given):
         fitted(X, y, holdout=HoldoutConfig(**given))
     with refused(ValueError, "correlation='time'"):
         ReusableHoldout(X, y, correlation="time", **given)
-    for model in (GivenPast(), GivenPast(np.arange(300) // 3)):
+    for model in (TimeOrdered(), TimeOrdered(np.arange(300) // 3)):
         with refused(ValueError, "correlation='time'"):
             model.bdp_epsilon(0.1, 300)
         with refused(ValueError, "correlation='time'"):
             model.dp_epsilon(0.1, 300)
     with refused(ValueError, "correlation='time'"):
-        WorstOf([GivenPast(), MarkovChain.from_autocorrelation_time(3.0)])
+        WorstOf([TimeOrdered(), MarkovChain.from_autocorrelation_time(3.0)])
 
 
 @pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy", "recall"])
@@ -181,7 +181,7 @@ def test_training_rows_from_after_the_holdout_are_refused():
     with refused(ValueError, "correlation='time'", "ShuffleSplit"):
         fitted(X, y, holdout=ShuffleSplit(1, random_state=0))
     with refused(ValueError, "ShuffleSplit"):
-        fitted(X, y, holdout=ShuffleSplit(1, random_state=0), correlation=GivenPast())
+        fitted(X, y, holdout=ShuffleSplit(1, random_state=0), correlation=TimeOrdered())
     with refused(ValueError, "X_val"):
         fitted(X[500:], y[500:], fit={"X_val": X[:500], "y_val": y[:500]})
     panel = X.set_axis(np.repeat(X.index[:250], 4), axis=0)

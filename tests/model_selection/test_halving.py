@@ -70,7 +70,10 @@ def test_on_its_defaults_it_is_halving_on_the_training_rows(grid, size, seed):
     last = search.cv_results_["iter"] == search.cv_results_["iter"].max()
     np.testing.assert_array_equal(np.isfinite(search.cv_results_["holdout_score"]), last)
     assert last[search.best_index_]
-    assert search.misfit_scores_ is None or search.misfit_scores_.shape == train.shape
+    assert (
+        search.dependence_test_scores_ is None
+        or search.dependence_test_scores_.shape == train.shape
+    )
 
 
 def test_only_the_last_rung_is_verified_as_one_batch(data):

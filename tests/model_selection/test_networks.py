@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 from benchmarks.dependence.studies import coloring, drawn_again
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import DependencyGraph, MarkovNetwork
-from sklearn_bdp.exceptions import ModelMisfitWarning, UnboundedMetricError
+from sklearn_bdp.exceptions import DependenceWarning, UnboundedMetricError
 from tests.facts import refused
 
 # Several holdouts of the same records, each for a test of its own.
@@ -38,9 +38,9 @@ def fit(X, y, correlation, **options):
         LogisticRegression(), {"C": [0.1, 1.0]}, correlation=correlation, random_state=0, **options
     )
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ModelMisfitWarning)
+        warnings.simplefilter("always", DependenceWarning)
         search.fit(X, y)
-    said = [str(w.message) for w in caught if issubclass(w.category, ModelMisfitWarning)]
+    said = [str(w.message) for w in caught if issubclass(w.category, DependenceWarning)]
     return search, said
 
 
@@ -171,7 +171,7 @@ def test_a_component_too_large_to_be_held_out_is_named_in_the_certificate():
 def test_unlabeled_nodes_are_refused_by_name():
     X, y, _ = nodes(6, 0.2)
     y[:50] = -1
-    with refused(ValueError, "labels", -1, "MarkovNetwork(graph, labelled=...)"):
+    with refused(ValueError, "labels", -1, "MarkovNetwork(graph, labeled=...)"):
         fit(X, y, MarkovNetwork(GRID, influence="estimate"))
 
 

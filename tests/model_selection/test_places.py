@@ -8,8 +8,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp import ReusableHoldoutSearchCV
-from sklearn_bdp.correlation import MarkovChain, check_groups
-from sklearn_bdp.exceptions import ModelMisfitWarning
+from sklearn_bdp.correlation import MarkovChain, group_independence_test
+from sklearn_bdp.exceptions import DependenceWarning
 from tests.facts import refused
 
 pd = pytest.importorskip("pandas")
@@ -31,9 +31,9 @@ def fit(X, y, groups, **options):
         LogisticRegression(), {"C": [1.0]}, correlation="groups", random_state=0
     )
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ModelMisfitWarning)
+        warnings.simplefilter("always", DependenceWarning)
         search.fit(X, y, groups=groups, **options)
-    return [str(w.message) for w in caught if issubclass(w.category, ModelMisfitWarning)]
+    return [str(w.message) for w in caught if issubclass(w.category, DependenceWarning)]
 
 
 # few records or groups are quick
@@ -74,7 +74,9 @@ def test_independent_blocks_are_left_alone_by_name_and_by_array():
 def test_the_test_of_places_is_exact_for_independent_groups():
     rng, groups = np.random.default_rng(0), np.repeat(np.arange(60), 3)
     misses = [
-        check_groups(rng.normal(size=180), groups, coordinates=rng.random((180, 2)), level=0.1)
+        group_independence_test(
+            rng.normal(size=180), groups, coordinates=rng.random((180, 2)), level=0.1
+        )
         for _ in range(200)
     ]
     assert sum(report.misfit for report in misses) <= 34  # 20 expected, 99.9% limit
@@ -137,4 +139,4 @@ def test_places_are_no_part_of_a_plain_search():
     plain = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1.0]}, holdout=None)
     with refused(ValueError, "coordinates="):
         plain.fit(np.eye(20), np.arange(20) % 2, coordinates=np.eye(20))
-    assert not check_groups([0.1, 0.2], [0, 1], coordinates=np.eye(2)).misfit
+    assert not group_independence_test([0.1, 0.2], [0, 1], coordinates=np.eye(2)).misfit

@@ -300,7 +300,7 @@ def test_a_chain_holds_out_a_tail_behind_a_gap(data):
     np.testing.assert_array_equal(held, np.arange(held[0], len(data[1])))
     assert held[0] - train[-1] > 1
     assert isinstance(fitted.holdout_.dependence, MarkovChain)
-    assert fitted.misfit_report_ is None
+    assert fitted.dependence_test_ is None
 
 
 def test_data_frames_keep_their_names(data):

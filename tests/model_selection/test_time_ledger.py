@@ -12,7 +12,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
-from sklearn_bdp.exceptions import LedgerMismatchError, ModelMisfitWarning
+from sklearn_bdp.exceptions import DependenceWarning, LedgerMismatchError
 from tests.facts import refused
 
 SCRIPT = """
@@ -81,5 +81,5 @@ def test_nothing_is_warned_about_dependence(tmp_path):
     X, y = series(3000, every=60)
     for grid in ({"C": [0.01, 0.1]}, {"C": [1]}):
         with warnings.catch_warnings():
-            warnings.simplefilter("error", ModelMisfitWarning)
+            warnings.simplefilter("error", DependenceWarning)
             search(grid, ledger=tmp_path / "a.sqlite").fit(X, y)
