@@ -26,6 +26,10 @@ BENCHMARKS = {
         "What people use today, on the same data with known truth",
         {"small": "--replications 4 --sizes 400", "full": "--replications 100"},
     ),
+    "attack_scorers": (
+        "Adaptive attacks on searches by metrics without a proven bound",
+        {"small": "--lives 1", "full": "--lives 100"},
+    ),
     "compare_guarantees": (
         "Records that guarantees need, and widths they certify",
         {"small": "--quick --output output", "full": "--output output"},

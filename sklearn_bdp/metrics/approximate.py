@@ -20,6 +20,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.intervals.approximate import InfluenceSpread, influence_spread
+from sklearn_bdp.intervals.jackknife import STATISTICS
 from sklearn_bdp.metrics.base import BoundedMetric, Evaluation, ScoreShape, as_labels, silenced
 from sklearn_bdp.metrics.confusion import confusion_scores
 from sklearn_bdp.utils.object_hashing import object_digest
@@ -417,8 +418,9 @@ class ApproximateMetric(BoundedMetric):
             return dataclasses.replace(reference, reason="its out-of-fold score does not vary")
         family = self._family()
         if family == "proportion":
-            # An effective size above the number of units would claim more than a proportion.
-            least = math.sqrt(spread.center * (1.0 - spread.center))
+            # An effective size above the number of records would claim more than a proportion.
+            records_per_unit = len(predictions.y) / n_units
+            least = math.sqrt(spread.center * (1.0 - spread.center) / records_per_unit)
             spread = spread._replace(deviation=max(spread.deviation, least))
         return dataclasses.replace(reference, family=family, spread=spread, reason="")
 
@@ -531,6 +533,25 @@ class ApproximateMetric(BoundedMetric):
         n_blocks = min(_N_BLOCKS, units.size)
         order = np.random.default_rng(0).permutation(units.size)
         block = (order * n_blocks // units.size)[unit]
+        score, values = self._scores_without_blocks(predictions, block, n_blocks)
+        influence = (n_blocks - 1.0) * (values.mean() - values) / (self.upper - self.lower)
+        center = (score - self.lower) / (self.upper - self.lower)
+        return influence_spread(center, influence, units_per_block=units.size / n_blocks)
+
+    def _scores_without_blocks(self, predictions, block, n_blocks):
+        """Return the score of all predictions, and the scores without each block."""
+        is_plain = not self.scorer._kwargs and predictions.y.ndim == 1
+        if self.function_name == "average_precision_score" and is_plain:
+            labels = np.unique(predictions.y)
+            if labels.size == 2 and predictions.response.ndim == 1:
+                positive = labels[1] if predictions.pos_label is None else predictions.pos_label
+                return STATISTICS["average_precision"].left_out(
+                    predictions.y == positive,
+                    predictions.response,
+                    np.ones(block.size),
+                    block,
+                    n_blocks,
+                )
         values = np.empty(n_blocks)
         for index in range(n_blocks):
             kept = block != index
@@ -538,10 +559,7 @@ class ApproximateMetric(BoundedMetric):
                 predictions.y[kept], predictions.response[kept], predictions.pos_label
             )
             values[index] = self.score_predictions(part)
-        score = self.score_predictions(predictions)
-        influence = (n_blocks - 1.0) * (values.mean() - values) / (self.upper - self.lower)
-        center = (score - self.lower) / (self.upper - self.lower)
-        return influence_spread(center, influence, units_per_block=units.size / n_blocks)
+        return self.score_predictions(predictions), values
 
 
 _REASONS = {

@@ -56,24 +56,96 @@ CASES = {
 }
 
 
-def count_misses(name, draw, n, *, n_training_sets, n_holdouts):
-    """Return the misses at each level, and the number of intervals."""
+def group_sizes(rng, n_groups, largest):
+    """Return sizes from 1 to ``largest``, and the group of each record."""
+    sizes = rng.integers(1, largest + 1, n_groups)
+    return np.repeat(np.arange(n_groups), sizes)
+
+
+def grouped_labels(table, largest, *, same_target):
+    """Return a function that draws labels of groups whose records resemble each other.
+
+    Three in four records have the group's own call; ``same_target``: every record of a group has
+    the same target, as diagnoses of patients have.
+    """
+    share = np.asarray(table) / np.sum(table)
+    called_if = share / share.sum(axis=1, keepdims=True)
+
+    def draw(rng, n_groups):
+        group = group_sizes(rng, n_groups, largest)
+        n_labels = len(share)
+        target = rng.choice(n_labels, n_groups, p=share.sum(axis=1))[group]
+        if not same_target:
+            own = rng.choice(n_labels, group.size, p=share.sum(axis=1))
+            target = np.where(rng.random(group.size) < 0.5, target, own)
+        # Equal positions in the law of the call, shared by three in four records of a group.
+        position = np.where(
+            rng.random(group.size) < 0.75, rng.random(n_groups)[group], rng.random(group.size)
+        )
+        called = (position[:, None] > np.cumsum(called_if, axis=1)[target]).sum(axis=1)
+        return target, np.minimum(called, n_labels - 1), group
+
+    return draw
+
+
+def grouped_numbers(draw_error, largest):
+    """Return a function that draws regressions with an effect of the group on the error."""
+
+    def draw(rng, n_groups):
+        group = group_sizes(rng, n_groups, largest)
+        prediction = rng.normal(size=group.size)
+        error = draw_error(rng, group.size) + draw_error(rng, n_groups)[group]
+        return prediction + error / np.sqrt(2.0), prediction, group
+
+    return draw
+
+
+GROUPED_CASES = {
+    f"{name} groups of 1-{largest}{' one target' if same_target else ''}": (
+        name,
+        grouped_labels(table, largest, same_target=same_target),
+    )
+    for name, table in (
+        ("f1", RARE),
+        ("matthews_corrcoef", RARE),
+        ("f1", GOOD),
+        ("f1_macro", THREE),
+    )
+    for largest in (6, 30)
+    for same_target in (False, True)
+} | {
+    f"{name} {error} groups of 1-{largest}": (name, grouped_numbers(ERRORS[error], largest))
+    for name in ("r2", "neg_root_mean_squared_error", "neg_mean_absolute_error")
+    for error, largest in (("normal", 6), ("t3", 6), ("lognormal", 30))
+}
+
+
+def count_misses(name, draw, n, *, n_training_sets, n_holdouts, n_population=400_000):
+    """Return the misses at each level, and the number of intervals.
+
+    ``draw(rng, n)`` returns targets and responses of ``n`` sampling units, and the unit of each
+    record where units are groups.
+    """
     rng = np.random.default_rng(0)
-    population = draw(np.random.default_rng(1), 400_000)
+    population = Predictions(*draw(np.random.default_rng(1), n_population)[:2])
     misses = np.zeros(len(LEVELS), dtype=int)
     n_intervals = 0
     for _ in range(n_training_sets):
-        y, response = draw(rng, 3 * n)
+        y, response, *group = draw(rng, 3 * n)
         metric = approximate_metric(name, y)
         reference = metric.training_reference(
-            Predictions(y, response), unit_codes=None, n_holdout_units=n, n_holdout_records=n
+            Predictions(y, response),
+            unit_codes=group[0] if group else None,
+            n_holdout_units=n,
+            n_holdout_records=y.size // 3,
         )
         if reference.family == "none":
             continue
         limits = ApproximateLimits(reference.family, n, reference.spread)
-        target = metric.to_unit(metric.statistic(Predictions(*population), reference))
+        target = metric.to_unit(metric.statistic(population, reference))
         for _ in range(n_holdouts):
-            value = metric.to_unit(metric.statistic(Predictions(*draw(rng, n)), reference))
+            drawn = Predictions(*draw(rng, n)[:2])
+            value = metric.to_unit(metric.statistic(drawn, reference))
             width = 1.2 * float(limits.standard_deviation(value))
             start = value - width * rng.random()
             ends = np.clip([start, start + width], 0.0, 1.0)
@@ -105,6 +177,25 @@ def test_fixed_models_are_covered_at_small_levels(case):
 def test_fixed_models_are_covered_in_many_repetitions(case, n):
     name, draw = CASES[case]
     assert_covered(*count_misses(name, draw, n, n_training_sets=200, n_holdouts=50))
+
+
+@pytest.mark.parametrize("case", GROUPED_CASES)
+def test_fixed_models_are_covered_for_groups(case):
+    name, draw = GROUPED_CASES[case]
+    misses, n_intervals = count_misses(
+        name, draw, 100, n_training_sets=6, n_holdouts=20, n_population=40_000
+    )
+    assert_covered(misses, n_intervals)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", GROUPED_CASES)
+def test_fixed_models_are_covered_for_groups_in_many_repetitions(case):
+    name, draw = GROUPED_CASES[case]
+    misses, n_intervals = count_misses(
+        name, draw, 100, n_training_sets=100, n_holdouts=40, n_population=40_000
+    )
+    assert_covered(misses, n_intervals)
 
 
 @pytest.mark.parametrize(
