@@ -1,4 +1,6 @@
-"""Adaptive attacks on searches by metrics without a proven bound: ``python -m benchmarks.attack_scorers``.
+"""Adaptive attacks on searches by metrics without a proven bound.
+
+Run as ``python -m benchmarks.attack_scorers``.
 
 In each life, twenty searches of ten candidates ask one holdout of 200 records. Candidates are fixed
 votes of columns, so that their score on new records is known exactly. Three analysts work on pure
@@ -232,7 +234,10 @@ def _ask_for_columns(life, rng, *, n_best):
         gains.extend(gain)
         raw.extend(score)
     chance = life.truth(life.candidate([0], [1.0]))
-    last = [_signed_vote(life, np.asarray(values), n_best) for values in (gains, np.subtract(raw, chance))]
+    last = [
+        _signed_vote(life, np.asarray(values), n_best)
+        for values in (gains, np.subtract(raw, chance))
+    ]
     released, _, _ = life.ask(last[:1])
     return float(released[0]), life.raw_score(last[1])
 

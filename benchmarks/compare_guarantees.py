@@ -20,13 +20,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.mechanisms import jung_half_width, rogers_half_width, rogers_thresholdout_half_width
+from benchmarks.papers.routes import certify_by_route, floor_required_n, plan_by_route
 from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.accounting import answer_margin, noise_margin, noise_share
 from sklearn_bdp.accounting.noise_calibration import auto_scales
 from sklearn_bdp.accounting.spending import PredictiveCode, Spending, code_length, final_code_length
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
 from sklearn_bdp.intervals.concentration import ModelTail
-from sklearn_bdp.planning import certify, floor_required_n, plan_holdout
+from sklearn_bdp.planning import certify
 from sklearn_bdp.release.graded_release import Race, paced
 
 MODELS = {
@@ -47,7 +48,7 @@ def required_rows(cases):
             row = {"tau": tau, "m": n_queries, "B": budget, "model": name}
             for route in ROUTES:
                 try:
-                    row[route] = plan_holdout(
+                    row[route] = plan_by_route(
                         tau=tau, n_queries=n_queries, budget=budget, correlation=model, route=route
                     )
                 except ValueError:
@@ -140,7 +141,10 @@ def print_widths():
         ("rounded answers (G2)", certify(n, n_queries=k, budget=k, c=None).tau),
         ("Gaussian noise, Rogers et al. 2020", rogers_half_width(n, n_queries=k)),
         ("Gaussian noise, Jung et al. 2020", jung_half_width(n, n_queries=k)),
-        ("new records for every query", certify(n, n_queries=k, budget=k, route="splitting").tau),
+        (
+            "new records for every query",
+            certify_by_route(n, n_queries=k, budget=k, route="splitting").tau,
+        ),
     ):
         print(f"  {name:<50}{min(width, 1.0):.4f}")
 
@@ -209,8 +213,10 @@ def _tau(n, model, route):
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tau = certify(int(n), n_queries=1000, budget=10, correlation=model, route=route).tau
-    return tau if tau < 0.5 else math.nan
+        certificate = certify_by_route(
+            int(n), n_queries=1000, budget=10, correlation=model, route=route
+        )
+    return math.nan if certificate.is_vacuous else certificate.tau
 
 
 def main():

@@ -19,9 +19,9 @@ from benchmarks.experiments._answering import Algorithm1, Default, sign_chain
 from benchmarks.experiments._cli import main, parser, report
 from benchmarks.experiments._figures import draw
 from benchmarks.experiments._samples import markov_population
+from benchmarks.papers.routes import certify_by_route
 from sklearn_bdp.accounting import zhao_required_n
 from sklearn_bdp.exceptions import UninformativeIntervalWarning
-from sklearn_bdp.planning import certify
 
 #: Theorem 2's part: records, attributes, numbers tried, repetitions. Ours: records = attributes.
 SIZES = {
@@ -77,7 +77,7 @@ def _theorem_2(session, n, d, sizes, repetitions):
         return []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UninformativeIntervalWarning)  # tau is printed
-        certificate = certify(n, correlation=chain, route="zhao2017", **promise)
+        certificate = certify_by_route(n, correlation=chain, route="zhao2017", **promise)
     mechanism, tau = certificate.mechanism, _printed_tau(certificate, options.c)
     print_calibration(certificate, tau, options.c, n, chain)
     answering = Algorithm1(tau, BETA, m, options.budget, options.c)

@@ -286,7 +286,7 @@ def _noise_addition(task, mechanism):
                 task,
                 mechanism,
                 lambda f: sampling_half_width(
-                    task.n_effective, failure=f, n_queries=m, information=known
+                    task.n_effective, log_failure=math.log(f), n_queries=m, information=known
                 ),
             )
         )

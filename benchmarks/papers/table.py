@@ -60,7 +60,8 @@ class Row:
 
 
 _PAPERS = "tests/benchmarks/test_papers.py::"
-_PUBLISHED = "tests/planning/test_published.py::"
+_ZHAO = "tests/accounting/test_zhao.py::"
+_ROUTES = "tests/benchmarks/test_routes.py::"
 _COSTS = "tests/mechanisms/test_costs.py::"
 _LOOP = "tests/mechanisms/test_thresholdout.py::"
 
@@ -143,7 +144,7 @@ def _zhao_theorems():
         ZHAO, "Thm 1, (7)", "n* at τ = .1, σ = .5, B = 1, β = .05, independent",
         max(9 * math.log(80) / 0.01, 9 / (2 * 0.1 / 3)), zhao_premise(method="blanket", **first),
         "premise as printed, with positive denominators", "sklearn_bdp.accounting.zhao_premise",
-        _PUBLISHED + "test_zhao_premise_7_is_the_one_by_markov_blankets",
+        _ZHAO + "test_zhao_premise_7_is_the_one_by_markov_blankets",
     )  # fmt: skip
     yield Row(
         ZHAO, "Thm 1, (8)", "n# at τ = .4, σ = 8.44, B = 1, two blocks of 500",
@@ -152,7 +153,7 @@ def _zhao_theorems():
                      model=Groups(np.repeat([0, 1], 500))),
         "premise as printed; the conclusion is false (P = 1/2 at n = 1000)",
         "sklearn_bdp.accounting.zhao_premise",
-        _PUBLISHED + "test_zhao_theorem_1_is_false_for_two_blocks_of_identical_bits",
+        _ZHAO + "test_zhao_theorem_1_is_false_for_two_blocks_of_identical_bits",
     )  # fmt: skip
     mechanism = Thresholdout.zhao2017(0.1, 0.05, 100, 1, 0.5)
     yield Row(
@@ -175,7 +176,7 @@ def _zhao_theorems():
             plan_holdout(correlation=chain, route="transcript", **common),
             "rests on Theorem 1; certified after G1 has confirmed it",
             "sklearn_bdp.accounting.zhao_required_n",
-            _PUBLISHED + "test_zhao_theorem_2_on_chains_by_quilts_and_by_lemma_4",
+            _ZHAO + "test_zhao_theorem_2_on_chains_by_quilts_and_by_lemma_4",
         )  # fmt: skip
     arguments = (0.01, 100_000, 0.05)
     yield Row(
@@ -209,7 +210,7 @@ def _lemmas():
     )  # fmt: skip
     level, size = 0.05 / 12, 10**9
     for place, method, test in (
-        ("Lemma 2", "quilt", _PUBLISHED + "test_zhao_quilts_by_brute_force"),
+        ("Lemma 2", "quilt", _ZHAO + "test_zhao_quilts_by_brute_force"),
         ("Lemma 4", "spectral", "tests/correlation/test_chain.py::test_reference_multipliers"),
     ):
         model = MarkovChain(P1, observed=True)
@@ -256,7 +257,7 @@ def _proof_steps():
         zhao_premise(tau=0.1, budget=1, sigma=sigma, beta=0.05, model=Independent()),
         zhao_required_n(tau=0.1, n_queries=100, budget=1, model=Independent()),
         "expands without substituting", "sklearn_bdp.accounting.zhao_required_n",
-        _PUBLISHED + "test_equation_31_expands_without_substituting",
+        _ZHAO + "test_equation_31_expands_without_substituting",
     )  # fmt: skip
     low, high = 3.0, 5.0
     yield Row(
@@ -292,7 +293,7 @@ def _zhao_figures():
         ZHAO, "Fig. 1", "ε′/ε = 1/(a + c − 1) of the blanket, chain without memory", 1.0,
         iid.dp_epsilon(0.3, 1000, method="quilt") / 0.3, AS_PRINTED,
         "sklearn_bdp.correlation.MarkovChain.dp_epsilon",
-        _PUBLISHED + "test_zhao_quilts_by_brute_force",
+        _ZHAO + "test_zhao_quilts_by_brute_force",
     )  # fmt: skip
     common, default, truth, margin = _zhao_experiment()
     yield Row(
@@ -420,7 +421,7 @@ def _dwork_algorithm():
             CACM, "Thm 9, n₀", f"{branch} side, τ = .1, m = 100,000, B = {rounds:,}",
             dwork_required_n(branch=branch, **common),
             plan_holdout(route="transcript", **common), "O(·); constants rebuilt from Theorem 4",
-            "benchmarks.papers.dwork.dwork_required_n", _PUBLISHED + test,
+            "benchmarks.papers.dwork.dwork_required_n", _ROUTES + test,
         )  # fmt: skip
     practical = Thresholdout.dwork2017_practical()
     yield Row(

@@ -18,11 +18,6 @@ from sklearn_bdp.utils.html import (
 ROUTE_NAMES = {
     "bdp": "leakage (Bayesian differential privacy, G1)",
     "transcript": "counting of transcripts (G2)",
-    "posterior": "posterior mean (G6)",
-    "zhao2017": "Theorem 2 of Zhao 2017, checked by G1",
-    "dwork2017": "Theorem 9 of Dwork et al. 2017, checked by G1",
-    "splitting": "new records for every query",
-    "floor": "queries fixed in advance (Hoeffding)",
     "as used": "information spent so far (G7)",
 }
 

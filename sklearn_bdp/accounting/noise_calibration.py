@@ -1,6 +1,6 @@
 """What leakage and noise add to an error, and the public choices made for the user.
 
-From leakage to generalization (G1, G2, G6) and the margins of noise (N1-N3), one function each; the
+From leakage to generalization (G1, G2) and the margins of noise (N1-N3), one function each; the
 theorems of Zhao 2017 to the letter: Theorem 1's (7) and (8), Theorem 2 (theory G3); thresholds,
 grid and noise scales. ``benchmarks/simulate_year.py`` plays a year of ten adaptive searches and
 prints the widths for other values of every constant below.
@@ -162,15 +162,16 @@ def noise_share(failure: float, n_above: FloatOrArray) -> Any:
 
 
 def sampling_half_width(
-    n_effective: float, *, failure: float, n_queries: float, information: float = 0.0
+    n_effective: float, *, log_failure: float, n_queries: float, information: float = 0.0
 ) -> float:
-    """Half-width α at which one of ``n_queries`` adaptive queries fails with small probability.
+    """Return the half-width that any of ``n_queries`` adaptive queries exceeds with a probability.
 
-    ``ln p_0(α) = ln 2 − 2 n_eff α²`` for a fixed query, the union inside; ``information`` is K of
-    theory G1 in nats, 0 for queries fixed in advance. In score units, and may exceed 1.
+    ``ln p_0(α) = ln 2 − 2 n_eff α²`` for a fixed query, with a union over queries.
+    ``log_failure`` is the log of the probability. ``information`` is K of theory G1 in nats, 0 for
+    queries fixed in advance. The half-width is in score units and may exceed 1.
     """
     # √L = √K + √ln(1/failure), then p_0(α) · n_queries = e^{−L}.
-    level = math.sqrt(information) + math.sqrt(-math.log(failure))
+    level = math.sqrt(information) + math.sqrt(-log_failure)
     return math.sqrt((level**2 + math.log(2.0 * n_queries)) / (2.0 * n_effective))
 
 
@@ -195,21 +196,6 @@ def log_transcripts(n_queries: int, budget: int, n_values: int) -> float:
     binomial = gammaln(m + 1.0) - gammaln(turn + 2.0) - gammaln(m - turn + 0.0)
     largest = turn * math.log(values) + binomial + 1e-9 * m  # the last term: rounding of gammaln
     return largest + math.log(rounds)
-
-
-def posterior_excess(z: float, threshold_scale: float, query_scale: float) -> float:
-    r""":math:`TL(z) = \int_z^\infty P[N_T + N_q > u]\,du` for Laplace noises (theory G6).
-
-    The expected excess over a margin ``z`` of at least 0, in score units; one scale is positive.
-    """
-    big, small = max(threshold_scale, query_scale), min(threshold_scale, query_scale)
-    ratio = small / big
-    u = z / big
-    if 1.0 - ratio < 1e-5:
-        # Limit σ(3 + u)e^{−u}/4 at the larger scale; larger than the value at unequal scales.
-        return big * (3.0 + u) * math.exp(-u) / 4.0
-    second = 0.0 if ratio < 1e-150 else ratio**3 * math.exp(-z / small)
-    return big * (math.exp(-u) - second) / (2.0 * (1.0 - ratio) * (1.0 + ratio))
 
 
 def log_binomials(m: int, count: int) -> Array:

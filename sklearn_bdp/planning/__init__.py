@@ -1,6 +1,6 @@
-"""Before data: certificates of designs, how large a holdout must be, published bounds."""
+"""Before data: certificates of declared designs, and how large a holdout must be."""
 
-from sklearn_bdp.planning._certify import certify, floor_required_n, plan_holdout
+from sklearn_bdp.planning._certify import certify, plan_holdout
 from sklearn_bdp.planning._plan_search import SearchPlan, expected_half_width, plan_search
 
 __all__ = ["SearchPlan", "certify", "plan_holdout", "plan_search"]

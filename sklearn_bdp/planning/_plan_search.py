@@ -15,7 +15,7 @@ from sklearn_bdp.accounting.noise_calibration import (
 )
 from sklearn_bdp.accounting.spending import Spending, code_length, final_code_length, place_lengths
 from sklearn_bdp.intervals.concentration import half_of, score_tail
-from sklearn_bdp.planning._models import continued
+from sklearn_bdp.planning.models import continued
 from sklearn_bdp.release.graded_release import paced
 from sklearn_bdp.utils.metric_names import BINARY, BY_CLASS, NAMES
 from sklearn_bdp.utils.root_finding import doubled, last_whole

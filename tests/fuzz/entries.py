@@ -35,7 +35,6 @@ from sklearn_bdp import (
     inspection,
     plan_holdout,
     plan_search,
-    planning,
 )
 from sklearn_bdp import correlation as models
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
@@ -357,7 +356,7 @@ def planning_entries():
             "n": integer(1),
             "epsilon": either(NONE, POSITIVE),
             "mechanism": either(NONE, anything),
-            "route": option("best"),
+            "route": option("best", "transcript", "bdp"),
         },
         {},
         aliases,
@@ -366,7 +365,7 @@ def planning_entries():
         "plan_holdout",
         plan_holdout,
         {"tau": 0.1, **plain},
-        {**goal, "route": option("best")},
+        {**goal, "route": option("best", "transcript", "bdp")},
         {},
         aliases,
     )
@@ -386,9 +385,6 @@ def planning_entries():
         {},
         {**aliases, "n_corrections": ("n_searches", "n_candidates")},
     )
-    kinds = {"tau": real(0, 1, open_low=True), "n_queries": COUNT, "beta": PROBABILITY}
-    valid = {"tau": 0.1, "n_queries": 20}
-    yield Entry("floor_required_n", planning.floor_required_n, valid, kinds, {}, aliases)
 
 
 def mechanism_entries():

@@ -23,7 +23,7 @@ from tests.facts import refused, warned
 
 P1 = [[0.9, 0.1], [0.2, 0.8]]
 P2 = [[0.9, 0.1], [0.1, 0.9]]
-ROUTES = ("best", "bdp", "transcript", "posterior", "zhao2017", "dwork2017", "splitting", "floor")
+ROUTES = ("best", "bdp", "transcript")
 
 
 def _models(n):
@@ -39,23 +39,21 @@ def _models(n):
     }
 
 
-# Reference values: n needed by Zhao's Theorem 2, G1, G2 and Hoeffding's floor.
+# Reference values: n needed by G1 and G2.
 REFERENCE = [
-    (0.1, 100, 1, None, 1.165e6, 6.7e4, 6.6e3, 415),
-    (0.1, 100, 1, P1, 7.82e7, 5.4e5, 3.8e4, 2.4e3),
-    (0.05, 1000, 10, None, 5.853e7, 1.8e6, 2.6e5, 2.1e3),
-    (0.05, 1000, 10, P2, 6.48e9, 2.1e7, 2.4e6, 1.9e4),
+    (0.1, 100, 1, None, 6.7e4, 6.6e3),
+    (0.1, 100, 1, P1, 5.4e5, 3.8e4),
+    (0.05, 1000, 10, None, 1.8e6, 2.6e5),
+    (0.05, 1000, 10, P2, 2.1e7, 2.4e6),
 ]
 
 
 @pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("tau", "m", "b", "chain", "zhao", "g1", "g2", "floor"), REFERENCE)
-def test_planner_reproduces_the_reference_table(tau, m, b, chain, zhao, g1, g2, floor, full):
+@pytest.mark.parametrize(("tau", "m", "b", "chain", "g1", "g2"), REFERENCE)
+def test_planner_reproduces_the_reference_table(tau, m, b, chain, g1, g2, full):
     """Without G1, whose noise is optimized, unless in full."""
     common = {"tau": tau, "n_queries": m, "budget": b, "correlation": chain}
-    assert plan_holdout(route="zhao2017", **common) == pytest.approx(zhao, rel=2e-3)
     assert plan_holdout(route="transcript", **common) == pytest.approx(g2, rel=0.03)
-    assert plan_holdout(route="floor", **common) == pytest.approx(floor, rel=0.03)
     # The division found here is never worse than the prototype's and at most a quarter better.
     if full:
         assert 0.75 * g1 <= plan_holdout(route="bdp", **common) <= 1.01 * g1
@@ -66,14 +64,8 @@ def test_planner_reproduces_the_reference_table(tau, m, b, chain, zhao, g1, g2, 
     [
         ("transcript", None),
         ("transcript", P1),
-        ("splitting", None),
-        ("splitting", P1),
-        ("floor", None),
-        ("floor", P1),
-        pytest.param("posterior", None, marks=pytest.mark.slow),
         pytest.param("bdp", None, marks=pytest.mark.slow),
         pytest.param("bdp", P1, marks=pytest.mark.slow),
-        pytest.param("posterior", P1, marks=pytest.mark.slow),
     ],
 )
 def test_plan_and_certify_are_inverse(route, chain):
@@ -90,8 +82,8 @@ def routes_and_models():
     """Yield all pairs; routes that optimize noise take a second for each of the slow ones."""
     for route in ROUTES:
         for name in ("independent", "chain", "groups", "graph", "list"):
-            long = route in ("best", "bdp", "posterior") and name in ("groups", "graph", "list")
-            yield pytest.param(route, name, marks=[pytest.mark.slow] * long)
+            is_slow = route in ("best", "bdp") and name in ("groups", "graph", "list")
+            yield pytest.param(route, name, marks=[pytest.mark.slow] * is_slow)
 
 
 @pytest.mark.parametrize(("route", "name"), list(routes_and_models()))
@@ -99,10 +91,6 @@ def routes_and_models():
 def test_every_route_answers_for_every_model_within_a_second(name, route):
     n = 3000
     model = _models(n)[name]
-    if route == "dwork2017" and name != "independent":
-        with refused(ValueError, "route='dwork2017'"):
-            certify(n, correlation=model, n_queries=10, budget=2, route=route)
-        return
     start = time.process_time()
     certificate = certify(n, correlation=model, n_queries=10, budget=2, route=route)
     assert time.process_time() - start < 2.0  # a generous second: the machine is shared
@@ -155,7 +143,9 @@ def test_the_parts_of_a_certificate_add_up_to_its_error():
     scales = {n: getattr(mechanism, n) for n in ("threshold_scale", "query_scale")}
     assert noise_margin(failure=0.05 / 4, **scales) < z
     information = Independent().sequential_information(certificate.dp_epsilon, 10**6)
-    least = sampling_half_width(10**6, failure=0.05, n_queries=100, information=information)
+    least = sampling_half_width(
+        10**6, log_failure=math.log(0.05), n_queries=100, information=information
+    )
     assert certificate.sampling >= least
 
 
@@ -209,14 +199,6 @@ def test_printed_error_is_never_below_the_certified_one():
         assert certificate.tau <= printed <= certificate.tau * 1.01
 
 
-def test_published_theorems_are_confirmed_before_they_are_repeated():
-    for route in ("zhao2017", "dwork2017"):
-        n = plan_holdout(tau=0.1, n_queries=100, budget=1, route=route)
-        certificate = certify(n, n_queries=100, budget=1, route=route)
-        assert certificate.tau == pytest.approx(0.1, rel=1e-6)
-        assert "G1 confirms it" in certificate.notes[0]
-
-
 def test_targets_of_the_project_are_met():
     assert certify(10_000, n_queries=1000, budget=10, c=None).tau <= 0.10
     assert certify(100_000, n_queries=400, budget=400, c=None).tau <= 0.1
@@ -250,6 +232,7 @@ def test_tied_models_are_continued_by_the_planner_only():
         {"epsilon": math.nan},
         {"epsilon": math.inf},
         {"route": "typo"},
+        {"route": "zhao2017"},
         {"route": None},
     ],
 )
@@ -284,17 +267,6 @@ def test_mechanism_and_epsilon_exclude_each_other():
         certify(1000, n_queries=10, budget=1, mechanism=mechanism, epsilon=1.0)
     with refused(ValueError, "budget=5", "budget=1"):
         certify(1000, n_queries=10, budget=1, mechanism=Thresholdout.zhao2017(0.1, 0.05, 10, 5))
-
-
-def test_splitting_keeps_components_whole():
-    # Trees of three records, twenty queries: parts of at least n/20 − 2 records, each third one
-    # independent at worst.
-    n = 3000
-    certificate = certify(
-        n, correlation=_models(n)["graph"], n_queries=20, budget=1, route="splitting"
-    )
-    worth = (n // 20 - 2) / 3
-    assert certificate.tau == pytest.approx(math.sqrt(math.log(2 * 20 / 0.05) / (2 * worth)))
 
 
 def graph_models():

@@ -3,11 +3,10 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.papers.dwork import dwork_required_n
 from sklearn_bdp.accounting import zhao_premise, zhao_required_n
 from sklearn_bdp.accounting.noise_calibration import zhao_accuracy
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
-from sklearn_bdp.planning import certify, floor_required_n, plan_holdout
+from sklearn_bdp.planning import certify
 from tests.facts import refused, warned
 
 
@@ -89,14 +88,6 @@ def test_zhao_theorem_2_wants_c_between_0_and_1(c):
         zhao_required_n(tau=0.1, n_queries=100, budget=1, c=c, model=Independent())
 
 
-@pytest.mark.parametrize("c", [0.01, 0.3, 0.9, 0.99])
-def test_zhao_theorem_2_for_any_c(c):
-    n = plan_holdout(tau=0.1, n_queries=20, budget=1, c=c, route="zhao2017")
-    certificate = certify(n, n_queries=20, budget=1, c=c, route="zhao2017")
-    assert certificate.tau == pytest.approx(0.1, rel=1e-6)
-    assert certificate.mechanism.threshold == pytest.approx((1 + c) * 0.1 / 2, rel=1e-6)
-
-
 @pytest.mark.parametrize("chain", [None, P1])
 @pytest.mark.parametrize("threshold", [0.05, 0.2])
 def test_zhao_c_is_the_largest_whose_premise_holds(chain, threshold):
@@ -117,17 +108,6 @@ def test_zhao_c_is_the_largest_whose_premise_holds(chain, threshold):
     assert zhao_accuracy(100, threshold=threshold, **common)[0] == math.inf
 
 
-@pytest.mark.parametrize("c", [None, 0.0])
-def test_zhao_route_without_honesty_takes_the_smallest_c(c):
-    certificate = certify(10**6, n_queries=20, budget=1, c=c, route="zhao2017")
-    for other in (0.01, 0.5):
-        assert certificate.tau < certify(10**6, n_queries=20, budget=1, c=other,
-                                         route="zhao2017").tau  # fmt: skip
-    assert plan_holdout(tau=0.1, n_queries=20, budget=1, c=c, route="zhao2017") < plan_holdout(
-        tau=0.1, n_queries=20, budget=1, c=0.01, route="zhao2017"
-    )
-
-
 def test_zhao_theorem_1_is_false_for_two_blocks_of_identical_bits():
     # Premise (8) holds, and yet q(X) is 0 or 1 with probability 1/2 while q(P) = 1/2: nothing
     # concentrates, and tau = .4 is exceeded by every answer that follows the holdout.
@@ -143,48 +123,3 @@ def test_zhao_theorem_1_is_false_for_two_blocks_of_identical_bits():
     assert math.exp(model.log_tail(0.5, n)) >= 0.5
     with warned(UserWarning, "vacuous"):
         assert certify(n, correlation=model, n_queries=1, budget=1).is_vacuous
-
-
-def test_floor_and_splitting_by_hand():
-    floor = math.log(4000) / 0.02
-    assert floor_required_n(tau=0.1, n_queries=100) == pytest.approx(floor)
-    common = {"tau": 0.1, "n_queries": 100, "budget": 1}
-    assert plan_holdout(**common, route="floor") == math.ceil(floor)
-    assert plan_holdout(**common, route="splitting") == 100 * math.ceil(floor)
-
-
-def test_dwork_constants_follow_from_theorem_4():
-    # 6e^{−(τ/8)²n} ≤ β/2m and 2B/(σn) ≤ τ/8 at the n returned, and at none smaller.
-    tau, m, b, beta = 0.1, 100, 1, 0.05
-    n = dwork_required_n(tau=tau, n_queries=m, budget=b, beta=beta, branch="pure")
-    sigma = tau / (96 * math.log(4 * m / beta))
-    assert 2 * b / (sigma * n) <= tau / 8 * (1 + 1e-12)
-    assert 6 * math.exp(-((tau / 8) ** 2) * n) <= beta / (2 * m)
-    assert n == pytest.approx(16 * b / (sigma * tau))
-    assert plan_holdout(tau=tau, n_queries=m, budget=b, route="dwork2017") == math.ceil(n)
-    many = dwork_required_n(tau=tau, n_queries=10**60, budget=1, beta=beta, branch="pure")
-    assert many >= 64 * math.log(12 * 10**60 / beta) / tau**2
-    # The counter-check: at 1 % less the leakage is above τ/8.
-    assert 2 * b / (sigma * 0.99 * n) > tau / 8
-
-
-def test_dwork_approximate_branch_meets_its_theorem_with_equality():
-    tau, m, b, beta = 0.1, 10**5, 20_000, 0.05
-    n = dwork_required_n(tau=tau, n_queries=m, budget=b, beta=beta, branch="approximate")
-    epsilon, each = tau / 104, 2 / (tau / (96 * math.log(4 * m / beta)) * n)
-    delta = beta / (2 * m) * epsilon / (2 * math.log(2 / epsilon))
-    assert 2 * delta / epsilon * math.log(2 / epsilon) <= beta / (2 * m) * (1 + 1e-12)
-    composed = each * math.sqrt(2 * b * math.log(1 / delta)) + b * each * math.expm1(each)
-    assert composed == pytest.approx(epsilon, rel=1e-9)
-    assert n >= 2 * math.log(8 / delta) / epsilon**2
-
-
-def test_dwork_minimum_of_b_and_root_b():
-    common = {"tau": 0.1, "n_queries": 10**5}
-    small = dwork_required_n(budget=1, **common)
-    assert dwork_required_n(budget=3, **common) == pytest.approx(3 * small)
-    # Far out the square root wins: four times the budget, twice the records.
-    large = dwork_required_n(budget=40_000, **common)
-    assert large < dwork_required_n(budget=40_000, branch="pure", **common)
-    assert dwork_required_n(budget=160_000, **common) == pytest.approx(2 * large, rel=1e-2)
-    assert dwork_required_n(budget=1, tau=0.05, n_queries=10**5) == pytest.approx(4 * small)
