@@ -10,7 +10,7 @@ import pytest
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, ShuffleSplit
 
 from sklearn_bdp import (
     HoldoutConfig,
@@ -20,7 +20,7 @@ from sklearn_bdp import (
     certify,
     plan_holdout,
 )
-from sklearn_bdp.correlation import DependencyGraph, Groups, MarkovNetwork
+from sklearn_bdp.correlation import DependencyGraph, Groups, MarkovNetwork, TimeOrdered
 from sklearn_bdp.exceptions import (
     DefaultMetricWarning,
     SklearnBdpWarning,
@@ -288,6 +288,166 @@ MISTAKES = {
         "tau must be a finite number in (0, 0.5), got tau=0.5.",
     ),
 }
+
+
+def in_time(X=FRAME, y=Y, **fit):
+    return search(X, y, correlation="time", cv=fit.pop("cv", None), fit=fit)
+
+
+def indexed(index):
+    return FRAME.set_axis(index, axis=0)
+
+
+def tried_on_forecasts(predictions, index=DAYS):
+    """Report forecasts of the last 50 days beside a model."""
+    frame = indexed(index)
+    fitted = search(frame, Y, estimator=LogisticRegression(), correlation="time")
+    return fitted.holdout_.final_report({"forecast": predictions}, scoring="accuracy")
+
+
+SHOPS = np.arange(200) % 2
+HALF = DAYS[np.arange(200) // 2]
+
+#: Orders of records that nobody declared: nothing is fitted, and the call that is right is shown.
+WRONG_ORDERS = {
+    "newest first": (lambda: in_time(indexed(DAYS[::-1])), "pass X.sort_index()"),
+    "periods out of order": (
+        lambda: in_time(indexed(DAYS.to_period("D")[np.r_[100:200, 0:100]])),
+        "pass X.sort_index()",
+    ),
+    "ISO text out of order": (
+        lambda: in_time(indexed(DAYS[::-1].strftime("%Y-%m-%d"))),
+        "pass X.sort_index()",
+    ),
+    "a day before its month": (
+        lambda: in_time(indexed(DAYS.strftime("%d/%m/%Y"))),
+        "set X.index = pd.to_datetime(X.index, format='%d/%m/%Y')",
+    ),
+    "days that may be months": (
+        lambda: in_time(
+            indexed(pd.date_range("2026-01-01", periods=12).repeat(17)[:200].strftime("%d/%m/%Y"))
+        ),
+        "format='%d/%m/%Y') or pd.to_datetime(X.index, format='%m/%d/%Y')",
+    ),
+    "names of months": (
+        lambda: in_time(indexed(DAYS.strftime("%b %d, %Y"))),
+        "set X.index = pd.to_datetime(X.index, format='%b %d, %Y')",
+    ),
+    "digits": (
+        lambda: in_time(indexed(DAYS.strftime("%Y%m%d"))),
+        "set X.index = pd.to_datetime(X.index, format='%Y%m%d')",
+    ),
+    "quarters": (
+        lambda: in_time(
+            indexed([f"{year}Q{q}" for year in range(1950, 2000) for q in range(1, 5)])
+        ),
+        "set X.index = pd.PeriodIndex(X.index, freq='Q')",
+    ),
+    "shuffled rows": (
+        lambda: in_time(FRAME.sample(frac=1.0, random_state=0)),
+        "pass X.sort_index() and the targets in the same order",
+    ),
+    "years out of order": (
+        lambda: in_time(indexed(np.r_[1900:2000, 1800:1900])),
+        "pass times=X.index",
+    ),
+    "tables one below the other": (
+        lambda: in_time(pd.concat([FRAME[:100], FRAME[:100]])),
+        "pass X.reset_index(drop=True) if the rows are one series in time order",
+    ),
+    "names of records": (
+        lambda: in_time(indexed([f"p{k:03}" for k in range(200)])),
+        "pass X.reset_index(drop=True) if the rows are one series in time order",
+    ),
+    "a panel without dates": (
+        lambda: in_time(
+            indexed(pd.MultiIndex.from_arrays([SHOPS, HALF.strftime("%d.%m.%Y")], names=["a", "b"]))
+        ),
+        "times=pd.to_datetime(X.index.get_level_values('b'), format='%d.%m.%Y')",
+    ),
+    "a panel of years": (
+        lambda: in_time(
+            indexed(pd.MultiIndex.from_arrays([SHOPS, 1900 + SHOPS.cumsum()], names=["a", "year"]))
+        ),
+        "times=X.index.get_level_values('year')",
+    ),
+    "a panel with two dates": (
+        lambda: in_time(indexed(pd.MultiIndex.from_arrays([HALF, DAYS]))),
+        "of which 2 levels certainly holds dates",
+    ),
+    "clocks set back": (
+        lambda: in_time(
+            indexed(
+                pd.date_range(
+                    "2025-10-25", periods=200, freq="30min", tz="Europe/Berlin"
+                ).tz_localize(None)
+            )
+        ),
+        "tz_localize('Europe/Berlin', ambiguous='infer')",
+    ),
+    "validation records that are not the last": (
+        lambda: in_time(indexed(DAYS)[100:], Y[100:], X_val=indexed(DAYS)[:100], y_val=Y[:100]),
+        "Pass the last records as X_val.",
+    ),
+    "folds that mix dates": (
+        lambda: in_time(cv=KFold(5, shuffle=True, random_state=0)),
+        "Leave cv=5, or pass TimeSeriesSplit().",
+    ),
+    "a shuffled holdout": (
+        lambda: search(FRAME, correlation="time", holdout=ShuffleSplit(1, random_state=0)),
+        "give holdout a fraction",
+    ),
+}
+
+#: Arguments about time of a wrong kind.
+WRONG_KINDS = {
+    "dates as groups": (lambda: in_time(groups=DAYS), "Pass times= instead of groups=."),
+    "the name of a column": (lambda: in_time(times="date"), "such as X['date']"),
+    "a table of dates": (lambda: in_time(times=DAYS.to_frame()), "Pass one column of it"),
+    "text as times": (
+        lambda: in_time(times=DAYS.strftime("%d.%m.%Y")),
+        "Pass times=pd.to_datetime(times, format='%d.%m.%Y').",
+    ),
+    "a month 13": (lambda: in_time(times=["2026-13-01"] * 200), "times must be dates"),
+    "truths as times": (lambda: in_time(times=Y == 1), "times must be dates or numbers, got bool."),
+    "too few times": (
+        lambda: in_time(times=DAYS[:100]),
+        "times must hold one date per record of X, 200, got 100.",
+    ),
+    "a horizon of no date": (lambda: in_time(horizon=0), "horizon must be"),
+    "a horizon of half a date": (lambda: in_time(horizon=1.5), "horizon must be"),
+    "a horizon in words": (
+        lambda: in_time(indexed(DAYS), horizon="a week"),
+        "a positive span of time such as '7D', pandas.Timedelta('7D')",
+    ),
+    "a horizon that looks back": (
+        lambda: in_time(indexed(DAYS), horizon=pd.Timedelta("-1D")),
+        "a positive span of time",
+    ),
+    "a span without dates": (lambda: in_time(horizon="7D"), "Pass times=, or a number."),
+    "a horizon without time": (lambda: search(fit={"horizon": 7}), "Set correlation='time'."),
+    "a chain with dates": (
+        lambda: search(correlation=[[0.9, 0.1], [0.1, 0.9]], fit={"times": DAYS}),
+        "Set correlation='time'.",
+    ),
+    "time in a list": (
+        lambda: search(correlation=["time"]),
+        "MarkovChain.from_autocorrelation_time(records) there",
+    ),
+    "a class for a model": (
+        lambda: search(correlation=TimeOrdered),
+        "correlation must be an instance, got the class TimeOrdered.",
+    ),
+    "forecasts of other dates": (
+        lambda: tried_on_forecasts(pd.Series(Y[:50], DAYS[:50])),
+        "Pass forecast.to_numpy() if its values are in the order of the holdout records.",
+    ),
+    "dates for records without": (
+        lambda: tried_on_forecasts(pd.Series(Y[:50], DAYS[:50]), index=range(200)),
+        "forecast has dates, and the holdout records have none.",
+    ),
+}
+MISTAKES |= WRONG_ORDERS | WRONG_KINDS
 
 
 # few groups are quick

@@ -79,6 +79,13 @@ CV_SPLITS_GROUPS = Diagnostic(
     "GroupKFold() with groups=.",
     ValueError,
 )
+CV_MIXES_DATES = Diagnostic(
+    "folds across dates",
+    "training set",
+    "cv trains on dates between those it tests on, so that cross-validated scores are too good "
+    "under correlation='time'. Leave cv=5, or pass TimeSeriesSplit(). The holdout was not queried.",
+    ValueError,
+)
 BATCH_DEPENDENT_PREDICTIONS = Diagnostic(
     "predictions by batch",
     "training set",

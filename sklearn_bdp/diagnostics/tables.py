@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils import get_tags
 
 from sklearn_bdp.correlation.components import Groups, check_row_order
-from sklearn_bdp.correlation.time_order import date_numbers, is_dates
+from sklearn_bdp.correlation.dates import date_level, date_numbers, holds_dates, index_dates
 from sklearn_bdp.diagnostics.diagnostic import Diagnostic
 from sklearn_bdp.utils.validation import check_index_alignment
 
@@ -31,6 +31,9 @@ SELECTED_COLUMNS_FIX = (
 #: Hints of the arguments.
 IN_GROUPS = ", but correlation=None assumes independence. Set correlation='groups', with groups="
 UNUSED = "groups= was passed, but neither correlation nor cv uses it. Set correlation='groups'"
+GROUPS_ARE_DATES = (
+    "groups= holds dates, which depend on each other. Pass them as times= with correlation='time'"
+)
 #: What dates say of records that are declared independent.
 IN_TIME = ", but correlation=None assumes independence. Set correlation='time', or reset the index"
 
@@ -116,14 +119,14 @@ def check_row_alignment(owner, X, y, /, *, X_val=None, y_val=None, **others):
 
 
 def check_time_sorted(X, name="X"):
-    """Raise where records in time come with an index of dates that is not sorted."""
-    index = getattr(X, "index", None)
-    if is_dates(index) and (index.hasnans or not index.is_monotonic_increasing):
-        fix = "missing (NaT): drop them" if index.hasnans else f"unsorted: pass {name}.sort_index()"
-        raise ValueError(
-            "correlation='time' and chains need records in time order, got dates in the index of "
-            f"{name} that are {fix}. Do the same with its targets."
-        )
+    """Raise where records in time come in an order that their index contradicts."""
+    values = index_dates(X, name)
+    if values is None or (values[1:] >= values[:-1]).all():
+        return
+    raise ValueError(
+        "correlation='time' and chains need records in time order, got dates in the index of "
+        f"{name} that are unsorted: pass {name}.sort_index(). Do the same with its targets."
+    )
 
 
 def check_validation_is_later(X, X_val):
@@ -133,7 +136,7 @@ def check_validation_is_later(X, X_val):
     if not _has_dates(X) or not _has_dates(X_val):
         return
     try:
-        early = X_val.index.min() <= X.index.max()
+        early = date_level(X_val.index).min() <= date_level(X.index).max()
     except TypeError:  # dates with and without a zone, or periods of another length
         return
     if early:
@@ -146,6 +149,8 @@ def check_validation_is_later(X, X_val):
 def declaration_hints(X, *, correlation, groups, splitters):
     """Return what the arguments say about dependence and the declared correlation does not."""
     names = [type(s).__name__ for s in splitters if hasattr(s, "split")]
+    if holds_dates(groups):
+        return (GROUPS_ARE_DATES,)
     by_group = next((name for name in names if "Group" in name), None)
     if correlation is not None:
         parts = correlation if isinstance(correlation, list | tuple) else [correlation]
@@ -158,8 +163,10 @@ def declaration_hints(X, *, correlation, groups, splitters):
         hints.append(by_group + " was passed" + IN_GROUPS)
     if "TimeSeriesSplit" in names:
         hints.append("TimeSeriesSplit was passed" + IN_TIME)
+    elif _has_dates(X) and hasattr(X.index, "levels"):
+        hints.append("The index of X has a level of dates" + IN_TIME)
     elif _has_dates(X):
-        dates = date_numbers(X.index).astype(np.int64)
+        dates = date_numbers(date_level(X.index)).astype(np.int64)
         steps, spaces = np.diff(dates), np.diff(np.sort(dates))
         alike = np.abs(spaces - np.median(spaces)) <= ABOUT * np.median(spaces)
         if (steps >= 0).all() or (steps <= 0).all():
@@ -172,5 +179,5 @@ def declaration_hints(X, *, correlation, groups, splitters):
 
 def _has_dates(X):
     """Return whether the index of a frame is one of dates, none of them missing."""
-    index = getattr(X, "index", None)
-    return is_dates(index) and len(index) > 1 and not index.hasnans
+    dates = date_level(getattr(X, "index", None))
+    return dates is not None and len(dates) > 1 and not dates.hasnans

@@ -19,11 +19,7 @@ import joblib
 import numpy as np
 from sklearn.base import clone
 
-from sklearn_bdp.diagnostics.scores import (
-    CV_SPLITS_GROUPS,
-    run_dependence_test,
-    warn_undeclared_dependence,
-)
+from sklearn_bdp.diagnostics.scores import run_dependence_test, warn_undeclared_dependence
 from sklearn_bdp.evaluation.candidates import (
     INTERRUPTIONS,
     Candidate,
@@ -32,6 +28,7 @@ from sklearn_bdp.evaluation.candidates import (
     cross_validated,
     run_jobs,
 )
+from sklearn_bdp.evaluation.holdout_split import check_folds
 from sklearn_bdp.evaluation.scoring import Kept
 from sklearn_bdp.exceptions import ScoreContractError
 from sklearn_bdp.metrics.approximate import ApproximateMetric, Predictions, TrainingReference
@@ -310,9 +307,7 @@ class CrossValidation:
                 f"cv={splitter} cannot divide the {num_samples(division.X)} training records: "
                 f"{str(error).rstrip('.')}. Set fewer folds, such as cv=2, or bring more records."
             ) from error
-        model = division.train_model
-        if model is not None and any(model.cuts(train, test) for train, test in splits):
-            raise CV_SPLITS_GROUPS.error()
+        check_folds(division, splits)
         if len(splits) != expected:
             raise ValueError(
                 "cv.split and cv.get_n_splits return inconsistent results. Expected "

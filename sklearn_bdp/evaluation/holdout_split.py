@@ -27,16 +27,17 @@ from sklearn.utils.validation import has_fit_parameter
 from sklearn_bdp.correlation._check_correlation import check_correlation, check_declared
 from sklearn_bdp.correlation.base import CorrelationModel
 from sklearn_bdp.correlation.components import Groups
-from sklearn_bdp.correlation.time_order import (
-    TimeOrdered,
+from sklearn_bdp.correlation.dates import (
     date_numbers,
-    gaps_in_words,
+    describe_calendar_gaps,
+    holds_dates,
     horizon_in_dates,
     index_dates,
-    step_of,
+    step_name,
 )
+from sklearn_bdp.correlation.time_order import TimeOrdered
 from sklearn_bdp.diagnostics.overlap import TrainingData, targets_digest
-from sklearn_bdp.diagnostics.scores import warn_too_few_groups
+from sklearn_bdp.diagnostics.scores import CV_MIXES_DATES, CV_SPLITS_GROUPS, warn_too_few_groups
 from sklearn_bdp.diagnostics.tables import (
     check_row_alignment,
     check_time_sorted,
@@ -74,6 +75,8 @@ STRATIFIED = (
 )
 #: What nobody can check of a validation set that the caller brings.
 APART = "no record of the validation set is, or depends on, a training record"
+#: What nobody can check of records without dates.
+ROW_ORDER = "rows are in time order: neither times= nor the index holds their dates"
 #: What nobody can check of validation records without dates.
 LATER = "the validation records come after all training records, whose labels were known by then"
 
@@ -89,7 +92,7 @@ class FitData:
     groups: object = field(default=None, repr=False)
     groups_val: object = field(default=None, repr=False)
     times: object = field(default=None, repr=False)  # as numbers, once they are held here
-    horizon: object = 0
+    horizon: object = 1
     params: dict = field(default_factory=dict, repr=False)  # for the estimator's ``fit``
     coordinates: object = field(default=None, repr=False)  # or the columns that hold them
 
@@ -98,6 +101,11 @@ class FitData:
             object.__setattr__(self, name, as_frame(getattr(self, name)))
         if self.times is not None:
             object.__setattr__(self, "times", date_numbers(self.times))
+
+    @property
+    def has_horizon(self):
+        """Return whether a horizon other than the default was passed."""
+        return not (isinstance(self.horizon, numbers.Integral) and self.horizon == 1)
 
     def parts(self):
         """Return the values, for a digest."""
@@ -397,6 +405,20 @@ def inner_folds(cv, division, *, classifier):
     return check_cv(cv, division.y, classifier=classifier)
 
 
+def check_folds(division, splits):
+    """Raise where folds of the training set break the declared dependence."""
+    model = division.train_model
+    if model is not None and any(model.cuts(train, test) for train, test in splits):
+        raise CV_SPLITS_GROUPS.error()
+    dates = division.time_ordered_dates()
+    if dates is None:
+        return
+    for train, test in splits:
+        first, last = dates[test].min(), dates[test].max()
+        if ((dates[train] >= first) & (dates[train] <= last)).any():
+            raise CV_MIXES_DATES.error()
+
+
 def _within(part, division, k):
     """Return positions in the training part of records given by position in all data."""
     part = np.asarray(part)
@@ -473,7 +495,7 @@ def divide_for(owner, config, estimator, data):
     hints = declaration_hints(X, correlation=declared, groups=groups, splitters=splitters)
     in_time = given == "time" if isinstance(given, str) else getattr(given, "is_sequential", False)
     said = ""
-    if in_time or data.times is not None or data.horizon:
+    if in_time or data.times is not None or data.has_horizon:
         correlation, said = correlation_in_time(owner, config, data, in_time=in_time)
     seed, split = secrets.randbits(31), None
     if config is None:
@@ -523,7 +545,12 @@ def correlation_in_time(owner, config, data, *, in_time):
             )
         correlation = None
     past = given if correlation is None else correlation
-    times, known, horizon = _dates(data) if in_time else (data.times, None, 0)
+    if getattr(past, "is_time_ordered", past == "time") and holds_dates(data.groups):
+        raise ValueError(
+            "groups= holds dates, which correlation='time' takes as times=. Pass times= instead of "
+            "groups=. The holdout was not queried."
+        )
+    times, dates, horizon = _dates(data) if in_time else (data.times, None, 1)
     if declares and given is None:
         if is_splitter(config.test_size):
             raise ValueError(
@@ -532,44 +559,43 @@ def correlation_in_time(owner, config, data, *, in_time):
             )
         if times is None and X_val is not None:
             check_validation_is_later(X, X_val)
-        step = "date" if known is None else step_of(known)
-        correlation = past = TimeOrdered(horizon=max(1, horizon), step=step)
+        step = "date" if dates is None else step_name(dates)
+        correlation = past = TimeOrdered(horizon=horizon, step=step)
     dated = getattr(past, "is_time_ordered", False)
-    if not dated and (times is not None or not in_time):
+    if not dated and (times is not None or data.has_horizon or not in_time):
         raise ValueError(
             "times=, horizon= and several records on one date have no meaning under "
             f"correlation={past!r}. Set correlation='time'."
         )
     if given is not None and given.is_time_ordered:
-        _check_before(known, owner.holdout)
+        _check_before(dates, owner.holdout)
     if times is not None:
         correlation = TimeOrdered(times, horizon=past.horizon, step=past.step)
-    if known is not None:
-        return correlation, gaps_in_words(known)
-    return correlation, LATER if X_val is not None and isinstance(owner.correlation, str) else ""
+    if dates is not None:
+        return correlation, describe_calendar_gaps(dates)
+    if given is not None or not dated:
+        return correlation, ""
+    return correlation, ROW_ORDER if X_val is None else LATER
 
 
 def _dates(data):
-    """Return dates of the records as numbers, known ones for words, and the horizon in dates.
+    """Return dates for the model, dates of the records as numbers, and the horizon in dates.
 
-    Those of ``X`` then of ``X_val``: None, and no horizon, where rows are one series in order.
+    They are those of ``X`` followed by those of ``X_val``. The model needs none if the rows are one
+    series in time order. There are none at all if neither ``times`` nor an index holds dates.
     """
     n, values = num_samples(data.X), data.times
     both = {"X": data.X} if data.X_val is None else {"X": data.X, "X_val": data.X_val}
     total = sum(map(num_samples, both.values()))
     if values is None:
         found = {name: index_dates(part, name) for name, part in both.items()}
-        dated = all(dates is not None for dates in found.values())
-        if not (dated and any(dates.has_duplicates for dates in found.values())):
+        if any(dates is None for dates in found.values()):
+            return None, None, horizon_in_dates(data.horizon, None)
+        values = np.concatenate(list(found.values()))
+        if not any(len(np.unique(dates)) < len(dates) for dates in found.values()):
             for name, part in both.items():
                 check_time_sorted(part, name)
-            if not data.horizon:
-                known = None if found["X"] is None else date_numbers(found["X"], "X.index")
-                return None, known, 0
-            if not dated:
-                return np.arange(total), np.arange(total), horizon_in_dates(data.horizon, None)
-        values = [date_numbers(dates, f"{name}.index") for name, dates in found.items()]
-        values = np.concatenate(values)
+            return None, found["X"], horizon_in_dates(data.horizon, values)
     if len(values) != total:
         of = " followed by ".join(both)
         raise ValueError(
@@ -586,8 +612,8 @@ def _dates(data):
 def _check_before(dates, holdout):
     """Raise where training rows of a known date are not all before a given holdout."""
     first = getattr(holdout.dependence, "dates_", None)
-    if first is None and (found := index_dates(holdout.X)) is not None:
-        first = date_numbers(found, "X.index")
+    if first is None:
+        first = index_dates(holdout.X)
     if dates is None or first is None or dates.dtype.kind != first.dtype.kind:
         return
     if not dates.max() < first.min():

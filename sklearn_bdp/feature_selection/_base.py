@@ -124,7 +124,7 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         The columns of the holdout get the order of those of ``X``.
         """
         if self.holdout is None:  # all records choose, and nothing is verified
-            if data.X_val is not None or data.times is not None or data.horizon:
+            if data.X_val is not None or data.times is not None or data.has_horizon:
                 raise ValueError("holdout=None takes no X_val, times= or horizon=.")
             model, rows = check_correlation(self.correlation, groups=data.groups), len(data.y)
             model.check_n(rows)

@@ -18,7 +18,13 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.evaluation.candidates import Candidate, Experiment, Verifier, fit_candidate
 from sklearn_bdp.evaluation.fits import check_dependence
-from sklearn_bdp.evaluation.holdout_split import FitData, check_records, inner_folds, open_holdout
+from sklearn_bdp.evaluation.holdout_split import (
+    FitData,
+    check_folds,
+    check_records,
+    inner_folds,
+    open_holdout,
+)
 from sklearn_bdp.evaluation.scoring import Reporting, bounded_metric, certified, clipping_of
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
 from sklearn_bdp.feature_selection._path import ask, choose, judge, path_table, propose, verify
@@ -227,7 +233,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         y_val: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         times: ArrayLike | None = None,
-        horizon: int = 0,
+        horizon: Any = 1,
         **params: Any,
     ) -> Self:
         """Select features.
@@ -245,8 +251,9 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
             Group labels of the records: for ``correlation="groups"`` and for splitters.
         times : array-like of shape (n_samples,), default=None
             Date of each record, as in the search.
-        horizon : int, default=0
-            Dates (rows, without dates) until the label of a record is known.
+        horizon : int or span of time, default=1
+            Dates (rows, without dates) from the last record that a forecaster has to the date its
+            score is known, as in the search.
         **params : dict
             Passed to the ``fit`` method of the estimator (and routed as in scikit-learn).
 
@@ -284,6 +291,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         params = check_method_params(X, params, indices=division.train)
         splitter = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
         folds = list(splitter.split(division.X, division.y, division.groups))
+        check_folds(division, folds)
         n_effective = self._training_n_effective(division)
         setting = Experiment.of(
             self, division, metric=metric, folds=folds, fit_params=params, n_effective=n_effective

@@ -15,6 +15,7 @@ from sklearn_bdp._version import __version__
 from sklearn_bdp.correlation._check_correlation import check_correlation
 from sklearn_bdp.correlation.components import check_row_order
 from sklearn_bdp.diagnostics.overlap import TrainingData, targets_digest
+from sklearn_bdp.diagnostics.tables import check_time_sorted
 from sklearn_bdp.holdout.config import HoldoutConfig, check_ledger, document_config_parameters
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.ledger.records import AnswerRecord, History, HoldoutAnswers
@@ -33,6 +34,7 @@ from sklearn_bdp.release.query_batch import (
     metric_key,
 )
 from sklearn_bdp.report.final import report_and_close, shown_report
+from sklearn_bdp.report.in_time import align_predictions
 from sklearn_bdp.report.measures import check_fitted, check_predictions
 from sklearn_bdp.utils.hashing import content_key, data_digest
 from sklearn_bdp.utils.html import Card
@@ -264,6 +266,8 @@ class ReusableHoldout:
         self.dependence = check_correlation(correlation)
         self.dependence.check_n(self.n)
         check_row_order("correlation", self.dependence, X)
+        if self.dependence.is_sequential and self.dependence.n_records is None:
+            check_time_sorted(X)
         self.X, self.y = freeze_data(X), freeze_data(y)
         self._context = context or HoldoutContext()
         settings = Calibration.from_config(config, gap, model=self.dependence, n=self.n)
@@ -518,6 +522,7 @@ class ReusableHoldout:
         """
         self.account.check_home()
         public = None if self._context.dry_run_sample is None else self._context.dry_run_sample[1]
+        y_pred = align_predictions("y_pred", y_pred, self)
         model = check_predictions(y_pred, self.y, public, name=name, submitter=submitter)
         # Counts of classes would be taken for those of a training set: the model knows which.
         bounds = None if hasattr(model, "classes_") else public

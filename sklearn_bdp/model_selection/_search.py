@@ -289,7 +289,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         groups: ArrayLike | None = None,
         groups_val: ArrayLike | None = None,
         times: ArrayLike | None = None,
-        horizon: int = 0,
+        horizon: Any = 1,
         coordinates: ArrayLike | None = None,
         **params: Any,
     ) -> Self:
@@ -311,13 +311,14 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         groups_val : array-like of shape (n_validation_samples,), default=None
             Group labels of ``X_val``, for ``correlation="groups"``.
         times : array-like of shape (n_samples,), default=None
-            Date of each record, for ``correlation="time"`` or a chain of dates: rows may come in
-            any order, and the unit is the date. If None, a date level of a ``MultiIndex`` or a
+            Date of each record, for ``correlation="time"``: rows may come in any order, and the
+            unit is the date. If None, a date level of a ``MultiIndex`` or a
             ``DatetimeIndex`` with several rows per date is used. With ``X_val``, dates of ``X``
             followed by those of ``X_val``.
-        horizon : int, default=0
-            Dates (rows, without dates) until the label of a record is known: as many are left out
-            of the training set before the holdout.
+        horizon : int or span of time, default=1
+            Dates (rows, without dates) from the last record that a forecaster has to the date its
+            score is known. If it is more than 1, so many dates are left out of the training set
+            before the holdout. With dates, also ``"7D"``, a ``Timedelta`` or an offset of pandas.
         coordinates : array-like of shape (n_samples, n_dimensions) or list of str, default=None
             Places of the records, or the columns of ``X`` that hold them. The search then tests in
             any order of the rows whether near groups agree, and warns if they do.
@@ -340,7 +341,12 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         """
         if self.holdout is None:
             given = {"times": times, "groups_val": groups_val, "coordinates": coordinates}
-            given |= {"horizon": horizon or None, "X_val": X_val, "y_val": y_val, "groups": groups}
+            given |= {
+                "horizon": None if horizon == 1 else horizon,
+                "X_val": X_val,
+                "y_val": y_val,
+                "groups": groups,
+            }
             given = {name: value for name, value in given.items() if value is not None}
             sides = given.keys() & {"X_val", "y_val"}
             taken = [name for name in sides if has_fit_parameter(self.estimator, name)]

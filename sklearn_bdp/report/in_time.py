@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
 import math
 import re
@@ -13,7 +12,13 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import clone
 
-from sklearn_bdp.correlation.time_order import date_numbers, index_dates
+from sklearn_bdp.correlation.dates import (
+    as_time_span,
+    date_level,
+    date_numbers,
+    index_dates,
+    shift_dates,
+)
 from sklearn_bdp.intervals.bounds import UnitMoments, past_limits
 from sklearn_bdp.metrics import available_metrics
 from sklearn_bdp.release.context import PastRecords
@@ -133,28 +138,81 @@ def refit_blocks(holdout: Any, every: Any, past_records: PastRecords | None) -> 
             "search knows in the process that made it. The holdout was not queried."
         )
     count, step = model.units(n)[0], model.step
-    if not isinstance(every, datetime.timedelta | np.timedelta64):
+    span = as_time_span(every, "refit_every")
+    if span is None:
         every = check_integer("refit_every", every, low=1)
         words = f"every {every} {step}s" if every > 1 else f"every {step}"
         return np.arange(0, count, every), words
-    known = calendar(holdout)
-    span = np.timedelta64(every).astype("m8[ns]")
-    if known is None or known.dtype.kind != "M" or not span > np.timedelta64(0, "ns"):
+    dates = calendar(holdout)
+    if dates is None or dates.dtype.kind != "M":
         raise ValueError(
-            f"refit_every={every!r} must be a positive span of time, for records with dates, or a "
-            "number of dates. The holdout was not queried."
+            f"refit_every={every!r} is a span of time, but the records have no dates. Pass a "
+            "number of dates, or give fit the dates as times=. The holdout was not queried."
         )
-    starts = np.searchsorted(known, np.arange(known[0], known[-1] + span, span))
+    first_dates = [dates[:1]]
+    while first_dates[-1][0] <= dates[-1]:
+        first_dates.append(shift_dates(first_dates[-1], span))
+    starts = np.searchsorted(dates, np.concatenate(first_dates))
+    words = f"every {every}" if isinstance(every, str) else f"every {_describe_span(span)}"
+    return np.unique(starts[starts < count]), words
+
+
+def _describe_span(span):
+    """Return a span of time in words."""
+    if not isinstance(span, np.timedelta64):
+        return f"offset {span.freqstr}"
     days = span / np.timedelta64(1, "D")
-    return np.unique(starts[starts < count]), f"every {days:g} days"
+    return f"{days:g} days" if days >= 1.0 else f"{24.0 * days:g} hours"
 
 
 def calendar(holdout: Any) -> Any:
     """Return the dates of a holdout, ascending, or None where they are not known."""
     if hasattr(holdout.dependence, "dates_"):
         return holdout.dependence.dates_
-    dates = index_dates(holdout.X)
-    return None if dates is None else date_numbers(dates)
+    return index_dates(holdout.X)
+
+
+def record_dates(holdout: Any) -> Any:
+    """Return the date of each holdout record as a number, or None if dates are not known."""
+    model = holdout.dependence
+    if hasattr(model, "dates_"):
+        return model.dates_[model.codes_]
+    index = date_level(getattr(holdout.X, "index", None))
+    return None if index is None else date_numbers(index, "X.index")
+
+
+def align_predictions(name: str, predictions: Any, holdout: Any) -> Any:
+    """Return predictions in the order of the holdout records: a dated series by its dates.
+
+    Anything without dates is taken by position, as everywhere in scikit-learn.
+    """
+    index: Any = getattr(predictions, "index", None)
+    if callable(index) or hasattr(predictions, "predict"):
+        return predictions
+    dated = date_level(index)
+    if dated is None or index.equals(getattr(holdout.X, "index", None)):
+        return predictions
+    given, wanted = date_numbers(dated, f"the index of {name}"), record_dates(holdout)
+    by_position = f"Pass {name}.to_numpy() if its values are in the order of the holdout records."
+    if wanted is None or wanted.dtype.kind != given.dtype.kind:
+        raise ValueError(
+            f"{name} has dates, and the holdout records have none. {by_position} The holdout was "
+            "not queried."
+        )
+    if len(np.unique(given)) < len(given) or len(np.unique(wanted)) < len(wanted):
+        raise ValueError(
+            f"{name} cannot be aligned by date, because several records share a date. "
+            f"{by_position} The holdout was not queried."
+        )
+    missing = np.setdiff1d(wanted, given)
+    if len(missing):
+        raise ValueError(
+            f"{name} must have a value for each of the {len(wanted)} holdout dates, but has none "
+            f"for {len(missing)} of them, such as {missing[0]}. {by_position} The holdout was not "
+            "queried."
+        )
+    order = np.argsort(given)
+    return np.asarray(predictions)[order[np.searchsorted(given, wanted, sorter=order)]]
 
 
 # -- proven rows ----------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from sklearn_bdp.metrics.registry import get_metric
 from sklearn_bdp.release.context import CVData, PastRecords
 from sklearn_bdp.release.query_batch import check_cv_score
 from sklearn_bdp.report.in_time import (
+    align_predictions,
     forecast,
     is_forecast,
     past_horizon,
@@ -361,6 +362,7 @@ def _named(estimators, cv_scores, compare, refit_every, holdout, y, past_records
             f"(1 to 9,999 dates), got compare={compare!r:.80}."
         )
     known = holdout.X, holdout.y, y
+    found = {name: align_predictions(name, model, holdout) for name, model in found.items()}
     models = {name: checked_model(name, model, *known) for name, model in found.items()}
     if isinstance(compare, str) and compare not in given:
         models[compare].known_as = compare

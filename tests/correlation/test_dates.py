@@ -8,8 +8,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp import ReusableHoldoutSearchCV
-from sklearn_bdp.correlation.time_order import date_numbers, horizon_in_dates
-from tests.facts import refused
+from sklearn_bdp.correlation import TimeOrdered
+from sklearn_bdp.correlation.dates import date_numbers, horizon_in_dates
+from sklearn_bdp.exceptions import DependenceWarning
+from tests.facts import refused, warned
 
 pd = pytest.importorskip("pandas")
 DAYS = pd.date_range("2015-01-01", periods=600)
@@ -63,10 +65,12 @@ def test_what_is_certainly_a_date_is_the_same_date(kind):
 def test_levels_of_an_index_are_dates_or_refused():
     X, y, days = shops()
     wanted = set(days[fitted(X, y, times=days).holdout_indices_])
-    for index in (lambda d: d, lambda d: d.date, lambda d: d.to_period("D")):
+    iso = "%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S"
+    text = (lambda d, form=form: d.strftime(form) for form in iso)
+    for index in (lambda d: d, lambda d: d.date, lambda d: d.to_period("D"), *text):
         named, *_ = shops(index)
         assert set(days[fitted(named, y).holdout_indices_]) == wanted
-    uncertain = "%Y-%m-%d", "%Y%m%d", "%Y"
+    uncertain = "%d/%m/%Y", "%Y%m%d", "%Y"
     for index in (lambda d, form=form: d.strftime(form) for form in uncertain):
         with refused(ValueError, "to_datetime"):
             fitted(shops(index)[0], y)
@@ -109,3 +113,64 @@ def test_gaps_of_an_index_are_told():
     text = str(fitted(X[kept], y[kept], times=days[kept]).certificate_)
     assert "1 of 554 steps are longer than the usual 1 days, the longest 46 days" in text
     assert "longer than the usual" not in str(fitted(X, y, times=days).certificate_)
+
+
+def test_clocks_zones_repeated_stamps_and_gaps():
+    """Order follows the instant; clocks set back are rejected where they cannot be told."""
+    autumn = pd.date_range("2025-10-20", periods=600, freq="h", tz="Europe/Berlin")
+    spring = pd.date_range("2025-03-20", periods=600, freq="h", tz="Europe/Berlin")
+    X, y, _ = shops(n_shops=1)
+    for zoned in (autumn, spring):
+        split = fitted(X.set_axis(zoned, axis=0), y)
+        assert len(split.train_indices_) == 450
+        np.testing.assert_array_equal(split.holdout_indices_, np.arange(450, 600))
+        iso = [stamp.isoformat() for stamp in zoned]  # another offset from UTC in each half
+        np.testing.assert_array_equal(date_numbers(iso), date_numbers(zoned))
+    hours = autumn.tz_localize(None)  # 02:00 comes twice, and counts as one date
+    assert fitted(X.set_axis(hours, axis=0), y).holdout_.dependence.units(150) == (150, "dates")
+    halves = pd.date_range("2025-10-20", periods=600, freq="30min", tz="Europe/Berlin")
+    with refused(ValueError, "ambiguous='infer'"):
+        fitted(X.set_axis(halves.tz_localize(None), axis=0), y)
+    irregular = DAYS[np.sort(np.random.default_rng(0).permutation(600)[:300])]
+    split = fitted(X[:300].set_axis(irregular, axis=0), y[:300])
+    assert irregular[split.train_indices_].max() < irregular[split.holdout_indices_].min()
+
+
+def test_a_level_of_dates_is_read_without_a_declaration_too():
+    X, y, _ = shops(lambda d: d)
+    search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1.0]}, random_state=0)
+    with warned(DependenceWarning, "correlation='time'"):
+        search.fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "span", ["7D", "1W", pd.Timedelta("7D"), pd.offsets.Day(7), pd.DateOffset(days=7)]
+)
+def test_spans_of_time_are_read_in_every_form(span):
+    assert horizon_in_dates(span, date_numbers(DAYS)) == 7
+    assert TimeOrdered(DAYS, horizon=span).horizon == 7
+    monthly = pd.date_range("2015-01-01", periods=60, freq="MS")
+    assert horizon_in_dates(pd.DateOffset(months=3), date_numbers(monthly)) == 3
+    X, y, _ = shops(n_shops=1)
+    search = fitted(X.set_axis(DAYS, axis=0), y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = search.final_report(refit_every=span)
+    assert report.rows[0].proven is not None
+
+
+def test_forecasts_with_dates_are_aligned_by_date():
+    X, y, _ = shops(n_shops=1)
+    dated, reports = X.set_axis(DAYS, axis=0), []
+    forecasts = pd.Series(np.random.default_rng(1).integers(0, 2, 600), DAYS)
+    for order in (slice(450, None), slice(None), slice(None, None, -1)):
+        holdout = fitted(dated, y).holdout_
+        report = holdout.final_report({"forecast": forecasts[order]}, scoring="accuracy")
+        reports.append(report.value)
+    assert reports == [pytest.approx(np.mean(forecasts[450:].to_numpy() == y[450:]))] * 3
+    holdout = fitted(dated, y).holdout_
+    answer = holdout.answer_predictions(forecasts.sample(frac=1.0, random_state=0))
+    by_position = fitted(dated, y).holdout_.answer_predictions(forecasts[450:].to_numpy())
+    assert (answer.value, answer.lower) == (by_position.value, by_position.lower)
+    with refused(ValueError, "y_pred", 150):
+        holdout.answer_predictions(forecasts[:150])

@@ -224,9 +224,11 @@ def test_dates_weigh_equally_and_their_means_are_what_varies():
 
 def test_a_horizon_leaves_out_labels_that_are_not_known_yet():
     X, y = series()
-    for horizon, gap in ((0, 0), (1, 0), (7, 7), (pd.Timedelta("7D"), 7)):
+    for horizon, gap in ((1, 0), (7, 7), (pd.Timedelta("7D"), 7), ("7D", 7)):
         search = fitted(X, y, fit={"horizon": horizon})
         assert search.holdout_indices_.min() - search.train_indices_.max() == gap + 1
+    with refused(ValueError, "horizon", 0):
+        fitted(X, y, fit={"horizon": 0})
 
 
 def test_a_filter_of_attributes_needs_no_chain():
