@@ -7,7 +7,7 @@ import copy
 import dataclasses
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ from sklearn_bdp.release.certificate import (
 )
 from sklearn_bdp.report.final import report_and_close
 from sklearn_bdp.report.final_report import FinalReport
+from sklearn_bdp.report.measures import named_metrics
 from sklearn_bdp.utils.html import format_score
 from sklearn_bdp.utils.sklearn_compat import num_samples
 
@@ -590,8 +591,8 @@ class Reporting(Savable):
 
         Parameters
         ----------
-        scoring : str, BoundedMetric, scorer, None or a list of them, default=None
-            Metrics; ``None``: the one of the search or selection.
+        scoring : str, BoundedMetric, scorer, None, a list or a dict of them, default=None
+            Metrics; a dict names them. ``None``: the one of the search or selection.
         compare : str, estimator or array-like, default=None
             A baseline whose difference to the model is reported, too: an estimator fitted on
             ``X[train_indices_]``, or predictions of the holdout records. How much the difference
@@ -625,15 +626,20 @@ class Reporting(Savable):
                 "refit_every= fits the recipe without other parameters, and fit was passed some. "
                 "The holdout was not queried."
             )
-        wanted = scoring if isinstance(scoring, list | tuple) else [scoring]
+        named = named_metrics(scoring)
         is_approximate = isinstance(metric, ApproximateMetric)
         reported = metric.scoring if is_approximate else metric
         wanted = [
             reported if one is None or (isinstance(one, str) and one == metric.name) else one
-            for one in wanted
+            for _, one in named
         ]
-        own = bool(wanted) and wanted[0] is metric and not is_approximate
+        own = wanted[0] is metric and not is_approximate
         asked = {"compare": compare, "by": by, "per": per, "refit_every": refit_every}
-        asked |= {"scoring": wanted, "variance": variance if own else None}
+        if isinstance(scoring, Mapping):
+            names = [name for name, _ in named]
+            asked["scoring"] = dict(zip(names, wanted, strict=True))
+        else:
+            asked["scoring"] = wanted
+        asked["variance"] = variance if own else None
         known = values if own and np.isfinite(values).all() else None
         return report_and_close(self.holdout_, models, known, **asked)

@@ -632,10 +632,10 @@ class ReusableHoldout:
         cv_scores : float or array-like of shape (n_models,), default=None
             Training-side scores of the models, for the first metric. By default the middle of the
             range. They change little.
-        scoring : str, BoundedMetric, scorer, None or a list of them, default=None
-            Metrics; ``None``: the usual one for the estimator. Scorers of scikit-learn and
-            functions ``(estimator, X, y)`` without a proven interval get an approximate row. The
-            class that counts is ``pos_label`` as in scikit-learn.
+        scoring : str, BoundedMetric, scorer, None, a list or a dict of them, default=None
+            Metrics; a dict names them. ``None``: the usual one for the estimator. Scorers of
+            scikit-learn and functions ``(estimator, X, y)`` without a proven interval get an
+            approximate row. The class that counts is ``pos_label`` as in scikit-learn.
         compare : bool, str, estimator or array-like, default=None
             Report the difference of each model to a baseline, too: ``True`` (the first model), the
             name of a model, another estimator or its predictions. It is known better than either

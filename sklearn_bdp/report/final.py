@@ -39,6 +39,8 @@ from sklearn_bdp.utils.hashing import data_digest
 from sklearn_bdp.utils.validation import strip_traceback_frames
 
 LONG_RUN = "the long run of the same process"
+#: Failure probabilities below it are too near to the smallest number for Clopper-Pearson limits.
+_LEAST_LEVEL = 1e-290
 #: Weight of the first list of statements on a holdout, and what each further list gets of the rest.
 FIRST, NEXT = 0.9, 0.9
 
@@ -142,16 +144,21 @@ def _read(holdout, plan, terms, order):
     # Shares of classes that are asked now are paid by the rows that they decide, by no other.
     length, by_shares = (route(one, settings, report=True)[0] for one in (before, last))
     count = max(1, plan.n_proven)
-    level = settings.sampling_failure / count * math.exp(-length)
+    log_level = math.log(settings.sampling_failure / count) - length
     spending = settings.spending
-    approximate = settings.beta * math.exp(-before.released) / len(plan.statements)
+    log_approximate = math.log(settings.beta / len(plan.statements)) - before.released
     if before.cells.get("approximate"):
-        approximate *= spending.of_report(before.number)
+        log_approximate += math.log(spending.of_report(before.number))
     said, proven, scales = [], [], {}
     for place, one in enumerate(plan.statements):
-        shares = math.exp(length - by_shares) if one.proven == CLASSES else 1.0
-        levels = {"proven": level * shares, "approximate": approximate, "alone": settings.beta}
-        row = rows.row(one, by_class=by_class.get(place), **levels)
+        log_shares = length - by_shares if one.proven == CLASSES else 0.0
+        row = rows.row(
+            one,
+            by_class=by_class.get(place),
+            log_proven=log_level + log_shares,
+            log_approximate=log_approximate,
+            log_alone=math.log(settings.beta),
+        )
         said.append(row)
         if row["proven"] is not None and not one.inside and row["value"] is not None:
             words, low, high = scales[one.ends[0]] = one.ends
@@ -174,7 +181,11 @@ def _read(holdout, plan, terms, order):
         scales={one.metric: list(one.scale) for one in answers},
         spending={"name": spending.name, "weight": spending.of_report(last.number)},
     )
-    levels = {"level": level, "approximate_level": approximate, "information_spent": length}
+    levels = {
+        "level": math.exp(log_level),
+        "approximate_level": math.exp(log_approximate),
+        "information_spent": length,
+    }
     return closed, answers, levels | {"rows": said, "units": [rows.count, rows.words]}
 
 
@@ -256,6 +267,7 @@ class Rows:
         self.words = self.model.units(n)[1]  # what units are called
         self.times: float | None = None  # in time: how many independent records it is worth
         self.weights = np.ones(n)  # what a record counts
+        self.unit_sizes: Any = None  # what the sum over a unit's records is divided by
         rng = np.random.default_rng([seed, 1])  # slices have a stream of their own (theory G19)
         if plan.dependence in ("dependent", "past"):
             weights = self.model.record_weights(n)
@@ -276,6 +288,7 @@ class Rows:
         if self.model.is_independent:
             self.words = "records"
         elif plan.per == "unit":
+            self.unit_sizes = sizes
             self.weights = 1.0 / sizes[units]
         else:  # a larger group keeps so many records, drawn here
             order = np.lexsort((rng.random(n), units))
@@ -284,7 +297,13 @@ class Rows:
             self.weights = (place < plan.bound).astype(float)
 
     def totals(self, values: Any) -> Any:
-        """Return the sums of records' values in each unit."""
+        """Return the weighted sums of records' values in each unit.
+
+        Sums are divided by sizes: nine times one ninth is more than 1 in floating point, and bounds
+        hold for means of at most 1.
+        """
+        if self.unit_sizes is not None:
+            return np.bincount(self.units, values, minlength=self.count) / self.unit_sizes
         return np.bincount(self.units, self.weights * values, minlength=self.count)
 
     def means(self, values: Any) -> Any:
@@ -312,9 +331,19 @@ class Rows:
         return terms, found
 
     def row(
-        self, one: Statement, *, proven: float, approximate: float, alone: float, by_class: Any
+        self,
+        one: Statement,
+        *,
+        log_proven: float,
+        log_approximate: float,
+        log_alone: float,
+        by_class: Any,
     ) -> Any:
-        """Return a row in JSON; ``proven``, ``approximate``, ``alone``: failure probabilities."""
+        """Return a row in JSON.
+
+        ``log_proven``, ``log_approximate``, ``log_alone``: logs of failure probabilities, which
+        may be below the smallest number that floating point holds.
+        """
         row, notes, past = one.row(self.count), [], self.model.is_time_ordered
         row["method"] = row["method"] or f"approximate: leaving out {self.words}"
         if past:
@@ -331,14 +360,14 @@ class Rows:
                     row["n_events"] = np.unique(self.units[inside & is_label(y, event)]).size
                 row["value"] = self.value(one)
                 if one.proven:
-                    ends = self.proven(one, proven, by_class)
-                    once = self.proven(one, alone, by_class)
+                    ends = self.proven(one, log_proven, by_class)
+                    once = self.proven(one, log_alone, by_class)
                     half, least = (0.5 * (high - low) for low, high in (ends, once))
                     row |= {"proven": _finite(ends), "parts": [least, half - least, 0.0]}
                 if self.times == 0.0:
                     notes.append("An approximate row needs a declared chain (a long run).")
                 elif one.ahead == 1:
-                    found = self.approximate(one, approximate)
+                    found = self.approximate(one, math.exp(log_approximate))
                     pair, said = _finite((found.lower, found.upper)), list(found.notes)
                     # A skill score has no lower end.
                     if pair is not None and one.measure.metric is not None and not one.skill:
@@ -397,18 +426,18 @@ class Rows:
 
     # -- proven limits --------------------------------------------------------------------------
 
-    def proven(self, one: Statement, level: float, by_class: Any) -> tuple[float, float]:
-        """Return limits that fail with probability at most ``level``, in score units."""
+    def proven(self, one: Statement, log_level: float, by_class: Any) -> tuple[float, float]:
+        """Return limits in score units; ``log_level``: the log of their failure probability."""
         if len(one.inside) == 2:  # each limit of both may fail with a part of the level
             parts = [dataclasses.replace(one, inside=(part,)) for part in one.inside]
-            first, second = (self.proven(part, 0.5 * level, None) for part in parts)
+            first, second = (self.proven(part, log_level - math.log(2.0), None) for part in parts)
             return second[0] - first[1], second[1] - first[0]
         low, high = one.measure.span
         span = high - low
         if one.proven == CLASSES:
-            return self._by_class(by_class, level)
+            return self._by_class(by_class, log_level)
         if one.proven == PAST:
-            return past_row(one, self.records, self, self.plan.classes, level)
+            return past_row(one, self.records, self, self.plan.classes, log_level)
         mask = self.plan.masks[one.inside[0]] if one.inside else 1.0
         found = [
             [mask * each for each in self.records.contributions(one.measure, name)]
@@ -419,7 +448,9 @@ class Rows:
             gap = np.clip((sums - found[0][0]) / one.most, -1.0, 1.0)
             low, span, sums = -one.most * span, 2.0 * one.most * span, 0.5 * (counts + gap)
         if one.proven == COUNTS:
-            level, alike = min(level, 0.5), self.plan.dependence == "records"
+            level, alike = min(math.exp(log_level), 0.5), self.plan.dependence == "records"
+            if level < _LEAST_LEVEL:
+                return low, low + span
             if one.measure.share == "f1":  # by Jaccard's share: F1 = 2 q / (1 + q)
                 hits, among = 0.5 * sums.sum(), counts.sum() - 0.5 * sums.sum()
                 ends = share_limits(round(hits), round(among), level)
@@ -430,25 +461,27 @@ class Rows:
         elif one.proven == TAIL:
             tail = ModelTail(self.model, len(sums), binary=one.measure.is_share and not paired)
             at = np.array([min(1.0, float(np.mean(self.weights * sums)))])
-            lower, upper = (float(e[0]) for e in tail.limits(at, at, np.log([level / 2.0])))
+            lower, upper = (
+                float(e[0]) for e in tail.limits(at, at, np.array([log_level - math.log(2.0)]))
+            )
         else:
             limits = {BETS: star_limits, FREE: order_free_limits}[one.proven]
-            known = {"moments": one.moments, "log_inverse_level": math.log(2.0 / level)}
+            known = {"moments": one.moments, "log_inverse_level": math.log(2.0) - log_level}
             bound = (2.0 if one.measure.share == "f1" else 1.0) * self.plan.bound
             lower, upper = limits(self.totals(sums), self.totals(counts), bound=bound, **known)
         return low + span * lower, low + span * upper
 
-    def _by_class(self, found, level):
+    def _by_class(self, found, log_level):
         """Return limits of ROC AUC or balanced accuracy (G12; of groups G19, G20)."""
         if hasattr(found, "tails"):
-            lower, upper = found.limits(found.values, found.values, np.log([level]))
+            lower, upper = found.limits(found.values, found.values, np.array([log_level]))
             return float(lower[0]), float(upper[0])
         shape, value = dataclasses.asdict(found.shape), found.value
         if found.by_class is not None:
             floors = tuple(found.by_class.least_counts(len(found.shape.classes)).tolist())
             shape, value = shape | {"class_floors": floors}, found.by_class.value(floors)
         tail, at = score_tail(self.model, len(self.records.y), **shape), np.array([value])
-        lower, upper = tail.limits(at, at, np.log([level / 2.0]))
+        lower, upper = tail.limits(at, at, np.array([log_level - math.log(2.0)]))
         return float(lower[0]), float(upper[0])
 
     # -- approximate limits ---------------------------------------------------------------------

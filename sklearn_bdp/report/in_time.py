@@ -50,8 +50,13 @@ def is_forecast(name: Any) -> bool:
     return isinstance(name, str) and (name == "naive" or bool(_SEASONAL.fullmatch(name)))
 
 
-def forecast(name: str, holdout: Any, past_records: PastRecords | None) -> Any:
-    """Return a forecast for each record: the last known target, or that of a season before."""
+def forecast(
+    name: str, holdout: Any, past_records: PastRecords | None, classes: list[Any] | None
+) -> Predicted:
+    """Return a forecast for each record: the last known target, or that of a season before.
+
+    Its values are targets of the holdout: no check of predictions may look at them.
+    """
     model, n, earlier = holdout.dependence, holdout.n, past_records
     lag = _lag(name, past_horizon(model))
     alone = model.is_time_ordered and model.units(n)[0] == n
@@ -69,7 +74,7 @@ def forecast(name: str, holdout: Any, past_records: PastRecords | None) -> Any:
     dates = past_dates(model, n)
     later = np.asarray(holdout.y)[np.argsort(dates)]
     known = np.concatenate([np.asarray(earlier.y), later])
-    return known[len(earlier.y) + dates - lag]
+    return Predicted(known[len(earlier.y) + dates - lag], classes, known_as=name)
 
 
 def _lag(name, horizon):
@@ -90,6 +95,7 @@ class WalkForward(Predicted):
 
     def __init__(self, model: Any, holdout: Any, starts: Any, past_records: PastRecords) -> None:
         self.recipe, self._holdout, self._starts = model, holdout, starts
+        self.known_as = None
         self._past_records = past_records
         if hasattr(model, "classes_"):
             self.classes_ = model.classes_
@@ -258,9 +264,12 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
 
 
 def past_row(
-    one: Any, records: Any, sampling: Any, classes: Any, level: float
+    one: Any, records: Any, sampling: Any, classes: Any, log_level: float
 ) -> tuple[float, float]:
-    """Return limits for the expected score or difference over these dates, in score units."""
+    """Return limits for the expected score or difference over these dates, in score units.
+
+    ``log_level``: log of the failure probability of both limits together.
+    """
     by_date, known, low = sampling.means, one.moments, 0.0
     asked = {"expected": known.center, "variance": known.variance, "horizon": one.ahead}
     if len(one.models) == 2:
@@ -271,7 +280,7 @@ def past_row(
         low, span = one.measure.span[0], one.measure.span[1] - one.measure.span[0]
         if one.measure.is_share and sampling.count == len(records.y):  # bits
             asked |= {"expected": 0.95 * known.center + 0.025, "variance": None}
-    ends = past_limits(by_date(scores), math.log(level / 2.0), **asked)
+    ends = past_limits(by_date(scores), log_level - math.log(2.0), **asked)
     return low + span * ends[0], low + span * ends[1]
 
 

@@ -12,13 +12,16 @@ import dataclasses
 import functools
 import inspect
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, is_classifier, is_clusterer, is_regressor
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import get_scorer
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp.exceptions import UnboundedMetricError
@@ -26,7 +29,7 @@ from sklearn_bdp.intervals.jackknife import GENERIC, STATISTICS, of_sums
 from sklearn_bdp.metrics.base import BoundedMetric, as_labels, score_rows
 from sklearn_bdp.metrics.registry import get_metric
 from sklearn_bdp.utils.sklearn_compat import safe_indexing
-from sklearn_bdp.utils.validation import check_targets
+from sklearn_bdp.utils.validation import check_supported_values, check_targets
 
 #: Shares of records inside a class, or called so: what counts, and among what, from who is
 #: positive and who is called so. Theory G28; ``f1`` divides twice the hits by both counts.
@@ -50,6 +53,8 @@ POSITIVE = "neg_mean_poisson_deviance", "neg_mean_gamma_deviance"
 _NAME_CLASSES = "Name all classes: from_targets(y, training_targets=[...]), or training=(X, y)."
 #: What each method of a model gives.
 _GIVES = {"predict": "labels", "predict_proba": "probabilities", "decision_function": "scores"}
+#: Largest distance of a sum of probabilities from 1, as metrics of probabilities read them.
+_PROBABILITY_ERROR = 1e-3
 _READ_HERE = {"pos_label", "zero_division"}  # arguments of scorers
 
 
@@ -95,6 +100,23 @@ class Measure:
         if self.metric is None or not self.metric.is_mean:
             return 0.0, 1.0
         return self.metric.lower, self.metric.upper
+
+
+def named_metrics(scoring: Any) -> list[tuple[str | None, Any]]:
+    """Return pairs of a name, None without one, and a metric, in the order of a report."""
+    if isinstance(scoring, np.ndarray):
+        scoring = scoring.tolist()
+    named: list[tuple[str | None, Any]]
+    if isinstance(scoring, Mapping):
+        named = [(str(name), metric) for name, metric in scoring.items()]
+    elif isinstance(scoring, list | tuple):
+        named = [(None, metric) for metric in scoring]
+    else:
+        named = [(None, scoring)]
+    if not named:
+        raise ValueError("scoring must hold at least one metric, got none.")
+    # A text of NumPy is a text: its own type would stand in the ledger and in keys.
+    return [(name, str(metric) if isinstance(metric, str) else metric) for name, metric in named]
 
 
 def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
@@ -194,11 +216,15 @@ def classes_of(model: Any, y: Any) -> list[Any] | None:
 class Predicted:
     """Predictions for the records of a holdout, asked as a model is: ``X`` are positions.
 
-    One column of labels or numbers, or a column of probabilities for each class.
+    One column of labels or numbers, or a column of probabilities for each class. ``known_as``: the
+    keyword that stands for them (``"naive"``), None where they were passed.
     """
 
-    def __init__(self, values: Any, classes: list[Any] | None) -> None:
+    def __init__(
+        self, values: Any, classes: list[Any] | None, *, known_as: str | None = None
+    ) -> None:
         self.values = as_labels(values)
+        self.known_as = known_as
         if classes is not None or self.values.ndim == 2:
             self.classes_ = np.asarray([0, 1] if classes is None else classes)
         if self.values.ndim == 2:
@@ -212,6 +238,10 @@ class Predicted:
                 self.predict_proba = lambda X: np.column_stack([1 - self._rows(X), self._rows(X)])
         else:
             self.predict = self._rows
+
+    def __sklearn_tags__(self):
+        # Scorers of scikit-learn read classes of classifiers, and take predictions of others.
+        return get_tags(DummyClassifier() if hasattr(self, "classes_") else DummyRegressor())
 
     def _rows(self, X):
         return self.values[np.asarray(X).ravel().astype(int)]
@@ -396,7 +426,7 @@ def needs(measure: Measure, model: Any) -> None:
     known: Any = np.ravel(values if given else np.asarray(classes_of(model, None)))
     plain = isinstance(model, BaseEstimator) and not is_classifier(model)
     lacking = ""
-    if plain and is_clusterer(model) and (measure.share or measure.name in POSITIVE):
+    if plain and is_clusterer(model) and (measure.share or measure.statistic in POSITIVE):
         lacking = f"a model of the targets, got the clusters of {name}"
     elif measure.share and known.dtype.kind == "f" and (known % 1.0 > 0.0).any():
         lacking = "labels, got predictions that are other numbers"
@@ -404,7 +434,7 @@ def needs(measure: Measure, model: Any) -> None:
         lacking = f"labels, got the numbers of {name}"
     elif measure.share and given and isinstance(known[0], str) != isinstance(measure.positive, str):
         lacking = f"pos_label= of the type of the labels, got pos_label={measure.positive!r}"
-    elif measure.name in POSITIVE and known.dtype.kind in "biuf" and (known <= 0).any():
+    elif measure.statistic in POSITIVE and known.dtype.kind in "biuf" and (known <= 0).any():
         lacking = f"predictions above 0, got {known.min():g} of {'them' if given else name}"
     if lacking:
         raise TypeError(f"scoring={measure.name!r} needs {lacking}. The holdout was not queried.")
@@ -467,24 +497,37 @@ def checked_model(name: str, model: Any, X: Any, targets: Any, y: Any) -> Any:
 
     Of the holdout's own ``X`` and ``targets`` only the types are read.
     """
-    n = len(targets)
     if callable(getattr(model, "final_report", None)) and not hasattr(model, "predict"):
         raise TypeError(
             f"estimators must be models that predict, got {type(model).__name__}. Call its own "
             "final_report(), as in selector.final_report()."
         )
+    if isinstance(model, Predicted):
+        return model
     if any(hasattr(model, one) for one in ("predict", "predict_proba", "fit")):
         check_fitted(model, X)
         return model
-    shape = np.shape(model)
+    return _checked_predictions(name, model, targets, y)
+
+
+def _checked_predictions(name, given, targets, y):
+    """Return checked predictions of all records, asked as a model is; none of them is quoted."""
+    n = len(targets)
+    try:
+        shape = np.shape(given)
+    except ValueError:  # rows of several lengths
+        shape = ()
     if len(shape) not in (1, 2) or shape[0] != n:
         raise TypeError(
             "estimators, compare and y_pred must be fitted models, or predictions of the "
-            f"{n} holdout records in their order, got {name!r} as {type(model).__name__} of shape "
+            f"{n} holdout records in their order, got {name!r} as {type(given).__name__} of shape "
             f"{shape}. The holdout was not queried."
         )
-    values, classes, kind = as_labels(model), classes_of(None, y), as_labels(targets).dtype.kind
-    if values.dtype.kind in "fc" and not np.isfinite(values).all():
+    check_supported_values(name, given)
+    values, classes, kind = as_labels(given), classes_of(None, y), as_labels(targets).dtype.kind
+    if values.dtype.kind in "OU":
+        check_targets(name, given)
+    elif values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError(f"predictions {name!r} must be finite. The holdout was not queried.")
     if y is None:
         numbers = kind in "iubf"
@@ -495,13 +538,30 @@ def checked_model(name: str, model: Any, X: Any, targets: Any, y: Any) -> Any:
             )
         if values.ndim == 1 and kind in "iub" and values.min() >= 0 and values.max() <= 1:
             classes = [0, 1]  # what numbers between them are probabilities of
-    found = Predicted(values, classes)
-    if found.values.ndim == 2 and found.values.shape[1] != len(found.classes_):
+    predicted = Predicted(values, classes)
+    n_classes = len(getattr(predicted, "classes_", ()))
+    if values.ndim == 2 and values.shape[1] != n_classes:
         raise ValueError(
-            f"predictions {name!r} must have a column for each of {len(found.classes_)} classes, "
-            f"got {found.values.shape[1]}. {_NAME_CLASSES}"
+            f"predictions {name!r} must have a column for each of {n_classes} classes, "
+            f"got {values.shape[1]}. {_NAME_CLASSES}"
         )
-    return found
+    problem = ""
+    if values.ndim == 2 and not _are_probabilities(values):
+        problem = "probabilities, with a sum of 1 for each record"
+    elif values.ndim == 1 and n_classes and hasattr(predicted, "predict"):
+        labels = predicted.classes_.tolist()
+        if not all(value in labels for value in np.unique(values).tolist()):
+            problem = f"labels among {labels}, or numbers"
+    if problem:
+        raise ValueError(f"{name} must be {problem}. The holdout was not queried.")
+    return predicted
+
+
+def _are_probabilities(values):
+    """Return whether rows are probabilities of classes."""
+    if values.dtype.kind not in "biuf" or not (values >= 0.0).all():
+        return False
+    return bool(np.abs(values.sum(axis=1) - 1.0).max() <= _PROBABILITY_ERROR)
 
 
 def check_predictions(y_pred: Any, targets: Any, public: Any, **texts: str | None) -> Any:
@@ -514,19 +574,4 @@ def check_predictions(y_pred: Any, targets: Any, public: Any, **texts: str | Non
             raise TypeError(f"{name} must be a text of 1 to 200 characters or None.")
     if any(hasattr(y_pred, one) for one in ("predict", "predict_proba", "fit")):
         raise TypeError("y_pred must be predictions, not a model: score(model, ...) takes models.")
-    model = checked_model("y_pred", y_pred, None, targets, public)
-    values, classes = model.values, getattr(model, "classes_", None)
-    if values.dtype.kind in "OU":
-        check_targets("y_pred", y_pred)
-    problem = ""
-    if values.ndim == 2 and not (
-        (values >= 0.0).all() and np.abs(values.sum(axis=1) - 1.0).max() <= 1e-3
-    ):
-        problem = "probabilities, with a sum of 1 for each record"
-    elif hasattr(model, "predict") and values.ndim == 1 and classes is not None:
-        known = classes.tolist()
-        if not all(value in known for value in np.unique(values).tolist()):
-            problem = f"labels among {known}, or numbers"
-    if problem:
-        raise ValueError(f"y_pred must be {problem}. Nothing was spent.")
-    return model
+    return checked_model("y_pred", y_pred, None, targets, public)

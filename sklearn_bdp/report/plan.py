@@ -48,6 +48,7 @@ from sklearn_bdp.report.measures import (
     classes_of,
     is_label,
     measure_of,
+    named_metrics,
     needs,
     reads,
 )
@@ -211,7 +212,7 @@ class Plan:
         for name, model in self.models.items():
             content = model
             if isinstance(model, Predicted):
-                content = getattr(model, "known_as", model.values)
+                content = model.values if model.known_as is None else model.known_as
             code.append(object_digest(content) or secrets.token_hex(16))
             try:
                 known.append([name, joblib.hash(content)])
@@ -256,10 +257,10 @@ def planned_report(
         estimators, cv_scores, compare, refit_every, holdout, y, past_records
     )
     masks, levels = _subgroups(holdout, by)
-    wanted = list(scoring) if isinstance(scoring, list | tuple) else [scoring]
-    if not wanted:
-        raise ValueError("scoring must hold at least one metric, got none.")
-    measures = [_measures(asked, models, y, private=private) for asked in wanted]
+    measures = [
+        _measures(asked, models, y, private=private, name=name)
+        for name, asked in named_metrics(scoring)
+    ]
     per = "unit" if per is None else check_option("per", per, ("record",))
     asked = [one.metric for own in measures for one in own.values()]
     if private and "groups" in dependence and any(one and one.is_mean for one in asked):
@@ -312,18 +313,18 @@ def planned_report(
     return plan
 
 
-def _measures(scoring, models, y, *, private):
-    """Return what one metric asks of each model."""
+def _measures(scoring, models, y, *, private, name):
+    """Return what one metric asks of each model; ``name``: what rows call it, None for its own."""
     # Predictions have no usual metric: that of a model is meant, or accuracy.
     known = [one for one in models.values() if not isinstance(one, Predicted)]
     scoring, found = scoring or ("accuracy" if not known else None), {}
-    for name, model in models.items():
+    for model_name, model in models.items():
         like = known[0] if known and scoring is None and isinstance(model, Predicted) else model
         measure = measure_of(scoring, like, y)
         if private and measure.share in PAIRED:  # as the mechanism is asked about it
             metric = get_metric(measure.share, estimator=model, y=y, pos_label=measure.positive)
             measure = dataclasses.replace(measure, metric=metric)
-        found[name] = measure
+        found[model_name] = measure if name is None else dataclasses.replace(measure, name=name)
     return found
 
 
@@ -354,7 +355,7 @@ def _named(estimators, cv_scores, compare, refit_every, holdout, y, past_records
         baseline += " (baseline)" * (baseline in found)
         found[baseline] = compare
     elif compare not in found and is_forecast(compare):
-        found[compare] = forecast(compare, holdout, past_records)
+        found[compare] = forecast(compare, holdout, past_records, classes_of(None, y))
     if baseline is not None and (baseline not in found or len(found) < 2):
         raise ValueError(
             "compare needs two models, and must be True, one of their names "
@@ -364,8 +365,6 @@ def _named(estimators, cv_scores, compare, refit_every, holdout, y, past_records
     known = holdout.X, holdout.y, y
     found = {name: align_predictions(name, model, holdout) for name, model in found.items()}
     models = {name: checked_model(name, model, *known) for name, model in found.items()}
-    if isinstance(compare, str) and compare not in given:
-        models[compare].known_as = compare
     values = np.asarray(cv_scores, dtype=float)
     if values.shape not in ((), (len(given),)):
         raise ValueError(
