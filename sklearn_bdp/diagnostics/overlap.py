@@ -34,7 +34,7 @@ from sklearn_bdp.exceptions import (
     SharedGroupsWarning,
     SharedRecordsError,
 )
-from sklearn_bdp.utils.hashing import as_one_array, data_digest
+from sklearn_bdp.utils.hashing import as_single_array, data_digest
 from sklearn_bdp.utils.process import ANSWERED_TARGETS
 from sklearn_bdp.utils.sklearn_compat import inside_validation, is_frame, num_samples, safe_indexing
 
@@ -402,7 +402,7 @@ def _hashed(cells, salts):
 
 def _as_table(data):
     """Return a frame or a sparse table, or an array with a column for each cell of a record."""
-    data = as_one_array(data)
+    data = as_single_array(data)
     if sp.issparse(data) or (hasattr(data, "iloc") and hasattr(data, "columns")):
         return data
     if not hasattr(data, "__array__"):  # the cells of lists keep their types

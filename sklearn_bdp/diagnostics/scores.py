@@ -26,7 +26,7 @@ from sklearn_bdp.diagnostics.diagnostic import Diagnostic
 from sklearn_bdp.diagnostics.overlap import is_sorted_by_label
 from sklearn_bdp.intervals import score_tail
 from sklearn_bdp.metrics import get_metric
-from sklearn_bdp.utils.hashing import copied
+from sklearn_bdp.utils.hashing import copy_data
 from sklearn_bdp.utils.sklearn_compat import num_samples, safe_indexing
 
 UNINFORMATIVE_INTERVAL = Diagnostic(
@@ -378,7 +378,7 @@ def _said(model, name, X):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = getattr(model, name)(copied(X))
+            found = getattr(model, name)(copy_data(X))
         except Exception:  # whatever it raises
             return None
     found = found.toarray() if scipy.sparse.issparse(found) else np.asarray(found)

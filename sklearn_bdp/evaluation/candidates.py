@@ -36,8 +36,14 @@ from sklearn_bdp.accounting.noise_calibration import RELAXED_PART
 from sklearn_bdp.diagnostics.scores import BatchDependenceCheck
 from sklearn_bdp.exceptions import BudgetExhaustedError, ScoreContractError
 from sklearn_bdp.metrics.approximate import ApproximateMetric
-from sklearn_bdp.utils.hashing import content_key, copied, data_digest
-from sklearn_bdp.utils.object_hashing import KnownModel, has_own_code, recipe_key
+from sklearn_bdp.utils.hashing import (
+    ModelDigest,
+    content_key,
+    copy_data,
+    data_digest,
+    has_user_code,
+    recipe_key,
+)
 from sklearn_bdp.utils.sklearn_compat import (
     Nobody,
     check_method_params,
@@ -175,7 +181,7 @@ class WholeJob:
         y = targets(setting.X, setting.y)
         if task.keyed:
             # Before the model sees the holdout: what it may keep of it must not get into a key.
-            known = KnownModel(model, predictor=memory.sharing(model, X, "training"))
+            known = ModelDigest(model, predictor=memory.sharing(model, X, "training"))
             keys = {name: known.key(each, X, columns=columns) for name, each in asked.items()}
         for name, metric in asked.items():
             try:
@@ -203,7 +209,7 @@ class WholeJob:
 def fit_candidate(setting, candidate, memory=None):
     """Return the estimator with a candidate's parameters, fitted on the training part."""
     # What fitting does to its data in place concerns no other candidate.
-    X, y = copied(columns_of(setting.X, candidate.columns)), copied(setting.y)
+    X, y = copy_data(columns_of(setting.X, candidate.columns)), copy_data(setting.y)
     params = check_method_params(X, setting.fit_params)
     return fit_clone(setting, candidate, X, y, params, memory)
 
@@ -322,11 +328,11 @@ class PrefixMemory:
         if place in self._kept:
             self._kept.move_to_end(place)
             transformed, fitted = self._kept[place]
-            return copied(transformed), fitted
+            return copy_data(transformed), fitted
         transformed, fitted = make()
         size = _size(transformed)
         if size is not None and size <= self.bound:
-            self._kept[place] = copied(transformed), fitted
+            self._kept[place] = copy_data(transformed), fitted
             self._bytes += size
         while self._bytes > self.bound:
             _, (oldest, _) = self._kept.popitem(last=False)
@@ -522,7 +528,7 @@ class Verifier:
         self.dispatch = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
         self._metrics = {None: setting.metric, **setting.secondary}  # None: what ranks
         self._reported = self._metrics  # the same, once their public range is known
-        self._own_code, self._data = has_own_code(setting.estimator), None
+        self._own_code, self._data = has_user_code(setting.estimator), None
         self._recipes, self._recorded = {}, {}
         self.unasked = {}  # outcomes by row, with raw scores
         self._models = ModelStore()

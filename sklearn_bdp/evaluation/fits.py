@@ -33,7 +33,7 @@ from sklearn_bdp.evaluation.scoring import Kept
 from sklearn_bdp.exceptions import ScoreContractError
 from sklearn_bdp.metrics.approximate import ApproximateMetric, Predictions, TrainingReference
 from sklearn_bdp.metrics.means import Clipping
-from sklearn_bdp.utils.object_hashing import object_digest
+from sklearn_bdp.utils.hashing import object_digest
 from sklearn_bdp.utils.sklearn_compat import (
     fit_and_score,
     insert_error_scores,

@@ -23,7 +23,7 @@ from sklearn_bdp.intervals.approximate import InfluenceSpread, influence_spread
 from sklearn_bdp.intervals.jackknife import STATISTICS
 from sklearn_bdp.metrics.base import BoundedMetric, Evaluation, ScoreShape, as_labels, silenced
 from sklearn_bdp.metrics.confusion import confusion_scores
-from sklearn_bdp.utils.object_hashing import object_digest
+from sklearn_bdp.utils.hashing import object_digest
 from sklearn_bdp.utils.score_units import open_ends_from_unit
 from sklearn_bdp.utils.sklearn_compat import get_response_values
 

@@ -21,7 +21,7 @@ from sklearn_bdp.metrics.base import (
     respond,
     silenced,
 )
-from sklearn_bdp.utils.object_hashing import object_digest
+from sklearn_bdp.utils.hashing import object_digest
 from sklearn_bdp.utils.validation import check_boolean, check_real
 
 #: Rounding errors beyond a declared range, as a part of it.

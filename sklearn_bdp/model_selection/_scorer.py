@@ -20,8 +20,14 @@ from sklearn_bdp.holdout.reusable import ReusableHoldout
 from sklearn_bdp.metrics.base import same_names
 from sklearn_bdp.metrics.registry import check_scoring, get_metric
 from sklearn_bdp.release.batch import check_overlap
-from sklearn_bdp.utils.hashing import content_key, copied, data_digest, query_key
-from sklearn_bdp.utils.object_hashing import KnownModel, fingerprint
+from sklearn_bdp.utils.hashing import (
+    ModelDigest,
+    content_key,
+    copy_data,
+    data_digest,
+    fingerprint,
+    query_key,
+)
 from sklearn_bdp.utils.sklearn_compat import (
     called_by_validation,
     is_being_fitted,
@@ -332,7 +338,7 @@ class HoldoutScorer:
         for seen in self._memory.models:
             if seen.is_about(estimator) and seen.is_unchanged(estimator):
                 return seen
-        metric, known = None, KnownModel(estimator)
+        metric, known = None, ModelDigest(estimator)
         for seen in reversed(self._memory.models):
             alike = seen.key is not None and seen.content == known.content
             if not alike or seen.key != known.key(seen.metric, seen.X):
@@ -347,7 +353,7 @@ class HoldoutScorer:
         if metric is None:
             metric = get_metric(self.scoring, estimator=estimator, y=y)
         key = known.key(metric, X)
-        return _Seen(key, known.content, metric, copied(X), copied(y), weakref.ref(estimator))
+        return _Seen(key, known.content, metric, copy_data(X), copy_data(y), weakref.ref(estimator))
 
     def _columns(self, model, X, y):
         """Return the columns of the holdout that the model needs, or None for all of them."""

@@ -55,8 +55,7 @@ from sklearn_bdp.metrics.approximate import ApproximateMetric
 from sklearn_bdp.metrics.registry import check_scoring
 from sklearn_bdp.release.certificate import Preview
 from sklearn_bdp.release.context import CVData
-from sklearn_bdp.utils.hashing import data_digest, query_key
-from sklearn_bdp.utils.object_hashing import object_digest
+from sklearn_bdp.utils.hashing import data_digest, object_digest, query_key
 from sklearn_bdp.utils.sklearn_compat import (
     Interval,
     StrOptions,

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sklearn_bdp.intervals.bounds import Units
 from sklearn_bdp.intervals.concentration import score_tail
 from sklearn_bdp.metrics.base import Evaluation, as_labels
-from sklearn_bdp.utils.hashing import copied, query_key
+from sklearn_bdp.utils.hashing import copy_data, query_key
 from sklearn_bdp.utils.sklearn_compat import num_samples
 from sklearn_bdp.utils.validation import (
     as_real_array,
@@ -344,7 +344,7 @@ def freeze_data(X):
     Arrays are read-only; the lists and objects inside lists, frames and arrays are copied, too.
     """
     if hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray):
-        return copied(X)
+        return copy_data(X)
     if getattr(getattr(X, "dtype", None), "hasobject", True) and not sp.issparse(X):
         X = X if hasattr(X, "shape") else list(X)
         try:

@@ -52,7 +52,7 @@ from sklearn_bdp.report.measures import (
     needs,
     reads,
 )
-from sklearn_bdp.utils.object_hashing import object_digest
+from sklearn_bdp.utils.hashing import object_digest
 from sklearn_bdp.utils.sklearn_compat import num_samples, safe_indexing
 from sklearn_bdp.utils.validation import check_option
 

@@ -1,4 +1,3 @@
-"""Digests of data, of code and of models: equal content, equal text, everywhere."""
+"""Validation, hashing, root finding, compatibility with scikit-learn, and HTML."""
 
-from sklearn_bdp.utils.hashing import data_digest
-from sklearn_bdp.utils.object_hashing import KnownModel, recipe_key
+from sklearn_bdp.utils.hashing import ModelDigest, data_digest, recipe_key

@@ -31,7 +31,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import HoldoutScorer, ReusableHoldout
 from sklearn_bdp.metrics import PerRecordScore, get_metric
-from sklearn_bdp.utils import KnownModel, data_digest, recipe_key
+from sklearn_bdp.utils import ModelDigest, data_digest, recipe_key
 from sklearn_bdp.utils.hashing import query_key
 
 RNG = np.random.default_rng(0)
@@ -49,7 +49,7 @@ def recipe(estimator, X=X, y=Y, *, metric=ACCURACY, columns=None, **fit_params):
 
 def model(estimator, X=X, y=Y, *, metric=ACCURACY, columns=None):
     """Return the key after the fit."""
-    return KnownModel(estimator.fit(X, y)).key(metric, X, columns=columns)
+    return ModelDigest(estimator.fit(X, y)).key(metric, X, columns=columns)
 
 
 # -- the same work keeps its key -------------------------------------------------------------------
@@ -267,7 +267,7 @@ def test_what_reads_the_files_that_records_name_is_never_recognised(kind):
     files = make_pipeline(CountVectorizer(input=kind), TREE)
     assert recipe(files, texts) is None
     contents.steps[0][1].set_params(input=kind)  # as it would be after a fit
-    assert KnownModel(contents).key(ACCURACY, texts) is None
+    assert ModelDigest(contents).key(ACCURACY, texts) is None
 
 
 # -- code of the user is known by what it says -----------------------------------------------------
@@ -428,6 +428,29 @@ STATES = {
         Own, "predict_proba", lambda self, X: np.ones((len(X), 2)), raising=False
     ),
 }
+
+
+def scaled_by_inner_function(X):
+    def scale(x):
+        return x * SCALE
+
+    return list(map(scale, X))
+
+
+NESTED_READS = {
+    "comprehension": lambda X: [x * SCALE for x in X],
+    "lambda": lambda X: list(map(lambda x: x * SCALE, X)),  # noqa: C417
+    "inner function": scaled_by_inner_function,
+}
+
+
+@pytest.mark.parametrize("name", NESTED_READS)
+def test_globals_read_by_nested_code_are_part_of_the_key(name, monkeypatch):
+    """``inspect.getclosurevars`` of Python 3.11 does not list them."""
+    before = model(Own(mode=NESTED_READS[name]))
+    assert before == model(Own(mode=NESTED_READS[name])) is not None
+    monkeypatch.setitem(globals(), "SCALE", 2.0)
+    assert model(Own(mode=NESTED_READS[name])) != before
 
 
 @pytest.mark.parametrize("name", STATES)
@@ -665,9 +688,9 @@ def test_code_that_fetches_what_no_walk_can_see_is_never_recognised(name):
 
 def test_only_models_with_code_of_the_user_are_asked_to_predict():
     for estimator in (LogisticRegression(), make_pipeline(StandardScaler(), TREE)):
-        known = KnownModel(estimator.fit(X, Y))
+        known = ModelDigest(estimator.fit(X, Y))
         assert known.key(ACCURACY, None) == known.key(ACCURACY, X) is not None
-    known = KnownModel(Own().fit(X, Y))
+    known = ModelDigest(Own().fit(X, Y))
     assert known.key(ACCURACY, None) != known.key(ACCURACY, X)
 
 
@@ -692,12 +715,12 @@ def test_a_scorer_asks_each_model_of_the_user_once_about_each_set_of_rows(tmp_pa
 @pytest.mark.parametrize("field", ["feature", "threshold", "value", "children_left"])
 def test_one_node_of_one_tree_changes_the_key_of_a_forest(field):
     forest = RandomForestClassifier(5, random_state=0).fit(X, Y)
-    before = KnownModel(forest).key(ACCURACY, X)
+    before = ModelDigest(forest).key(ACCURACY, X)
     nodes = getattr(forest.estimators_[3].tree_, field)
     kept, nodes[0] = nodes[0].copy(), nodes[0] + 1
-    assert KnownModel(forest).key(ACCURACY, X) != before
+    assert ModelDigest(forest).key(ACCURACY, X) != before
     nodes[0] = kept
-    assert KnownModel(forest).key(ACCURACY, X) == before
+    assert ModelDigest(forest).key(ACCURACY, X) == before
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.longdouble])
