@@ -14,6 +14,7 @@ from sklearn import __version__ as sklearn_version
 from sklearn_bdp._version import __version__
 from sklearn_bdp.exceptions import LedgerError
 from sklearn_bdp.holdout.config import check_ledger
+from sklearn_bdp.ledger._ledger_url import without_passwords
 from sklearn_bdp.ledger.ledger import Fact, Ledger, backend_at
 from sklearn_bdp.ledger.records import canonical
 from sklearn_bdp.release.batch import route
@@ -27,13 +28,16 @@ def main(arguments=None):
     """Run the command line."""
     options = _parser().parse_args(arguments)
     try:
-        options.path = check_ledger(options.path)
+        options.path = _location(options.path)
         options.ledger = Ledger(options.path)
         with options.ledger.seen() as book:
             options.run(book, options)
     except LedgerError as error:
         print(f"{type(error).__name__}: {_clean(error)}", file=sys.stderr)
         return 1
+    except LocationError as error:
+        print(_clean(error), file=sys.stderr)
+        return 2
     except (KeyError, TypeError, ValueError, AttributeError):  # a header that we did not write
         print(f"{_clean(options.path)}: its header cannot be read", file=sys.stderr)
         return 1
@@ -42,8 +46,28 @@ def main(arguments=None):
     return 0
 
 
+class LocationError(Exception):
+    """An argument does not name a ledger."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors show no password of a URL."""
+
+    def error(self, message):
+        """Print usage and message, and exit with 2."""
+        super().error(without_passwords(message))
+
+
+def _location(text):
+    """Return the path or URL of a ledger."""
+    try:
+        return check_ledger(text)
+    except (TypeError, ValueError) as error:
+        raise LocationError(str(error)) from None
+
+
 def _parser():
-    parser = argparse.ArgumentParser(prog="python -m sklearn_bdp", description="Reusable holdouts.")
+    parser = _Parser(prog="python -m sklearn_bdp", description="Reusable holdouts.")
     versions = f"sklearn_bdp {__version__}, scikit-learn {sklearn_version}, numpy {np.__version__}"
     parser.add_argument("--version", action="version", version=versions)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -127,7 +151,7 @@ def _export(book, options):
 
 def _copy(book, options):
     """Copy header and entries as they are, what is sealed with them, and walk the copy."""
-    target = backend_at(check_ledger(options.target))
+    target = backend_at(_location(options.target))
     backend = options.ledger.backend
     with backend.lock(options.ledger.timeout):
         stored = backend.read(0)
@@ -140,7 +164,8 @@ def _copy(book, options):
 
 
 def _clean(text):
-    """Return text without control characters: a crafted ledger must not drive the terminal."""
+    """Return text without passwords and control characters, which could drive the terminal."""
     return "".join(
-        each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in str(text)
+        each if each.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for each in without_passwords(text)
     )

@@ -38,10 +38,10 @@ class LedgerVersionError(LedgerError):
 
 
 class LedgerUnavailableError(LedgerError):
-    """The ledger cannot be written: full disk, read-only folder, missing permissions."""
+    """The ledger cannot be read or written: full disk, no permission, no reply of a server."""
 
 
-class LedgerBusyError(LedgerError):
+class LedgerBusyError(LedgerUnavailableError):
     """Another process held the ledger for longer than the waiting time."""
 
 

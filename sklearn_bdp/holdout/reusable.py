@@ -294,6 +294,16 @@ class ReusableHoldout:
         LIVE_HOLDOUTS[self.account.token] = self
         self.is_small = warn_if_vacuous(self.account.settings, self.dependence)
 
+    def close(self) -> None:
+        """Close the ledger's file or connection in this process; the next query opens it again."""
+        self.account.close()
+
+    def __enter__(self) -> ReusableHoldout:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
     @property
     def context(self) -> HoldoutContext:
         """Public records that accompany the holdout in this process."""

@@ -12,7 +12,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from sklearn_bdp.exceptions import (
     LedgerBusyError,
@@ -37,8 +37,9 @@ class Row(NamedTuple):
         Canonical JSON of a batch, or of a note's name and content.
     answers : str
         Canonical JSON of the columns of a batch.
-    sealed : str
-        Noise of the current threshold, salted; secret.
+    sealed : str or None
+        Noise of the current threshold, salted; secret. ``None`` if this user has no right to it,
+        and may not query therefore.
     commitment : str
         Digest of what is sealed.
     digest : str
@@ -49,7 +50,7 @@ class Row(NamedTuple):
     kind: str
     content: str
     answers: str
-    sealed: str
+    sealed: str | None
     commitment: str
     digest: str
 
@@ -162,7 +163,13 @@ class Backend(abc.ABC):
         """Raise where this process cannot write."""
 
     def close(self) -> None:  # noqa: B027  (some hold nothing open)
-        """Give up what is open in this process; the next call opens it again."""
+        """Close what is open in this process; the next call opens it again."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
 
 class DatabaseBackend(Backend):

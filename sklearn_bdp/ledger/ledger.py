@@ -271,6 +271,7 @@ class Ledger:
         self._chain = Chain()
         self._book = None  # what this process has verified
         self.sealed = None  # the state that was sealed last; never to be shown
+        self._is_withheld = False  # whether this user may not read it
         self._lock, self._owner = threading.Lock(), os.getpid()
         if create and header is not None:
             facts = {k.value: v for k, v in (notes or {}).items() if isinstance(k, Fact)}
@@ -336,6 +337,12 @@ class Ledger:
                 return
             with self.backend.lock(self.timeout):
                 self._catch_up()
+                if self._is_withheld:  # noise drawn anew would leak more than is charged
+                    raise LedgerUnavailableError(
+                        f"ledger {self.backend}: this user may not read the sealed noise of the "
+                        "threshold in use, and therefore not query the holdout. The holdout was "
+                        "not queried."
+                    )
                 self._book._write = self._write
                 try:
                     yield self._book
@@ -357,8 +364,8 @@ class Ledger:
             expected = book.head[0] + 1
             whole = (
                 row.number == expected
-                and all(isinstance(text, str) for text in row[1:])
-                and digest(row.sealed) == row.commitment
+                and all(isinstance(text, str) for text in row._replace(sealed="")[1:])
+                and (row.sealed is None or digest(row.sealed) == row.commitment)
                 and self._chain.link(book.head[1], *row[1:4], row.commitment) == row.digest
             )
             if not whole:
@@ -369,6 +376,7 @@ class Ledger:
             if entry is None:
                 raise corrupted(self.backend, f"entry {expected} cannot be read")
             book.add(entry)
+            self._is_withheld = row.sealed is None
             self.sealed = row.sealed or self.sealed
         if book.head != stored.head:
             raise corrupted(self.backend, "its log and its head do not agree")

@@ -1,102 +1,120 @@
-"""Entries in a PostgreSQL database, which machines share; psycopg 3 speaks to it."""
+"""Entries in a PostgreSQL database, which several machines share, through psycopg 3."""
+
+from __future__ import annotations
 
 import contextlib
+import datetime
+import math
 import os
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+import socket
+import threading
+import weakref
+from typing import Any
 
-from sklearn_bdp.exceptions import LedgerBusyError, LedgerUnavailableError
-from sklearn_bdp.ledger.backend import DatabaseBackend, Row, Stored, corrupted, last_link
+from sklearn_bdp.exceptions import (
+    LedgerBusyError,
+    LedgerError,
+    LedgerMismatchError,
+    LedgerUnavailableError,
+)
+from sklearn_bdp.ledger import _postgresql_schema as sql_texts
+from sklearn_bdp.ledger._ledger_url import LedgerURL, is_url
+from sklearn_bdp.ledger.backend import Backend, Row, Stored, corrupted, last_link
+from sklearn_bdp.ledger.records import parse_json
+from sklearn_bdp.utils.process import host_name, process_user
 from sklearn_bdp.utils.validation import strip_traceback_frames
 
-#: What notices a server that is gone without a word; parts of the URL come before them.
-_DEFAULTS = {
-    "application_name": "sklearn_bdp", "connect_timeout": 10, "keepalives_idle": 10,
-    "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000,
-}  # fmt: skip
-_TABLES = """
-CREATE TABLE sklearn_bdp_ledger (
-    holdout text PRIMARY KEY, header text NOT NULL, start text NOT NULL,
-    number integer NOT NULL, digest text NOT NULL  -- of the last entry
-);
-CREATE TABLE sklearn_bdp_log (
-    holdout text NOT NULL REFERENCES sklearn_bdp_ledger, number integer NOT NULL,
-    kind text NOT NULL, content text NOT NULL, answers text NOT NULL,
-    sealed text NOT NULL,                          -- shown to nobody
-    commitment text NOT NULL, digest text NOT NULL, PRIMARY KEY (holdout, number)
-);
-CREATE FUNCTION sklearn_bdp_refuse() RETURNS trigger LANGUAGE plpgsql AS
-    $$ BEGIN RAISE EXCEPTION 'a ledger is append-only'; END $$;
-CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON sklearn_bdp_log
-    EXECUTE FUNCTION sklearn_bdp_refuse();
-CREATE TRIGGER append_only BEFORE DELETE OR TRUNCATE OR UPDATE OF holdout, header, start
-    ON sklearn_bdp_ledger EXECUTE FUNCTION sklearn_bdp_refuse();
-"""
-_INSERT = "INSERT INTO sklearn_bdp_log VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
-# One statement: the head moves only from where it is expected, and the entry goes with it.
-_APPEND = """
-WITH moved AS (
-    UPDATE sklearn_bdp_ledger SET number = %s, digest = %s
-    WHERE holdout = %s AND number = %s AND digest = %s RETURNING holdout
-) INSERT INTO sklearn_bdp_log SELECT holdout, %s, %s, %s, %s, %s, %s, %s FROM moved
-"""
-_HEAD = """
-SELECT header, start, number, digest, (
-    SELECT digest FROM sklearn_bdp_log WHERE holdout = %(holdout)s AND number = %(after)s
-) FROM sklearn_bdp_ledger WHERE holdout = %(holdout)s
-"""
-_ROWS = """
-SELECT number, kind, content, answers, sealed, commitment, digest FROM sklearn_bdp_log
-WHERE holdout = %(holdout)s AND (number > %(after)s OR number < 1) ORDER BY number
-"""
+__all__ = ["LedgerURL", "PostgreSQLBackend", "is_url"]
+
+#: Seconds after which this side stops waiting for a server that did not keep its own limit.
+_GRACE = 1.0
+_LONGEST_CONNECT = 10  # seconds
+#: Shortest limit for a writer between two statements, in seconds: deciding a batch takes time.
+_SHORTEST_IDLE = 10.0
+_LONGEST_NAME = 63  # bytes of an application name
+_TABLES = ("sklearn_bdp_ledger", "sklearn_bdp_log")
+_VIEWS = ("sklearn_bdp_ledgers", "sklearn_bdp_entries")  # without the sealed column
 
 
-def is_url(place):
-    """Return whether a place is one that this backend keeps entries at."""
-    return isinstance(place, str) and place.partition("://")[0] in ("postgresql", "postgres")
+class _Session:
+    """The connection of this process to one ledger, shared by all its backends.
 
-
-class LedgerURL(str):
-    """``postgresql://user@host/database?holdout=name``: a text without the password, if it had one.
-
-    The password stays in the process; copies in other processes read it as libpq does, from
-    ``PGPASSWORD`` or a password file.
+    ``in_use`` is held during each transaction.
     """
 
-    def __new__(cls, text):
-        if isinstance(text, cls):
-            return text
-        parts = urlsplit(text)
-        asked = parse_qsl(parts.query, keep_blank_values=True)
-        user, at, hosts = parts.netloc.rpartition("@")
-        public = [(name, value) for name, value in asked if "password" not in name]
-        netloc = user.partition(":")[0] + at + hosts
-        shown = parts._replace(netloc=netloc, query=urlencode(public), fragment="")
-        self = super().__new__(cls, urlunsplit(shown))
-        names = [value for name, value in asked if name == "holdout"]
-        if len(names) != 1 or not names[0]:
-            raise ValueError(
-                "ledger must name one holdout, as in postgresql://user@host/database?holdout=name, "
-                f"got ledger={str(self)!r}."
-            )
-        rest = urlencode([pair for pair in asked if pair[0] != "holdout"])
-        self.holdout = names[0]
-        self.connection = urlunsplit(parts._replace(query=rest, fragment=""))
-        return self
+    def __init__(self, url: LedgerURL) -> None:
+        self.url = url
+        self.owner = os.getpid()
+        self.in_use = threading.Lock()
+        self.connection: Any = None
 
-    def __deepcopy__(self, memo=None):
-        return self
+    def is_open(self) -> bool:
+        """Return whether there is a connection that was not closed."""
+        return self.connection is not None and not self.connection.closed
 
-    __copy__ = __deepcopy__
+    def close(self) -> None:
+        """Close the connection; the next statement opens another one."""
+        connection, self.connection = self.connection, None
+        if connection is not None and self.owner == os.getpid():
+            connection.close()
 
-    def __reduce__(self):
-        return LedgerURL, (str(self),)
+    def __del__(self) -> None:
+        self.close()
+
+    @strip_traceback_frames  # the frames hold the password
+    def connect(self, timeout: float) -> None:
+        """Open a connection whose waits are bounded by a timeout in seconds."""
+        import psycopg
+
+        milliseconds = max(1, math.ceil(1000 * timeout))
+        defaults = {
+            "application_name": _application_name(),
+            # Two seconds are the shortest limit that libpq keeps.
+            "connect_timeout": max(2, min(_LONGEST_CONNECT, math.ceil(timeout))),
+            "keepalives_idle": max(1, min(10, math.ceil(timeout / 2))),
+            "keepalives_interval": max(1, min(5, math.ceil(timeout / 6))),
+            "keepalives_count": 3,
+            "tcp_user_timeout": milliseconds,
+        }
+        given = psycopg.conninfo.conninfo_to_dict(self.url.connection)
+        connection = psycopg.connect(autocommit=True, prepare_threshold=None, **(defaults | given))
+        try:
+            with _reply_within(connection, timeout + _GRACE):
+                # A commit returns when the entry is on the disk, whatever the server's default is.
+                connection.execute(
+                    "SELECT set_config('synchronous_commit', 'on', false) "
+                    "WHERE current_setting('synchronous_commit') = 'off'"
+                )
+        except BaseException:
+            connection.close()
+            raise
+        self.connection = connection
 
 
-class PostgreSQLBackend(DatabaseBackend):
-    """Entries of one holdout in the tables of a database; each has a row that writers lock."""
+#: By process and URL. Sessions that a fork inherits are those of its parent.
+_SESSIONS: weakref.WeakValueDictionary[tuple[Any, ...], _Session] = weakref.WeakValueDictionary()
+
+
+def _session_of(url: LedgerURL) -> _Session:
+    """Return the session of this process for a URL."""
+    # One dictionary operation: atomic, and without a lock that a fork could inherit.
+    return _SESSIONS.setdefault((os.getpid(), str(url), url.connection), _Session(url))
+
+
+class PostgreSQLBackend(Backend):
+    """Entries of one holdout in the tables of a database; each holdout has a row that writers lock.
+
+    Every wait is bounded: by the server (``statement_timeout``, ``lock_timeout``,
+    ``idle_in_transaction_session_timeout``), by TCP, and by this process if the server does not
+    reply at all.
+    """
 
     def __init__(self, url, *, timeout=60.0):
-        self.url, self._timeout = LedgerURL(url), timeout
+        self.url = LedgerURL(url)
+        self._timeout = float(timeout)
+        self._session: _Session | None = None
+        self._transaction: Any = None  # the connection, inside lock()
+        self._relations: tuple[str, ...] | None = None  # schema, and the tables or views to read
 
     def __str__(self):
         return str(self.url)
@@ -104,132 +122,415 @@ class PostgreSQLBackend(DatabaseBackend):
     def __reduce__(self):
         return PostgreSQLBackend, (self.url,)
 
+    def close(self):
+        """Close the connection of this process, unless another thread is using it."""
+        session = self._own_session()
+        if session.in_use.acquire(blocking=False):
+            try:
+                session.close()
+            finally:
+                session.in_use.release()
+
+    # -- the four methods ---------------------------------------------------------------------
+
     def create(self, header, start, rows=()):
         """Make the tables where there are none, and store a header and its rows in one go."""
-        name, tables = self.url.holdout, "SELECT to_regclass('sklearn_bdp_ledger')"
+        facts = parse_json(header)
+        is_upgrade = "upgraded_from" in facts  # may stand beside the older ledger of its name
+        with self._translated(), self._free_session() as session:
+            if self._read(session, 0) is not None and not (is_upgrade and self._reads_older()):
+                return False
+            self._begin(session, "BEGIN")
+            connection = session.connection
+            try:
+                # Before the tables are looked for: two creators take turns.
+                self._execute(connection, "SELECT pg_advisory_xact_lock({advisory_lock})")
+                self._make_tables(connection, facts.get("data", start), is_upgrade=is_upgrade)
+                function = "SELECT {schema}.sklearn_bdp_create(%s, %s, %s, %s, %s)"
+                digests = (facts.get("data", start), facts.get("chain", ""))
+                values = (self.url.holdout, header, start, *digests)
+                other = self._execute(connection, function, values).fetchone()[0]
+                if other is None:
+                    previous = last_link(start, ())
+                    for row in rows:
+                        self._append_row(connection, previous, row)
+                        previous = (row.number, row.digest)
+                    self._execute(connection, "COMMIT")
+            finally:
+                self._roll_back(session)
+            self._relations = None
+        if other is not None and other != self.url.holdout:
+            raise self._second_ledger(other, self.url.schema)
+        return other is None
+
+    def read(self, after):
+        """Return what is stored, as of one moment."""
         with self._translated():
-            if self._execute_first(tables).fetchone()[0] is not None:
-                known = "SELECT 1 FROM sklearn_bdp_ledger WHERE holdout = %s"
-                if self._connection.execute(known, (name,)).fetchone():
-                    return False
-            with self._connection.transaction():
-                self._connection.execute("SELECT pg_advisory_xact_lock(1111773233)")
-                if self._connection.execute(tables).fetchone()[0] is None:
-                    self._connection.execute(_TABLES)
-                made = self._connection.execute(
-                    "INSERT INTO sklearn_bdp_ledger VALUES (%s, %s, %s, %s, %s) "
-                    "ON CONFLICT DO NOTHING",
-                    (name, header, start, *last_link(start, rows)),
-                ).rowcount
-                if made:
-                    self._connection.cursor().executemany(_INSERT, [(name, *row) for row in rows])
-        return bool(made)
+            if self._transaction is not None:
+                return self._select(self._transaction, after)
+            with self._free_session() as session:
+                return self._read(session, after)
 
-    def _stored(self, after):
-        from psycopg.errors import UndefinedTable
-
-        asked = {"holdout": self.url.holdout, "after": after}
-        found = None
-        with contextlib.suppress(UndefinedTable):
-            found = self._connection.execute(_HEAD, asked).fetchone()
-        if found is None:
-            return None
-        header, start, number, digest, known = found
-        rows = [Row(*row) for row in self._connection.execute(_ROWS, asked)]
-        return Stored(header, start, (number, digest), known if after else start, rows)
+    @contextlib.contextmanager
+    def lock(self, timeout):
+        """Lock the row of this holdout; those of other holdouts are free."""
+        session = self._own_session()
+        acquired = False
+        try:
+            acquired = session.in_use.acquire(timeout=timeout)
+            if not acquired:
+                raise LedgerBusyError(
+                    f"ledger {self} is in use by another thread of this process for longer than "
+                    "ledger_timeout. The holdout was not queried. Try again."
+                )
+            with self._translated():
+                self._begin_writing(session, timeout)
+                self._transaction = session.connection
+            yield
+        finally:  # also if an interrupt comes right after it began
+            if acquired:
+                self._transaction = None
+                try:
+                    self._roll_back(session)
+                finally:
+                    session.in_use.release()
 
     def append(self, expected_head, row):
-        """Store the next entry; an acknowledgement that is lost is looked for at the head."""
+        """Store the next entry; if the acknowledgement is lost, the head is read again."""
         import psycopg
 
         with self._translated():
-            head = (row.number, row.digest, self.url.holdout, *expected_head)
-            if self._connection.execute(_APPEND, (*head, *row)).rowcount != 1:
+            connection = self._transaction
+            if not self._append_row(connection, expected_head, row):
                 raise corrupted(self, "its head was moved")
             try:
-                self._connection.execute("COMMIT")
+                self._execute(connection, "COMMIT")
                 return
-            except psycopg.OperationalError:
-                self.close()
-        recorded = "perhaps recorded"
-        # The lock waits for the end of the lost transaction.
-        with contextlib.suppress(LedgerUnavailableError), self.lock(self._timeout):
-            if self.read(row.number).known == row.digest:
-                return
-            recorded = "not recorded"
+            except (psycopg.OperationalError, LedgerUnavailableError):
+                connection.close()
+        is_recorded = self._look_for(row)
+        if is_recorded:
+            return
+        outcome = "perhaps recorded" if is_recorded is None else "not recorded"
         raise LedgerUnavailableError(
-            f"ledger {self} went away while it was written: the batch was {recorded}. Nothing was "
-            "released. Ask again with the same keys."
+            f"ledger {self} went away while it was written: the batch was {outcome}. Nothing was "
+            "released. Query again with the same keys."
         )
 
-    def _begin(self, timeout=None):
-        """Begin to read, or lock the row of this holdout; those of others are free."""
+    # -- reading ------------------------------------------------------------------------------
+
+    def _read(self, session, after):
+        """Return what is stored, in a transaction of its own."""
+        self._begin(session, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        try:
+            return self._select(session.connection, after)
+        finally:
+            self._roll_back(session)
+
+    def _select(self, connection, after):
+        """Return what is stored, inside a transaction."""
+        # Rights may be granted while this process runs, and a ledger may be made or upgraded.
+        if self._relations is None or self._relations[1:] == _VIEWS or self._reads_older():
+            self._relations = self._find_relations(connection)
+        if self._relations is None:
+            return None
+        asked = {"holdout": self.url.holdout, "after": after}
+        head = self._query(connection, sql_texts.HEAD, asked).fetchone()
+        if head is None:
+            self._relations = None
+            return None
+        header, start, number, digest, known = head
+        rows = [Row(*row) for row in self._query(connection, sql_texts.ENTRIES, asked)]
+        return Stored(header, start, (number, digest), known if after else start, rows)
+
+    def _find_relations(self, connection):
+        """Return schema and relations that hold this ledger for this role, or None without one."""
+        own_schema = self.url.schema
+        layouts = {
+            name: (is_readable, is_current)
+            for name, is_readable, is_current in self._execute(connection, sql_texts.LAYOUTS)
+        }
+        own = layouts.pop(own_schema, None)
+        candidates = []
+        if own is not None:
+            may_read_views_only = own[1] and not own[0]
+            candidates.append((own_schema, *(_VIEWS if may_read_views_only else _TABLES)))
+        # Version 0.1 made its tables wherever the search_path began.
+        candidates += [
+            (name, *_TABLES)
+            for name, (is_readable, is_current) in layouts.items()
+            if is_readable and not is_current
+        ]
+        for relations in candidates:
+            if self._query(
+                connection, sql_texts.EXISTS, {"holdout": self.url.holdout}, relations=relations
+            ).fetchone():
+                return relations
+        return None
+
+    def _reads_older(self):
+        """Return whether the ledger is in tables that version 0.1 made elsewhere."""
+        return self._relations is not None and self._relations[0] != self.url.schema
+
+    def _query(self, connection, text, parameters, *, relations=None):
+        """Execute a query on the relations of this ledger."""
+        schema, ledger, log = relations or self._relations
+        return self._execute(connection, text, parameters, schema=schema, ledger=ledger, log=log)
+
+    # -- writing ------------------------------------------------------------------------------
+
+    def _make_tables(self, connection, data, *, is_upgrade):
+        """Make the tables if there are none; reject a second ledger of the same records."""
+        has_tables = False
+        for name, is_readable, is_current in self._execute(connection, sql_texts.LAYOUTS):
+            if name == self.url.schema:
+                has_tables = is_current
+            elif is_readable and (is_current or not is_upgrade):
+                asked = {"holdout": self.url.holdout, "data": f'"data":"{data}"'}
+                relations = (name, *_TABLES)
+                other = self._query(
+                    connection, sql_texts.SAME_DATA, asked, relations=relations
+                ).fetchone()
+                if other is not None:
+                    raise self._second_ledger(other[0], name)
+        if not has_tables:
+            self._execute(connection, sql_texts.TABLES)
+
+    def _append_row(self, connection, expected_head, row):
+        """Append an entry, and return whether the head was where it is expected."""
+        function = f"SELECT {{schema}}.sklearn_bdp_append({', '.join(['%s'] * 10)})"
+        values = (self.url.holdout, *expected_head, *row)
+        return self._execute(connection, function, values).fetchone()[0]
+
+    def _begin_writing(self, session, timeout):
+        """Begin a transaction and lock the row of this holdout."""
+        import psycopg
+
+        lock = (
+            f"SET LOCAL lock_timeout = {max(1, math.ceil(1000 * timeout))}; "
+            "SET LOCAL application_name = {writer}; SELECT {schema}.sklearn_bdp_lock({holdout})"
+        )
+        now = datetime.datetime.now(datetime.UTC)
+        texts = {"writer": _application_name(since=now), "holdout": self.url.holdout}
+        try:
+            self._begin(session, "BEGIN", lock, **texts)
+        except psycopg.errors.LockNotAvailable:
+            self._roll_back(session)
+            raise LedgerBusyError(
+                f"ledger {self} is held {self._holder(session)} for longer than ledger_timeout "
+                f"({timeout:g} s). The holdout was not queried. Try again, or end that process."
+            ) from None
+        except (psycopg.errors.UndefinedFunction, psycopg.errors.InvalidSchemaName):
+            self._roll_back(session)
+            # Tables of version 0.1, or none: reading says which.
+            self._begin(session, "BEGIN READ ONLY")
+
+    def _holder(self, session):
+        """Return who is writing, in words."""
+        import psycopg
+
+        try:
+            asked = {"holdout": self.url.holdout}
+            holder = self._execute(session.connection, sql_texts.HOLDER, asked).fetchone()
+        except psycopg.Error:
+            holder = None
+        if holder is None:
+            return "by another process"
+        role, application, address, start = holder
+        facts = [f"by role {role!r} ({application})"]
+        if address is not None:
+            facts.append(f"from {address}")
+        if start is not None:
+            facts.append(f"since {start:%Y-%m-%d %H:%M:%S %Z}")
+        return " ".join(facts)
+
+    def _look_for(self, row):
+        """Return whether an entry was recorded; None if the server cannot be reached."""
+        session = self._own_session()
+        try:
+            with self._translated():
+                # The lock waits for the end of the lost transaction.
+                self._begin_writing(session, self._timeout)
+                return self._select(session.connection, row.number).known == row.digest
+        except LedgerUnavailableError:
+            return None
+
+    # -- the connection -----------------------------------------------------------------------
+
+    def _own_session(self):
+        """Return the session of this process."""
+        if self._session is None or self._session.owner != os.getpid():
+            self._session = _session_of(self.url)
+            self._transaction = None
+        return self._session
+
+    @contextlib.contextmanager
+    def _free_session(self):
+        """Yield the session of this process, or one of its own while another thread writes."""
+        shared = self._own_session()
+        acquired = False
+        temporary = None
+        try:
+            acquired = shared.in_use.acquire(blocking=False)
+            if not acquired:
+                temporary = _Session(self.url)
+            yield shared if acquired else temporary
+        finally:
+            if acquired:
+                shared.in_use.release()
+            if temporary is not None:
+                temporary.close()
+
+    def _begin(self, session, *statements, **texts):
+        """Begin a transaction; if the server was restarted meanwhile, on a new connection.
+
+        The server ends statements that take too long, and the transaction of a writer that does
+        not go on.
+        """
+        import psycopg
+
+        milliseconds = max(1, math.ceil(1000 * self._timeout))
+        idle = max(milliseconds, math.ceil(1000 * _SHORTEST_IDLE))
+        limits = (
+            f"SET LOCAL statement_timeout = {milliseconds + 500}; "  # a lock has its own limit
+            f"SET LOCAL idle_in_transaction_session_timeout = {idle}"
+        )
+        begin, *others = statements
+        statement = "; ".join([begin, limits, *others])
+        if session.is_open():
+            self._roll_back(session)
+        if session.is_open():
+            try:
+                self._execute(session.connection, statement, **texts)
+                return
+            except psycopg.OperationalError:
+                if session.is_open():
+                    raise
+        session.connect(self._timeout)
+        self._execute(session.connection, statement, **texts)
+
+    def _execute(self, connection, statement, parameters=None, **names):
+        """Execute a statement; break the connection off if the server does not reply.
+
+        ``names`` are relations, and texts that stand in the statement.
+        """
+        query = self._complete(statement, **names) if "{" in statement else statement
+        values = [] if parameters is None else [parameters]
+        with _reply_within(connection, self._timeout + _GRACE) as expired:
+            try:
+                return connection.execute(query, *values)
+            except Exception:
+                if not expired.is_set():
+                    raise
+        connection.close()
+        raise LedgerUnavailableError(
+            f"ledger {self}: the server did not reply within ledger_timeout ({self._timeout:g} s). "
+            "Nothing was released. Query again with the same keys when it runs again."
+        )
+
+    def _complete(self, statement, *, writer="", holdout="", **relations):
+        """Return a statement with its names and texts, quoted."""
         from psycopg import sql
 
-        if timeout is None:
-            self._execute_first("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        names = {"schema": self.url.schema} | relations
+        return sql.SQL(statement).format(
+            **{name: sql.Identifier(value) for name, value in names.items()},
+            writer=sql.Literal(writer),
+            holdout=sql.Literal(holdout),
+            schema_name=sql.Literal(self.url.schema),
+            advisory_lock=sql.Literal(sql_texts.ADVISORY_LOCK),
+        )
+
+    def _roll_back(self, session):
+        """End a transaction, if there is one and the server can be reached."""
+        import psycopg
+
+        if not session.is_open():
             return
-        begin = sql.SQL(
-            "BEGIN; SET LOCAL lock_timeout = {}; "
-            "SELECT 1 FROM sklearn_bdp_ledger WHERE holdout = {} FOR UPDATE"
+        try:
+            if session.connection.info.transaction_status.name in ("INTRANS", "INERROR"):
+                self._execute(session.connection, "ROLLBACK")
+        except (psycopg.Error, LedgerUnavailableError):
+            session.close()
+
+    # -- errors -------------------------------------------------------------------------------
+
+    def _second_ledger(self, holdout, schema):
+        """Return the error about records that have a ledger already."""
+        where = "" if schema == self.url.schema else f" in schema {schema}"
+        return LedgerMismatchError(
+            f"ledger {self} cannot be created: this database has a ledger of the same records, "
+            f"holdout={holdout}{where}. A second ledger would be a second budget for them. Use the "
+            "URL of that ledger. The holdout was not queried."
         )
-        self._execute_first(begin.format(max(1, int(1000 * timeout)), self.url.holdout))
 
-    def _execute_first(self, statement):
-        """Execute a first statement, once more on a new connection where the server restarted."""
-        import psycopg
-
-        if self._own() is not None and not self._connection.closed:
-            self._roll_back()
-            try:
-                return self._connection.execute(statement)
-            except psycopg.OperationalError:
-                if not self._connection.closed:
-                    raise
-        self._connection, self._owner = None, os.getpid()
-        self._connection = self._connect()
-        # A commit returns when the entry is on the disk, whatever the server's default is.
-        self._connection.execute(
-            "SELECT set_config('synchronous_commit', 'on', false) "
-            "WHERE current_setting('synchronous_commit') = 'off'"
-        )
-        return self._connection.execute(statement)
-
-    @strip_traceback_frames  # the frames hold the password
-    def _connect(self):
-        import psycopg
-
-        given = _DEFAULTS | psycopg.conninfo.conninfo_to_dict(self.url.connection)
-        return psycopg.connect(autocommit=True, prepare_threshold=None, **given)
-
-    def _writing(self):
-        own = self._own()
-        return own is not None and own.info.transaction_status.name in ("INTRANS", "INERROR")
-
-    def _roll_back(self):
-        import psycopg
-
-        with contextlib.suppress(psycopg.Error):
-            if self._writing():
-                self._connection.execute("ROLLBACK")
+    @contextlib.contextmanager
+    def _translated(self):
+        """Raise the ledger's errors instead of those of psycopg."""
+        try:
+            yield
+            return
+        except Exception as error:
+            failure = self._failure(error)
+        raise failure
 
     def _failure(self, error):
+        if isinstance(error, LedgerError):
+            return error
         if isinstance(error, ImportError):
             return LedgerUnavailableError(
                 f'ledger {self} needs psycopg: pip install "sklearn-bdp[postgres]".'
             )
         import psycopg
 
-        if isinstance(error, psycopg.errors.LockNotAvailable):
-            return LedgerBusyError(
-                f"ledger {self} is held by another process for longer than ledger_timeout. The "
-                "holdout was not queried."
-            )
-        if isinstance(error, (psycopg.errors.IntegrityError, psycopg.errors.RaiseException)):
-            return corrupted(self, "its log and its head do not agree")
         if not isinstance(error, psycopg.Error):
             return error
-        said = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, psycopg.errors.IntegrityError):
+            return corrupted(self, "its log and its head do not agree")
+        words = " ".join(str(error).split()) or type(error).__name__
+        words = self.url.hide_secrets(words).rstrip(".?")
+        if isinstance(error, psycopg.errors.RaiseException):
+            return corrupted(self, f"the server rejected an entry: {words}")
+        if isinstance(error, psycopg.errors.InsufficientPrivilege):
+            return LedgerUnavailableError(
+                f"ledger {self}: the role of this URL lacks a right: {words}. The owner of the "
+                f"tables can grant it, see the roles in the guide for teams. The holdout was not "
+                "queried."
+            )
         return LedgerUnavailableError(
-            f"ledger {self} cannot be read or written: {said.rstrip('.?')}. No answer was released."
+            f"ledger {self} cannot be read or written: {words}. No answer was released."
         )
+
+
+@contextlib.contextmanager
+def _reply_within(connection, seconds):
+    """Break a connection off if the block takes longer; yield an event that is set if it did.
+
+    TCP acknowledges packets for a server whose processes are stopped, so that only the side that
+    waits can notice.
+    """
+    expired = threading.Event()
+
+    def break_off():
+        expired.set()
+        try:
+            with socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM) as copy:
+                copy.shutdown(socket.SHUT_RDWR)
+        except Exception:  # closed meanwhile
+            return
+
+    timer = threading.Timer(seconds, break_off)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield expired
+    finally:
+        timer.cancel()
+
+
+def _application_name(*, since=None):
+    """Return what other roles see of this process in pg_stat_activity."""
+    suffix = "" if since is None else f" since {since:%H:%M:%S} UTC"
+    name = f"sklearn_bdp {process_user()}@{host_name()}"
+    ascii_name = name.encode("ascii", "replace").decode()
+    return ascii_name[: _LONGEST_NAME - len(suffix)] + suffix

@@ -127,6 +127,11 @@ class Account:
         """Return a transaction that adds to the ledger."""
         return self._open().transaction(write=True)
 
+    def close(self):
+        """Close the file or connection of this process; the next query opens it again."""
+        if self._ledger is not None:
+            self._ledger.close()
+
     # -- queries ------------------------------------------------------------------------------
 
     def ask(self, batch, *, on_exhausted):

@@ -5,6 +5,9 @@ Besides it, ``silenced`` counts the blocks that keep the streams of the process 
 
 from __future__ import annotations
 
+import getpass
+import os
+import socket
 import weakref
 from typing import Any
 
@@ -15,3 +18,25 @@ PICKLED_LEDGERS: dict[str, Any] = {}
 #: Digests of targets that were answered about, and of the rows (hashed when another holdout comes):
 #: one in memory of the same targets, or of some of the rows, knows nothing of these answers.
 ANSWERED_TARGETS: dict[str, Any] = {}
+
+
+#: Environment variable that names the user of this process in ledgers.
+USER_VARIABLE = "SKLEARN_BDP_USER"
+_LONGEST_USER = 100  # characters
+
+
+def process_user():
+    """Return who runs this process: ``SKLEARN_BDP_USER`` if set, else the user's login name."""
+    user = os.environ.get(USER_VARIABLE, "").strip()
+    if not user:
+        try:
+            user = getpass.getuser()
+        except (KeyError, OSError, ImportError):  # a user without an entry, as in some containers
+            user = f"uid {os.getuid()}" if hasattr(os, "getuid") else "unknown"
+    printable = "".join(character for character in user if character.isprintable())
+    return printable.encode("utf-8", "replace").decode()[:_LONGEST_USER]
+
+
+def host_name():
+    """Return the name of this machine."""
+    return socket.gethostname() or "unknown host"

@@ -141,3 +141,28 @@ def report_until_killed(path, asked):
         holdout.answer([0.5], scores(1, number))
     Dying.deadly = True
     holdout.final_report({"mine": Dying()}, scoring=GRADED)
+
+
+def hold_writing(path, held):
+    """Hold the lock of a ledger for ever, and create a file as soon as it is held."""
+    from sklearn_bdp.holdout import ReusableHoldout
+
+    expert = ExpertSettings(ledger_timeout=1.0)
+    with ReusableHoldout(X, Y, ledger=path, expert=expert).account.writing():
+        held.touch()
+        time.sleep(1e6)
+
+
+def report_once(path, constant):
+    """Close a holdout with a report on a constant model; return "reported" or the error's name."""
+    from sklearn.dummy import DummyClassifier
+
+    from sklearn_bdp.holdout import ReusableHoldout
+
+    holdout = ReusableHoldout(X, Y, ledger=path)
+    model = DummyClassifier(strategy="constant", constant=constant % 2).fit(X, Y)
+    try:
+        holdout.final_report({f"model {constant}": model}, scoring="accuracy")
+    except Exception as error:
+        return type(error).__name__
+    return "reported"

