@@ -123,6 +123,7 @@ TASKS = {
         sklearn_bdp.correlation.Split sklearn_bdp.correlation.check_correlation""",
     "Test a declaration": """
         sklearn_bdp.correlation.independence_test sklearn_bdp.correlation.group_independence_test
+        sklearn_bdp.correlation.autocorrelation_time_test
         sklearn_bdp.correlation.DependenceReport
         sklearn_bdp.correlation.slow_autocorrelation_time""",
     "Choose a metric": "sklearn_bdp.metrics",

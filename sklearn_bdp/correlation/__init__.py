@@ -16,6 +16,7 @@ from sklearn_bdp.correlation.dependence import (
 )
 from sklearn_bdp.correlation.graph import DependencyGraph
 from sklearn_bdp.correlation.network import BayesianNetwork, MarkovNetwork
+from sklearn_bdp.correlation.strength import autocorrelation_time_test
 from sklearn_bdp.correlation.time_order import TimeOrdered
 
 __all__ = [
@@ -34,4 +35,5 @@ __all__ = [
     "DependenceReport",
     "independence_test",
     "group_independence_test",
+    "autocorrelation_time_test",
 ]

@@ -35,6 +35,9 @@ FOLD_FAILURE = 0.05  # inner cross-validation carries no promise; a short gap wi
 ROW_SUM_TOLERANCE = 1e-8
 _DRIFT = "A future unlike the past (drift) is not covered."
 
+#: Fewest transitions of an estimated chain, and so many for each state that it needs no caveat.
+FEWEST_TRANSITIONS, ENOUGH_TRANSITIONS = 3, 20
+
 #: Swings an estimate averages: more are less noisy, fewer see slower dependence.
 SWINGS = 10
 
@@ -187,7 +190,8 @@ class MarkovChain(CorrelationModel):
         Raises
         ------
         ValueError
-            If the states are not integers of at least 0, or without any transition.
+            If the states are not integers of at least 0, have fewer than 3 transitions, or never
+            change.
         """
         if isinstance(states, str | bytes | dict) or not hasattr(states, "__len__"):
             raise TypeError(f"states must be an array of integers, got {type(states).__name__}.")
@@ -199,11 +203,25 @@ class MarkovChain(CorrelationModel):
                     "states must be one-dimensional, integers of at least 0, got shape "
                     f"{sequence.shape} of {sequence.dtype}."
                 )
-        if not any(len(sequence) >= 2 for sequence in sequences):
-            raise ValueError("states must hold at least one transition (two states in a row).")
-        largest = max(int(sequence.max()) for sequence in sequences if len(sequence))
+        largest = max((int(sequence.max()) for sequence in sequences if len(sequence)), default=0)
         n_states = largest + 1 if n_states is None else n_states
-        weights = np.zeros((check_integer("n_states", n_states, low=largest + 1),) * 2)
+        n_states = check_integer("n_states", n_states, low=largest + 1)
+        n_transitions = sum(max(0, len(sequence) - 1) for sequence in sequences)
+        if n_transitions < FEWEST_TRANSITIONS:
+            raise ValueError(
+                f"states must hold at least {FEWEST_TRANSITIONS} transitions, got {n_transitions}: "
+                "smoothing would make the chain an independent one. Pass a longer history, or "
+                "declare MarkovChain.from_autocorrelation_time(records)."
+            )
+        seen = {int(state) for sequence in sequences for state in np.unique(sequence)}
+        if len(seen) == 1:
+            raise ValueError(
+                f"states must hold at least 2 different states, got {n_transitions} transitions "
+                f"that never leave state {seen.pop()}: smoothing would make the chain an "
+                "independent one. Pass a longer history, or declare "
+                "MarkovChain.from_autocorrelation_time(records)."
+            )
+        weights = np.zeros((n_states, n_states))
         for sequence in sequences:
             np.add.at(weights, (sequence[:-1], sequence[1:]), 1.0)
         weights += check_real("smoothing", smoothing, low=0.0)
@@ -213,7 +231,15 @@ class MarkovChain(CorrelationModel):
                 f"smoothing must be positive where a state is never left, got smoothing="
                 f"{smoothing:g} and no transition out of state {np.argmin(totals)}."
             )
-        return cls(weights / totals[:, None], observed=observed)
+        chain = cls(weights / totals[:, None], observed=observed)
+        if n_transitions < ENOUGH_TRANSITIONS * n_states:
+            estimated = (
+                f"The chain was estimated from {n_transitions} transitions between {n_states} "
+                "states, and its estimation error is not accounted for: bring a longer history."
+            )
+            vars(chain).update(caveats=(estimated, *chain.caveats))
+            chain._freeze(chain.transition, chain.observed, estimated)
+        return chain
 
     @classmethod
     def from_autocorrelation_time(cls, time: float) -> MarkovChain:

@@ -32,11 +32,14 @@ class DependenceReport:
         One sentence per failed test, with what to declare; empty when none failed.
     p_value : float or None
         The smallest p-value of the tests; None where there was nothing to test.
+    note : str
+        Line of certificates on a declared strength: what the test found, or why there was none.
     """
 
     misfit: bool
     message: str = ""
     p_value: float | None = None
+    note: str = ""
 
 
 _ORDER = (

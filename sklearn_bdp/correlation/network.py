@@ -80,6 +80,11 @@ class NetworkModel(GraphModel):
         given += (words, *caveats) if words else ()
         self._freeze(*tables, *given)
 
+    @property
+    def is_estimated(self) -> bool:
+        """Whether strengths are read off training labels."""
+        return bool(self._to_estimate or self._words)
+
     # -- derived structure, computed once ---------------------------------------------------
 
     def _rooted(self):
@@ -405,7 +410,19 @@ def _are_distances(matrix):
 
 
 def label_coupling(graph, y):
-    r"""Return an upper limit of the diameter of edges, in nats, by pseudo-likelihood (Potts).
+    """Return an upper limit of the diameter of edges, in nats, by pseudo-likelihood (Potts)."""
+    influence, error = fit_potts(graph, y)
+    limit = influence + norm.ppf(CONFIDENCE) * error
+    if not limit < 2.0 * LARGEST_COUPLING:
+        raise ValueError(
+            "labels of neighbors determine each other: declare the strength yourself, "
+            "MarkovNetwork(graph, influence=...), or use DependencyGraph(graph)."
+        )
+    return float(limit)
+
+
+def fit_potts(graph, y):
+    r"""Return the diameter of edges, in nats, by pseudo-likelihood (Potts), and its standard error.
 
     :math:`P[y_i = k \mid \text{rest}] \propto \exp(h_k + J m_{ik})` with :math:`m_{ik}` the
     neighbours of class ``k`` (Besag 1975), on the graph of the labeled nodes, whose classes
@@ -443,13 +460,7 @@ def label_coupling(graph, y):
         error = np.sqrt(max(inverse[-1, -1], (inverse @ middle @ inverse)[-1, -1]))
     except np.linalg.LinAlgError:
         error = np.inf
-    limit = abs(theta[-1]) + norm.ppf(CONFIDENCE) * error
-    if not limit < LARGEST_COUPLING:
-        raise ValueError(
-            "labels of neighbors determine each other: declare the strength yourself, "
-            "MarkovNetwork(graph, influence=...), or use DependencyGraph(graph)."
-        )
-    return float(2.0 * limit)
+    return float(2.0 * abs(theta[-1])), float(2.0 * error)
 
 
 class BayesianNetwork(NetworkModel):

@@ -22,6 +22,11 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn_bdp import correlation, exceptions
 from sklearn_bdp.correlation import Groups, Independent
 from sklearn_bdp.correlation.dependence import LONGEST_SERIES
+from sklearn_bdp.correlation.strength import (
+    declared_strength_test,
+    declares_influence,
+    declares_time,
+)
 from sklearn_bdp.diagnostics.diagnostic import Diagnostic
 from sklearn_bdp.diagnostics.overlap import is_sorted_by_label
 from sklearn_bdp.intervals import score_tail
@@ -145,6 +150,12 @@ def run_dependence_test(division, estimator, metric, score, *, groups=None, know
     """
     model, train, n = division.train_model, division.train, num_samples(division.X)
     declared = division.model if model is None else model
+    if declares_time(declared) or declares_influence(declared):
+        if not metric.is_mean:
+            metric, known = _per_record_metric(division, estimator), None
+        found = _of_strength(division, declared, metric, score, known)
+        warn_undeclared_dependence(division, found[0])
+        return found
     placed = division.places is not None and declared.is_independent
     in_groups = placed or (isinstance(model, Groups) and not model.is_independent)
     classes = is_classifier(estimator)
@@ -155,7 +166,7 @@ def run_dependence_test(division, estimator, metric, score, *, groups=None, know
             in_groups
             or (declared.is_independent and not (labels is not None and is_sorted_by_label(labels)))
         )
-        # A strength that is declared is not tested; given the rest there is nothing to test.
+        # Of dates that are judged given their past, and given the rest, there is nothing to test.
         and not (declared.is_sequential or division.model.is_given_rest)
         and (metric.is_mean or classes or is_regressor(estimator))
         and (
@@ -165,12 +176,8 @@ def run_dependence_test(division, estimator, metric, score, *, groups=None, know
         )
         and not get_tags(estimator).input_tags.pairwise
     ):
-        if not metric.is_mean:  # another score shows dependence in its place
-            name = "neg_mean_absolute_error"
-            if classes:
-                has_chances = hasattr(estimator, "predict_proba") and np.ndim(division.y) == 1
-                name = "neg_brier_score" if has_chances else "accuracy"
-            metric, known = get_metric(name, estimator=estimator, y=division.y), None
+        if not metric.is_mean:
+            metric, known = _per_record_metric(division, estimator), None
 
         # In which the training rows came.
         order = np.arange(n) if train is None else np.argsort(train, kind="stable")
@@ -190,6 +197,36 @@ def run_dependence_test(division, estimator, metric, score, *, groups=None, know
             found = _in_row_order(scored, order, groups, known)
     warn_undeclared_dependence(division, found[0])
     return found
+
+
+def _per_record_metric(division, estimator):
+    """Return a score of records that shows dependence in place of one that has none."""
+    name = "neg_mean_absolute_error"
+    if is_classifier(estimator):
+        has_chances = hasattr(estimator, "predict_proba") and np.ndim(division.y) == 1
+        name = "neg_brier_score" if has_chances else "accuracy"
+    return get_metric(name, estimator=estimator, y=division.y)
+
+
+def _of_strength(division, declared, metric, score, known):
+    """Test a declared strength: of a chain by scores in time, of a network by labels (G33, G25)."""
+    n, train = num_samples(division.X), division.train
+    if declares_influence(declared):
+        labels = division.y
+        if labels is None or np.ndim(labels) != 1 or declared.n_records != n:
+            return None, None
+        return declared_strength_test(declared, labels=labels), None
+    order = np.arange(n) if train is None else np.argsort(train, kind="stable")
+    if known is None:
+        folds = declared.folds(n, min(3, n - 1))
+        fold = np.full(n, -1)
+        for place, (_, test) in enumerate(folds):
+            fold[test] = place
+        known = score(metric, folds), fold
+    scores, fold = (np.asarray(values)[order] for values in known)
+    if np.isnan(scores).all():
+        return None, None
+    return declared_strength_test(declared, scores=scores, folds=fold), scores
 
 
 def _of_groups(model, scores, labels, order, places):

@@ -306,15 +306,16 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         if self.n_features_in_ > n:  # how records depend is seen as well in the best few columns
             best = np.argsort(-ranking.univariate([np.arange(n)])[0], kind="stable")
             shown = replace(setting, X=safe_indexing(setting.X, np.sort(best[:n]), axis=1))
-        check_dependence(division, shown, {}, groups=division.groups)
+        dependence_test, _ = check_dependence(division, shown, {}, groups=division.groups)
         proposals = propose(setting, ranking, target=target, n_jobs=self.n_jobs)
         choice = choose(proposals, setting, tol=self.tol, target=target)
-        self._select(proposals, choice, division, setting, verifier, ranking)
+        strength = "" if dependence_test is None else dependence_test.note
+        self._select(proposals, choice, division, setting, verifier, ranking, strength=strength)
         if not (self.confirmed_ or choice.asked or verifier is None):
             self._warn_unconfirmed()
         return self
 
-    def _select(self, proposals, choice, division, setting, verifier, ranking):
+    def _select(self, proposals, choice, division, setting, verifier, ranking, *, strength):
         """Ask the holdout; set what is selected, what was found, and what is said of it."""
         metric, place = setting.metric, choice.chosen
         found = verify(verifier, proposals, choice, self.verify)
@@ -365,6 +366,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         training = float(path["training_score"][place])
         clipping = clipping_of(setting, proposal.columns)
         facts = {"training": training, "clipping": clipping, "notes": (note,)}
+        facts |= {"assumptions": [strength] if strength else []}
         self.certificate_ = certified(
             self.holdout_, division, metric, found[place], of="the selected features", **facts
         )

@@ -719,7 +719,10 @@ def certificate_of(search, folds, found):
     # A score by resubstitution is too good by construction.
     expected = training[best] if search.training_score == "cv" else np.nan
     clipping = folds.progress.clipping(best) or getattr(one.outcome, "clipping", None)
-    said = {"notes": notes, "assumptions": folds.verifier.row_wise.assumptions}
+    assumptions = [*folds.verifier.row_wise.assumptions]
+    if folds.report is not None and folds.report.note:
+        assumptions.append(folds.report.note)
+    said = {"notes": notes, "assumptions": assumptions}
     facts = {"of": "the chosen candidate", "training": expected, "clipping": clipping, **said}
     return certified(search.holdout_, folds.division, metric, one, **facts)
 

@@ -234,6 +234,14 @@ def test_from_states():
         MarkovChain.from_states([0.5, 1.0])
     with refused(ValueError, "states"):
         MarkovChain.from_states([1])
+    for too_few in ([0, 1, 0], [0, 0, 0], [[0, 1], [1, 0]]):
+        with refused(ValueError, "states", 2):
+            MarkovChain.from_states(too_few)
+    with refused(ValueError, "states", 199, "MarkovChain.from_autocorrelation_time(records)"):
+        MarkovChain.from_states(np.zeros(200, dtype=int), n_states=2)
+    assert "6 transitions" in " ".join(chain.caveats)
+    long = MarkovChain.from_states(np.arange(200) // 3 % 2)
+    assert "transitions" not in " ".join(long.caveats)
     with refused(ValueError, "n_states"):
         MarkovChain.from_states([0, 5], n_states=2)
     with refused(ValueError, "states"):

@@ -76,10 +76,9 @@ def test_no_fit_is_made_for_the_check(correlation, apart):
         warnings.simplefilter("ignore")
         search.fit(X, y, **validation)
     assert Counting.fits == 3 * (3 + 1)
-    if correlation is None:
-        assert len(search.dependence_test_scores_) == len(X if apart else search.train_indices_)
-    else:  # a declared chain is not tested
-        assert search.dependence_test_ is search.dependence_test_scores_ is None
+    assert len(search.dependence_test_scores_) == len(X if apart else search.train_indices_)
+    if correlation is not None:  # the strength of a declared chain is tested by the same scores
+        assert "autocorrelation time" in search.dependence_test_.note
 
 
 def test_folds_of_the_check_hold_no_more_rows_than_are_looked_at():
@@ -409,3 +408,27 @@ def test_the_message_of_dependence_proposes_time_and_no_number():
     text = next(message for message in messages if "neighbo" in message)
     assert "correlation='time'" in text
     assert "from_autocorrelation_time" not in text
+
+
+@pytest.mark.parametrize("strength", [0.3, 0.94])
+def test_a_declared_chain_is_tested_and_the_certificate_states_the_outcome(strength):
+    """Records of a chain of .94: a declared .3 is contradicted, .94 is not (theory G33)."""
+    rng = np.random.default_rng(0)
+    regime = np.cumsum(rng.random(2000) < 0.03) % 2
+    X = rng.normal(size=(2000, 3))
+    right = rng.random(2000) < np.where(regime, 0.95, 0.55)
+    y = ((X[:, 0] > 0) == right).astype(int)
+    stay, leave = (1.0 + strength) / 2.0, (1.0 - strength) / 2.0
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(),
+        {"C": [0.1, 1.0]},
+        correlation=[[stay, leave], [leave, stay]],
+        random_state=0,
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search.fit(X, y)
+    warned_of = [w for w in caught if w.category is DependenceWarning]
+    assert bool(warned_of) == search.dependence_test_.misfit == (strength == 0.3)
+    assert search.dependence_test_.note in str(search.certificate_)
+    assert ("NOT MET" in str(search.certificate_)) == (strength == 0.3)

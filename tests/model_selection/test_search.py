@@ -300,7 +300,8 @@ def test_a_chain_holds_out_a_tail_behind_a_gap(data):
     np.testing.assert_array_equal(held, np.arange(held[0], len(data[1])))
     assert held[0] - train[-1] > 1
     assert isinstance(fitted.holdout_.dependence, MarkovChain)
-    assert fitted.dependence_test_ is None
+    assert not fitted.dependence_test_.misfit  # of a declared strength
+    assert fitted.dependence_test_.note in str(fitted.certificate_)
 
 
 def test_data_frames_keep_their_names(data):

@@ -1,0 +1,129 @@
+"""A declared strength of dependence is tested on training scores or labels (theory G33, G25)."""
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+from scipy.stats import chi2
+
+from sklearn_bdp.correlation import (
+    MarkovChain,
+    MarkovNetwork,
+    TimeOrdered,
+    WorstOf,
+    autocorrelation_time_test,
+)
+from sklearn_bdp.correlation.strength import declared_strength_test, influence_test
+from tests.facts import refused
+
+
+def with_time(n, time, rng, *, heavy=False):
+    """Return an autoregression with this autocorrelation time."""
+    phi = (time - 1.0) / (time + 1.0)
+    shocks = rng.standard_t(3, n + 1000) if heavy else rng.normal(size=n + 1000)
+    return lfilter([1.0], [1.0, -phi], shocks)[1000:]
+
+
+def test_the_statistic_by_hand():
+    scores = np.random.default_rng(0).normal(size=90) + np.repeat([0.0, 3.0, 0.0], 30)
+    # Three blocks of ten times two records are too few: only the 15 blocks of six count.
+    found = autocorrelation_time_test(scores, 2.0)
+    means = scores.reshape(15, 6).mean(axis=1)
+    ratio = 6.0 * np.sum((means - means.mean()) ** 2) / (scores.var() * 2.0) / 14.0
+    centered = scores - scores.mean()
+    excess = np.mean(centered**4) / scores.var() ** 2 - 3.0
+    freedom = 2.0 * 14.0 / (2.0 + 2.0 * max(excess, 0.0) * 2.0 / 6.0)
+    assert found.p_value == pytest.approx(chi2.sf(ratio * freedom, freedom))
+    assert found.misfit
+    assert "NOT MET" in found.note
+
+
+def test_folds_and_sequences_are_compared_inside():
+    rng = np.random.default_rng(1)
+    scores = rng.normal(size=600)
+    folds = np.repeat([0, 1, 2], 200)
+    assert autocorrelation_time_test(scores + 2.0 * folds, 1.0).misfit
+    assert not autocorrelation_time_test(scores + 2.0 * folds, 1.0, folds=folds).misfit
+    turns = np.arange(600) % 3  # three series, one record of each in turn
+    several = np.stack([with_time(200, 8.0, rng) for _ in range(3)], axis=1).ravel()
+    assert autocorrelation_time_test(several, 2.0, sequences=turns).misfit
+    scores[:100] = np.nan
+    assert not autocorrelation_time_test(scores, 1.0).misfit
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+def test_power_and_false_alarms(heavy):
+    """Where the truth is five times the declared time; theory G33 has .94 and at most .0053."""
+    rng = np.random.default_rng(2)
+    found = [
+        sum(
+            autocorrelation_time_test(with_time(n, truth, rng, heavy=heavy), 5.0).misfit
+            for _ in range(100)
+        )
+        for n, truth in ((500, 25.0), (500, 5.0))
+    ]
+    assert found[0] >= 75
+    assert found[1] <= 3
+
+
+def test_too_few_records_are_not_testable():
+    found = autocorrelation_time_test(np.arange(100.0), 20.0)
+    assert (found.misfit, found.p_value) == (False, None)
+    assert "not testable" in found.note
+    assert "360" in found.note
+    assert "not testable" in autocorrelation_time_test(np.arange(100.0), np.inf).note
+    assert autocorrelation_time_test(np.ones(100), 1.0).p_value is None
+
+
+@pytest.mark.parametrize(
+    "bad", [{"time": 0.5}, {"scores": np.ones((2, 2))}, {"level": 0.0}, {"sequences": [1, 2]}]
+)
+def test_bad_arguments_are_named(bad):
+    good = {"scores": np.arange(50.0), "time": 1.0}
+    with refused(ValueError, next(iter(bad))):
+        autocorrelation_time_test(**good | bad)
+
+
+def test_a_model_is_tested_by_its_slowest_score():
+    rng = np.random.default_rng(3)
+    slow = with_time(1500, 20.0, rng)
+    weak, strong = ([[0.6, 0.4], [0.4, 0.6]], [[0.96, 0.04], [0.04, 0.96]])
+    for model, misfit in (
+        (MarkovChain(weak), True),
+        (MarkovChain(strong), False),
+        (WorstOf([MarkovChain(weak), MarkovChain(strong)]), False),
+        (MarkovChain.from_autocorrelation_time(2.0), True),
+    ):
+        assert declared_strength_test(model, scores=slow).misfit == misfit
+    periodic = MarkovChain([[0.0, 1.0], [1.0, 0.0]])
+    assert "not testable" in declared_strength_test(periodic, scores=slow).note
+    assert declared_strength_test(TimeOrdered(), scores=slow) is None
+
+
+def lattice(influence, rng, size=30):
+    """Return labels of an Ising model on a lattice, after 60 sweeps."""
+    spins = rng.choice([-1, 1], (size, size))
+    even = np.add.outer(np.arange(size), np.arange(size)) % 2 == 0
+    for chosen in [even, ~even] * 60:
+        padded = np.pad(spins, 1)
+        field = padded[2:, 1:-1] + padded[:-2, 1:-1] + padded[1:-1, 2:] + padded[1:-1, :-2]
+        up = rng.random((size, size)) < 1.0 / (1.0 + np.exp(-influence / 2.0 * field))
+        spins = np.where(chosen, np.where(up, 1, -1), spins)
+    return spins.ravel()
+
+
+def test_a_declared_influence_is_tested_by_labels():
+    """An influence of .1 that is .8 in truth is found, .1 that is .1 is not."""
+    rng, graph = np.random.default_rng(4), nx.grid_2d_graph(30, 30)
+    network = MarkovNetwork(graph, influence=0.1)
+    found = [
+        sum(influence_test(network, lattice(truth, rng)).misfit for _ in range(20))
+        for truth in (0.8, 0.1)
+    ]
+    assert found[0] >= 17
+    assert found[1] <= 1
+    small = MarkovNetwork(nx.path_graph(10), influence=0.1)
+    assert "not testable" in influence_test(small, np.arange(10) % 2).note
+    numbers = lattice(0.8, rng) + 0.1 * rng.normal(size=900)
+    assert influence_test(network, numbers).p_value < 0.05
+    assert declared_strength_test(MarkovNetwork(graph), labels=np.zeros(900)) is None
