@@ -20,7 +20,7 @@ from sklearn_bdp import (
     certify,
     plan_holdout,
 )
-from sklearn_bdp.correlation import DependencyGraph, Groups, MarkovNetwork, TimeOrdered
+from sklearn_bdp.correlation import DependencyGraph, Groups, MarkovChain, MarkovNetwork, TimeOrdered
 from sklearn_bdp.exceptions import (
     DefaultMetricWarning,
     SklearnBdpWarning,
@@ -213,6 +213,28 @@ MISTAKES = {
     "nodes in another order": (
         lambda: DependencyGraph(nx.Graph([(2, 0), (1, 3)])),
         "Pass nodelist= with the node of each row of X",
+    ),
+    "a table in another order than a matrix": (
+        lambda: ReusableHoldout(
+            pd.DataFrame({"x": range(6)})[::-1], [0, 1] * 3, correlation=MarkovNetwork(PATH)
+        ),
+        "row 0 of X is named 5, and node 0 of the graph 0. Pass nodelist=X.index",
+    ),
+    "no graph": (
+        lambda: MarkovNetwork(None),
+        "graph must be a scipy.sparse matrix, a networkx graph, a square array or table",
+    ),
+    "a complete graph": (
+        lambda: MarkovNetwork(nx.complete_graph(100)).split(100, 0.25),
+        "got 1 of 100: nodes have 99 neighbors on average",
+    ),
+    "a holdout of few nodes": (
+        lambda: MarkovNetwork(nx.empty_graph(100)).split(100, 0.1),
+        "got 10 of 100 (holdout=0.1). Set a larger holdout=.",
+    ),
+    "a periodic chain": (
+        lambda: MarkovChain([[0.0, 1.0], [1.0, 0.0]]).split(1000, 0.25),
+        "states of this chain recur at fixed intervals",
     ),
     "labels of a regression in a network": (
         lambda: MarkovNetwork(PATH, influence="estimate").estimated([0.5] * 6, np.arange(6)),

@@ -15,7 +15,8 @@ from sklearn_bdp._typing import Array, Correlation, Seed
 from sklearn_bdp.correlation.base import CorrelationModel, Folds, Split
 from sklearn_bdp.correlation.chain import SPLIT_FAILURE, MarkovChain
 from sklearn_bdp.correlation.components import ComponentModel, Groups, Independent, unnamed_groups
-from sklearn_bdp.correlation.graph import DependencyGraph, is_networkx
+from sklearn_bdp.correlation.graph import DependencyGraph
+from sklearn_bdp.correlation.graph_input import is_networkx
 from sklearn_bdp.correlation.time_order import TimeOrdered
 
 

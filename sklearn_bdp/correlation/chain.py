@@ -420,7 +420,12 @@ class MarkovChain(CorrelationModel):
     def gap_for(self, failure: float) -> int:
         failure = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
         if not self.cut_failure(2**40) <= failure:
-            raise ValueError(f"{failure=} cannot be reached by any gap: the chain is periodic.")
+            raise ValueError(
+                "transition must be aperiodic for a split: states of this chain recur at fixed "
+                "intervals, so that no gap makes the holdout independent of the training records "
+                f"(to a failure probability of {failure:g}). Set correlation='time', which needs "
+                "no gap, or bring independent records as X_val, y_val."
+            )
         if self.cut_failure(0) <= failure:
             return 0
         enough = lambda gap: self.cut_failure(gap) <= failure  # noqa: E731

@@ -164,8 +164,14 @@ class GivenRest(ComponentModel):
         return self._words
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
-        codes = self.codes_[check_indices(indices, self.n_records)]
-        return GivenRest(codes, self._words, target=self.target, caveats=self.caveats)
+        indices = check_indices(indices, self.n_records)
+        return GivenRest(
+            self.codes_[indices],
+            self._words,
+            target=self.target,
+            caveats=self.caveats,
+            nodes=None if self._nodes is None else self._nodes.take(indices),
+        )
 
 
 def label_codes(groups):
@@ -294,18 +300,17 @@ def count_shared_labels(one, other):
     return int(np.isin(ours.digests, theirs.digests).sum()), ours.digests.size
 
 
-def check_row_order(name, model, X):
-    """Raise where groups or nodes have names that the index of X holds in another order."""
-    check_index_alignment(name, getattr(model, "_labels", None), X)
-    nodes, index = getattr(model, "_nodes", None), getattr(X, "index", None)
-    if nodes is None or not hasattr(index, "equals") or len(index) != len(nodes):
-        return
-    rows = index.tolist()
-    if rows == list(range(len(rows))) or rows == list(nodes) or set(rows) != set(nodes):
-        return  # an index that only counts rows names no nodes
-    raise ValueError(
-        f"{name} has its nodes in another order than the index of X: pass nodelist=X.index to it."
-    )
+def check_row_order(name, model, *tables):
+    """Raise if groups or nodes have names that the index of the records has in another order.
+
+    ``tables``: all records of the model, or training records followed by validation records.
+    """
+    for part in (model, *getattr(model, "models", ())):
+        if len(tables) == 1:
+            check_index_alignment(name, getattr(part, "_labels", None), tables[0])
+        nodes = getattr(part, "_nodes", None)
+        if nodes is not None and all(table is not None for table in tables):
+            nodes.check_index(name, tables)
 
 
 def _digest(label):

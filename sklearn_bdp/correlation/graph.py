@@ -6,6 +6,7 @@ not neighbors, given all others (:class:`AnyStrength`; theory G27).
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 import math
 from typing import Any
@@ -26,93 +27,33 @@ from sklearn_bdp.correlation.base import (
     holdout_size,
 )
 from sklearn_bdp.correlation.components import ComponentModel, GivenRest, Groups, unnamed_groups
+from sklearn_bdp.correlation.graph_input import NodeNames, edges_between, read_edges
 from sklearn_bdp.utils.validation import check_option
 
 #: Nodes without common edges that a holdout must have (theory G27).
 FEWEST = 20
 
 
-def is_networkx(graph):
-    """Return whether an object looks like a networkx graph (without importing it)."""
-    return hasattr(graph, "nodes") and hasattr(graph, "edges") and hasattr(graph, "is_directed")
+def read_graph(graph, *, reads_weights=False, nodelist=None):
+    """Return a symmetric CSR matrix without diagonal, and the names of its rows.
 
-
-def node_order(graph, nodelist=None):
-    """Return the nodes of a networkx graph in record order: those of ``nodelist``, or as they are.
-
-    Integers must ascend, or nobody knows whether order or number is meant.
+    ``graph``: any form that :func:`~sklearn_bdp.correlation.graph_input.read_edges` takes.
     """
-    nodes = list(graph.nodes)
-    if nodelist is not None:
-        order = list(nodelist)
-        if len(order) != len(nodes) or set(order) != set(nodes):
-            raise ValueError(
-                f"nodelist must name every node of graph once, got {len(order)} of {len(nodes)}. "
-                "If only some nodes have a row, pass MarkovNetwork(graph, labeled=X.index)."
-            )
-        return order
-    numbered = all(isinstance(v, int | np.integer) for v in nodes)
-    if numbered and nodes != sorted(nodes):
-        raise ValueError(
-            f"graph must have integer nodes in ascending order, got {nodes[:4]}…. Pass nodelist= "
-            "with the node of each row of X, such as sorted(graph) or X.index."
-        )
-    return nodes
-
-
-def read_graph(graph, *, weight=None, nodelist=None):
-    """Return a symmetric CSR matrix without diagonal, and the names of its nodes if it has any.
-
-    A scipy.sparse, networkx or dense graph; nonzero entries are edges. A directed graph counts in
-    either direction, with the larger weight. ``weight`` names the edge attribute of a networkx
-    graph to read; by default every edge weighs 1. ``nodelist``: its nodes in record order.
-    """
-    nodes = None
-    if is_networkx(graph):
-        nodes, edges = node_order(graph, nodelist), list(graph.edges(data=weight or True))
-        number = {node: place for place, node in enumerate(nodes)}
-        data = [1.0 if weight is None else value for *_, value in edges]
-        if None in data:
-            raise ValueError(
-                f"graph must have attribute {weight!r} on every edge (or set influence= to a "
-                f"number or 'estimate'), edge {edges[data.index(None)][:2]} has none."
-            )
-        places = np.array([(number[a], number[b]) for a, b, _ in edges], dtype=int)
-        # Parallel edges of a multigraph add up, which is safe for influences.
-        matrix = sparse.coo_array(
-            (np.array(data, dtype=float), places.reshape(-1, 2).T), shape=(len(nodes),) * 2
-        )
-    elif nodelist is not None:
-        raise ValueError(f"nodelist= needs a networkx graph, got {type(graph).__name__}.")
-    elif sparse.issparse(graph):
-        matrix = graph
-    else:
-        try:
-            matrix = np.asarray(graph, dtype=float)
-        except (TypeError, ValueError, OverflowError) as error:
-            rule = "graph must be a scipy.sparse matrix, a networkx graph or a square array"
-            raise TypeError(f"{rule}, got {type(graph).__name__}.") from error
-    if len(matrix.shape) != 2 or not matrix.shape[0] == matrix.shape[1] > 0:
-        raise ValueError(f"graph must be square and not empty, got shape {matrix.shape}.")
-    matrix = sparse.csr_array(matrix).astype(float)
-    if not (matrix.data >= 0).all():
-        raise ValueError(f"graph must hold nonnegative entries, no NaN, got {matrix.data.min():g}.")
-    matrix = matrix - sparse.diags_array(matrix.diagonal()).tocsr()
-    matrix = sparse.csr_array(matrix.maximum(matrix.T))
-    matrix.eliminate_zeros()
-    matrix.sort_indices()
-    return matrix, nodes
+    edges = read_edges(graph)
+    names = edges.node_names(nodelist)
+    return edges.matrix(names, reads_weights=reads_weights), names
 
 
 class GraphModel(ComponentModel):
     """Shared part of models tied to a graph whose components are independent."""
 
     n_records: int
-    _nodes: tuple[Any, ...] | None = None  # names of the records; models may be equal without
+    _nodes: NodeNames | None = None  # names of the records; models may be equal without
     _size_hint = (
         " Rows of X are nodes, in the order of the graph. For several graphs, use "
         "networkx.disjoint_union_all. If only some nodes have a row, use "
-        "MarkovNetwork(graph, labeled=X.index)."
+        "MarkovNetwork(graph, labeled=X.index). If rows are nodes without an edge, use "
+        "from_edges(edges, n_nodes=len(X))."
     )
 
     def _set_graph(self, matrix, n=None, nodes=None, caveats=()):
@@ -123,7 +64,7 @@ class GraphModel(ComponentModel):
         self._codes = self.components_
         self.n_components_, self.n_records = int(self.components_.max()) + 1, len(self.components_)
         self.is_independent = self.n_components_ == self.n_records
-        self.caveats, self._nodes = caveats, None if nodes is None else tuple(nodes)
+        self.caveats, self._nodes = caveats, nodes
         excluded = any("too large to be held out" in line for line in caveats)
         components = "new components of the graph" + ", not the largest one" * excluded
         self.target = "new records" if self.is_independent else components
@@ -144,8 +85,8 @@ class GraphModel(ComponentModel):
         return sparse.csr_array((self._data, self._indices, self._indptr), shape=(n, n))
 
     def names(self, indices):
-        """Return the names of some records, None where the graph gave none."""
-        return None if self._nodes is None else tuple(self._nodes[place] for place in indices)
+        """Return the :class:`NodeNames` of some records, None if they are not known."""
+        return None if self._nodes is None else self._nodes.take(indices)
 
     def _is_whole(self, indices):
         """Return whether the records are whole components."""
@@ -169,8 +110,10 @@ class DependencyGraph(GraphModel, Groups):
 
     Parameters
     ----------
-    graph : scipy.sparse matrix or array, networkx graph, or dense array of shape (n, n)
-        Nonzero entries are edges; weights and directions are ignored.
+    graph : scipy.sparse matrix, networkx graph, array or table of shape (n, n), dict or list
+        Stored entries of a sparse matrix and nonzero entries of an array are edges; weights and
+        directions are ignored. A dict holds the neighbors of each node by name (as objects of
+        spatial weights do in ``neighbors``), a list their positions, one list for each node.
     reach : {"components", "edges"}, default="components"
         ``"components"``: records of different components are independent, and no more. Whole
         components are held out. ``"edges"``: any two sets of records without an edge between them
@@ -178,8 +121,8 @@ class DependencyGraph(GraphModel, Groups):
         (``radius_neighbors_graph(coordinates, r)``). Records without a common edge are held out,
         and their neighbors are used nowhere: they are a buffer.
     nodelist : array-like of shape (n,), optional
-        Node of a networkx graph that each row of ``X`` is, for example ``X.index``. By default
-        rows are in graph order, which must be ascending where nodes are integers.
+        Node that each row of ``X`` is, for example ``X.index``, if nodes have names. By default
+        rows are in graph order: integers must ascend, and other names must be the index of ``X``.
 
     Attributes
     ----------
@@ -193,10 +136,12 @@ class DependencyGraph(GraphModel, Groups):
     Raises
     ------
     ValueError
-        If the matrix is not square, empty, negative or NaN somewhere.
+        If the matrix is not square, empty, negative or NaN somewhere, or if a form can be read in
+        two ways.
 
     See Also
     --------
+    DependencyGraph.from_edges : The same from a list of edges.
     MarkovNetwork : Nodes of one graph, given their neighbors.
     Groups : Groups without a graph.
 
@@ -225,6 +170,49 @@ class DependencyGraph(GraphModel, Groups):
         reach = check_option("reach", reach, ("components", "edges"))
         matrix, nodes = read_graph(graph, nodelist=nodelist)
         self._set_structure(matrix, reach, nodes)
+
+    @classmethod
+    def from_edges(
+        cls,
+        edges: Any,
+        *,
+        n_nodes: int | None = None,
+        nodelist: ArrayLike | None = None,
+        reach: str = "components",
+    ) -> DependencyGraph:
+        """Return the graph of a list of edges.
+
+        Parameters
+        ----------
+        edges : array-like of shape (n_edges, 2) or (2, n_edges), list of pairs, or table
+            Both ends of each edge: positions ``0 … n_nodes - 1`` of rows of ``X``, or names. A
+            table has two columns.
+        n_nodes : int, optional
+            Number of nodes, if the ends are positions. By default, 1 more than the largest.
+        nodelist : array-like of shape (n,), optional
+            Node that each row of ``X`` is, for example ``X.index``; also names nodes without an
+            edge. Integers are names if it is given.
+        reach : {"components", "edges"}, default="components"
+            As for the class.
+
+        Returns
+        -------
+        DependencyGraph
+            The graph.
+
+        Raises
+        ------
+        ValueError
+            If an end is not a node, or the array can be read in two ways.
+
+        Examples
+        --------
+        >>> from sklearn_bdp.correlation import DependencyGraph
+        >>> DependencyGraph.from_edges([(0, 1), (1, 2)], n_nodes=5)
+        DependencyGraph(<5 records, 2 edges, 3 components>)
+        """
+        data = edges_between(edges, n_nodes=n_nodes, nodes=nodelist)
+        return cls(data, reach=reach, nodelist=nodelist)
 
     def _set_structure(self, matrix, reach, nodes, caveats=()):
         self.reach, self.holds_given_rest = reach, reach == "edges"
@@ -340,28 +328,28 @@ class AnyStrength(GraphModel):
     holds_given_rest = True
 
     def __init__(self, graph, nodelist, labeled):
-        name, rows = ("nodelist", nodelist) if labeled is None else ("labeled", labeled)
-        rows = None if rows is None else list(rows)
-        masked = labeled is not None and all(isinstance(mark, bool | np.bool_) for mark in rows)
-        by_name = is_networkx(graph) and rows is not None and not masked
-        matrix, nodes = read_graph(graph, nodelist=list(graph.nodes) if by_name else nodelist)
-        n = matrix.shape[0]
+        edges = read_edges(graph)
+        rows = None if labeled is None else list(labeled)
+        is_mask = rows is not None and all(isinstance(mark, bool | np.bool_) for mark in rows)
+        if rows is None and nodelist is not None and edges.names is not None:
+            rows = list(nodelist)  # without an isolated node that has no row, for example
+        if rows is None or is_mask:
+            names = edges.node_names(nodelist)
+            # A mask is in the order of the graph, so that the caller knows it.
+            names = dataclasses.replace(names, is_declared=names.is_declared or is_mask)
+        else:  # the rows say which node they are
+            values = tuple(range(edges.n_nodes)) if edges.names is None else edges.names
+            names = NodeNames(values, is_declared=True, is_matrix=edges.names is None)
+        matrix = edges.matrix(names)
         if rows is not None:  # nodes without a row come last
-            place = {node: k for k, node in enumerate(range(n) if nodes is None else nodes)}
-            kept = [place[row] for row in rows if row in place]
-            if masked:
-                kept = np.flatnonzero(rows).tolist() if len(rows) == n else []
-            if not kept or len(set(kept)) < len(kept) or (len(kept) < len(rows) and not masked):
-                raise ValueError(
-                    f"{name} must name nodes of graph, each once, or be a mask of all {n}. "
-                    f"{len(set(kept))} nodes were named by {len(rows)} entries."
-                )
-            order = np.r_[kept, np.setdiff1d(np.arange(n), kept)]
-            matrix, n = sparse.csr_array(matrix[order][:, order]), len(kept)
+            parameter = "nodelist" if labeled is None else "labeled"
+            chosen = _positions_of_rows(parameter, rows, names, is_mask=is_mask)
+            order = np.r_[chosen, np.setdiff1d(np.arange(edges.n_nodes), chosen)]
+            matrix = sparse.csr_array(matrix[order][:, order])
             matrix.sort_indices()
-            nodes = None if nodes is None else [nodes[k] for k in kept]
+            names = names.take(chosen)
         matrix.data = np.full_like(matrix.data, math.inf)
-        self._set_graph(matrix, n, nodes)
+        self._set_graph(matrix, len(names.values), names)
         self._freeze(False)  # part of fingerprints that ledgers hold
 
     def __repr__(self) -> str:
@@ -383,10 +371,17 @@ class AnyStrength(GraphModel):
             graph = sparse.csr_array((graph.data, places, graph.indptr), shape=(n, n + count))
         chosen = independent_set(graph, size, generator(random_state))
         if len(chosen) < FEWEST:
-            raise ValueError(
+            problem = (
                 f"MarkovNetwork(graph) holds out at least {FEWEST} nodes that are not neighbors, "
-                f"and finds {len(chosen)} of {n} (holdout={holdout!r}). Set a larger holdout=, or "
-                "declare influence= a number of nats, or influence='estimate'."
+                f"got {len(chosen)} of {n}"
+            )
+            if len(chosen) == size:
+                raise ValueError(f"{problem} ({holdout=}). Set a larger holdout=.")
+            degree = np.diff(graph.indptr)
+            raise ValueError(
+                f"{problem}: nodes have {degree.mean():.0f} neighbors on average, the largest "
+                f"number is {degree.max()}. Declare fewer edges, or influence= a number of nats or "
+                "'estimate', or bring another graph's records as X_val, y_val."
             )
         return Split(np.setdiff1d(np.arange(n), chosen), chosen)
 
@@ -404,6 +399,28 @@ class AnyStrength(GraphModel):
     def training_part(self, indices: ArrayLike) -> CorrelationModel:
         """Return nodes without promise: inner folds are random."""
         return unnamed_groups(np.arange(len(check_indices(indices, self.n_records))))
+
+
+def _positions_of_rows(parameter, rows, names, *, is_mask):
+    """Return the positions of the nodes that are rows of the table, in the order of the rows."""
+    n_nodes = len(names.values)
+    if is_mask:
+        positions = np.flatnonzero(rows).tolist() if len(rows) == n_nodes else []
+    else:
+        number = {node: k for k, node in enumerate(names.values)}
+        unknown = [row for row in rows if row not in number]
+        if unknown:
+            raise ValueError(
+                f"{parameter} must name nodes of graph, got {unknown[0]!r}, which is none of its "
+                f"{n_nodes} nodes. Add nodes without an edge to the graph."
+            )
+        positions = [number[row] for row in rows]
+    if not positions or len(set(positions)) < len(positions):
+        raise ValueError(
+            f"{parameter} must name nodes of graph, each once, or be a mask of all {n_nodes}. "
+            f"{len(set(positions))} nodes were named by {len(rows)} entries."
+        )
+    return positions
 
 
 def nodes_given_rest(network, indices, codes):

@@ -34,15 +34,16 @@ from sklearn_bdp.correlation.graph import (
     AnyStrength,
     GraphModel,
     independent_set,
-    is_networkx,
     nodes_given_rest,
     read_graph,
 )
+from sklearn_bdp.correlation.graph_input import edges_between, is_networkx, read_edges
 from sklearn_bdp.correlation.tails import component_lower_limit
 from sklearn_bdp.utils.validation import check_array, check_integer, check_real
 
 LARGEST_COUPLING = 12.0  # beyond it neighbours determine each other
 CONFIDENCE = 0.95  # of the upper limit
+_NO_GRAPH: Any = object()  # stands for the graph when a pickle makes an object without arguments
 
 
 class NetworkModel(GraphModel):
@@ -218,8 +219,8 @@ class MarkovNetwork(NetworkModel):
 
     Parameters
     ----------
-    graph : scipy.sparse matrix or array, networkx graph, or dense array of shape (n, n)
-        Symmetric; nonzero entries are edges. Directed graphs count in either direction.
+    graph : scipy.sparse matrix, networkx graph, array or table of shape (n, n), dict or list
+        As for :class:`DependencyGraph`. Directed graphs count in either direction.
     influence : float, str or None, default=None
         ``None``: dependence along edges of any strength. Nodes of which no two are neighbors are
         held out. Given all other nodes, these are independent. A number: the largest projective
@@ -229,10 +230,10 @@ class MarkovNetwork(NetworkModel):
         an edge attribute: its values, in nats. ``"estimate"``: searches read it off the labels of
         the training nodes, after a random split (:meth:`estimated`; an assumption).
     nodelist : array-like of shape (n,), optional
-        Node of a networkx graph that each row of ``X`` is, as for :class:`DependencyGraph`.
+        Node that each row of ``X`` is, as for :class:`DependencyGraph`.
     labeled : array-like, optional
-        Nodes that have a row in ``X``, in the order of the rows: names in a networkx graph, such as
-        ``X.index``, or positions in a matrix. A boolean mask over all nodes keeps their order. All
+        Nodes that have a row in ``X``, in the order of the rows: names, such as ``X.index``, or
+        positions in a matrix. A boolean mask over all nodes keeps their order. All
         other nodes have no row or no label, and dependence passes through them. Needs
         ``influence=None``.
 
@@ -276,14 +277,14 @@ class MarkovNetwork(NetworkModel):
 
     def __new__(
         cls,
-        graph: Any = None,
+        graph: Any = _NO_GRAPH,
         *,
         influence: float | str | None = None,
         nodelist: ArrayLike | None = None,
         labeled: ArrayLike | None = None,
     ) -> Any:
         """Return a network; without strengths the one that needs none (theory G27)."""
-        if graph is None or influence is not None:  # a pickle gives no arguments
+        if graph is _NO_GRAPH or influence is not None:
             return super().__new__(cls)
         return AnyStrength(graph, nodelist, labeled)
 
@@ -299,7 +300,8 @@ class MarkovNetwork(NetworkModel):
             raise ValueError(f"labeled= needs influence=None, any strength, got {influence=}.")
         self._to_estimate = isinstance(influence, str) and influence == "estimate"
         by_name = isinstance(influence, str) and not self._to_estimate
-        weight = influence if by_name and is_networkx(graph) else None
+        weight = influence if isinstance(influence, str) and by_name else None
+        weight = weight if is_networkx(graph) else None
         if by_name and weight is None and influence != "data":
             raise ValueError(
                 f"influence={influence!r} needs a networkx graph with this edge attribute, got "
@@ -307,7 +309,14 @@ class MarkovNetwork(NetworkModel):
             )
         if not isinstance(influence, str):
             influence = check_real("influence", influence, low=0.0)
-        matrix, nodes = read_graph(graph, weight=weight, nodelist=nodelist)
+        edges = read_edges(graph, weight=weight)
+        if by_name and edges.weights is None:
+            raise ValueError(
+                f"influence={influence!r} reads the entries of a matrix, and graph "
+                f"({type(graph).__name__}) has edges without entries. Pass a scipy.sparse matrix "
+                "with influences in nats, or a number for all edges."
+            )
+        matrix, nodes = read_graph(edges, reads_weights=by_name, nodelist=nodelist)
         if not by_name:  # what is estimated may be anything until then
             value = math.inf if self._to_estimate else influence
             matrix.data = np.full_like(matrix.data, value)
@@ -322,6 +331,58 @@ class MarkovNetwork(NetworkModel):
                 "like distances. Use MarkovNetwork(graph), which needs no strength."
             )
         self._set_network(matrix, nodes=nodes)
+
+    @classmethod
+    def from_edges(
+        cls,
+        edges: Any,
+        *,
+        n_nodes: int | None = None,
+        nodelist: ArrayLike | None = None,
+        influence: float | str | None = None,
+        labeled: ArrayLike | None = None,
+    ) -> Any:
+        """Return the network of a list of edges.
+
+        Parameters
+        ----------
+        edges : array-like of shape (n_edges, 2) or (2, n_edges), list of pairs, or table
+            As for :meth:`DependencyGraph.from_edges`.
+        n_nodes : int, optional
+            Number of nodes, if the ends are positions. By default, 1 more than the largest.
+        nodelist : array-like of shape (n,), optional
+            Node that each row of ``X`` is, for example ``X.index``; also names nodes without an
+            edge. Integers are names if it is given.
+        influence : float, "estimate" or None, default=None
+            As for the class; one for all edges.
+        labeled : array-like, optional
+            As for the class, in the place of ``nodelist``: names of the nodes that have a row in
+            ``X``. Other names in ``edges`` are nodes without a row. With ``n_nodes``: positions,
+            or a mask.
+
+        Returns
+        -------
+        MarkovNetwork
+            The network.
+
+        Raises
+        ------
+        ValueError
+            If an end is not a node, or the array can be read in two ways.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_bdp.correlation import MarkovNetwork
+        >>> edge_index = np.array([[0, 1, 2], [1, 2, 3]])
+        >>> MarkovNetwork.from_edges(edge_index, n_nodes=6)
+        MarkovNetwork(<6 records, 3 edges, 3 components>)
+        """
+        names = nodelist
+        if names is None and n_nodes is None and labeled is not None:
+            names = labeled
+        data = edges_between(edges, n_nodes=n_nodes, nodes=names)
+        return cls(data, influence=influence, nodelist=nodelist, labeled=labeled)
 
     def estimated(self, labels: ArrayLike, known: ArrayLike) -> MarkovNetwork:
         """Return the network with the strength read off the labels of known nodes: an assumption.

@@ -26,7 +26,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_bdp.correlation._check_correlation import check_correlation, check_declared
 from sklearn_bdp.correlation.base import CorrelationModel
-from sklearn_bdp.correlation.components import Groups
+from sklearn_bdp.correlation.components import Groups, check_row_order
 from sklearn_bdp.correlation.dates import (
     date_numbers,
     describe_calendar_gaps,
@@ -205,6 +205,7 @@ def divide(estimator, data, *, test_size, correlation, random_state):
         raise ValueError(f"X must hold at least 2 records, one for each side, got n_samples={n}.")
     model = check_correlation(correlation, groups=groups)
     model.check_n(n)
+    check_row_order("correlation", model, X)
     if model.n_records is None and not model.is_independent:  # in the order of the rows
         check_time_sorted(X)
     stratified = False
@@ -301,6 +302,7 @@ def _explicit(data, correlation):
     if model.is_time_ordered and model.n_records in (None, n + held):
         past_records = _past_records(model, X, y, *sides)
     if model.n_records == n + held:
+        check_row_order("correlation", model, X, X_val)
         _refuse_cut(model, *sides, n=n + held, cutter="X_val")
         if y is not None:
             model = model.estimated(np.concatenate([y, y_val]), sides[0])

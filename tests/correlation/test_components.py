@@ -115,8 +115,9 @@ def test_graph_components():
         DependencyGraph(np.zeros((2, 2)), nodelist=[0, 1])
     letters = nx.Graph([("b", "a"), ("c", "d")])
     assert DependencyGraph(letters, nodelist=list("acbd")).components_.tolist() == [0, 1, 0, 1]
+    # A stored zero is an edge, such as the distance between records at one location.
     matrix = sparse.coo_array(([7.0, 0.0], ([0, 1], [2, 3])), shape=(4, 4))
-    assert DependencyGraph(matrix).n_components_ == 3
+    assert DependencyGraph(matrix).n_components_ == 2
     assert DependencyGraph(matrix) == DependencyGraph(matrix.T)
     assert DependencyGraph(nx.DiGraph([(0, 1)])).bdp_epsilon(0.1, 2) == pytest.approx(0.2)
     assert DependencyGraph(sparse.csr_matrix((3, 3))).bdp_epsilon(0.1, 3) == pytest.approx(0.1)

@@ -1,0 +1,587 @@
+"""Forms in which callers give a graph: matrices, networkx, neighbor lists, edges.
+
+Each form becomes :class:`EdgeData`, and that becomes a symmetric matrix with one row per record and
+the :class:`NodeNames` of the records. No form is guessed: what can be read in two ways is rejected.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from sklearn_bdp._typing import Array
+from sklearn_bdp.utils.validation import check_integer
+
+_FORMS = (
+    "graph must be a scipy.sparse matrix, a networkx graph, a square array or table, or the "
+    "neighbors of each node as a dict or a list of lists (for edges: from_edges)"
+)
+#: Numbered edges may leave so many numbers without an edge: with more, numbers are names.
+_MAX_UNUSED_NUMBERS = 50
+_SHOWN = 4
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class NodeNames:
+    """Names of the nodes that are records, in the order of the records.
+
+    Parameters
+    ----------
+    values : tuple
+        Names, or positions in a matrix.
+    is_declared : bool
+        Whether the caller gave the order (``nodelist=``, ``labeled=``). Otherwise rows follow the
+        order of the graph.
+    is_matrix : bool
+        Whether the names are positions in a matrix.
+    """
+
+    values: tuple[Any, ...]
+    is_declared: bool = False
+    is_matrix: bool = False
+
+    @property
+    def are_integers(self) -> bool:
+        """Whether every name is an integer."""
+        return all(isinstance(name, int | np.integer) for name in self.values)
+
+    def take(self, positions: Iterable[int]) -> NodeNames:
+        """Return the names of some records.
+
+        Parameters
+        ----------
+        positions : iterable of int
+            Records to keep, in the order to keep them in.
+
+        Returns
+        -------
+        NodeNames
+            Their names.
+        """
+        values = tuple(self.values[position] for position in positions)
+        return dataclasses.replace(self, values=values)
+
+    def check_index(self, name: str, tables: Sequence[Any]) -> None:
+        """Raise if the index of the records contradicts the order of the nodes.
+
+        Parameters
+        ----------
+        name : str
+            Parameter that holds the graph.
+        tables : sequence of array-like
+            Records: one table, or the training records followed by the validation records.
+        """
+        rows = _index_values(tables)
+        if sum(map(_n_rows, tables)) != len(self.values) or rows == self.values:
+            return
+        is_counting = rows is None or rows == tuple(range(len(rows)))
+        if (
+            rows is not None
+            and not (is_counting and self.is_declared)
+            and set(rows) == set(self.values)
+        ):
+            raise ValueError(self._permutation_text(name, rows))
+        if self.is_declared or self.are_integers:
+            return
+        if is_counting:
+            described = "X has no index that names them"
+        else:
+            unknown = next(row for row in rows if row not in set(self.values))
+            described = f"the index of X holds {unknown!r}, which is not one of them"
+        raise ValueError(
+            f"{name} has nodes with names ({_shown(self.values)}), and {described}, so that it is "
+            "unknown which row is which node. Pass nodelist= with the node of each row of X, such "
+            "as nodelist=X['name'], or nodelist=list(graph) if the rows are in graph order."
+        )
+
+    def _permutation_text(self, name, rows):
+        position = next(k for k, row in enumerate(rows) if row != self.values[k])
+        problem = (
+            f"{name} has its nodes in another order than the index of X: row {position} of X is "
+            f"named {rows[position]!r}, and node {position} of the graph {self.values[position]!r}."
+        )
+        if not self.is_matrix:
+            return f"{problem} Pass nodelist=X.index with the graph."
+        return (
+            f"{problem} If the index names rows of the graph, pass "
+            "scipy.sparse.csr_array(graph)[X.index][:, X.index]. If row k of X is row k of the "
+            "graph, pass X.reset_index(drop=True)."
+        )
+
+
+def _n_rows(table):
+    return table.shape[0] if hasattr(table, "shape") else len(table)
+
+
+def _index_values(tables):
+    """Return the index of all records as a tuple, None if a table has none."""
+    indices = [getattr(table, "index", None) for table in tables]
+    if not all(hasattr(index, "equals") for index in indices):
+        return None
+    return tuple(name for index in indices for name in index.tolist())
+
+
+def _shown(names):
+    """Return the first few names as text."""
+    texts = [repr(name) for name in names[:_SHOWN]]
+    return ", ".join(texts) + ", …" * (len(names) > _SHOWN)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class EdgeData:
+    """Edges of a graph between numbered nodes.
+
+    Parameters
+    ----------
+    n_nodes : int
+        Number of nodes.
+    source, target : ndarray of int, shape (n_edges,)
+        Ends of each edge.
+    weights : ndarray of float, shape (n_edges,), or None
+        Entries of a matrix or values of an edge attribute; None if the form has none.
+    names : tuple or None
+        Names of the nodes; None if they are positions.
+    is_table : bool
+        Whether names or positions are those of the rows of a matrix.
+    form : str
+        What the caller gave, for messages.
+    """
+
+    n_nodes: int
+    source: Array
+    target: Array
+    weights: Array | None = None
+    names: tuple[Any, ...] | None = None
+    is_table: bool = False
+    form: str = "edges"
+
+    def node_names(self, nodelist: Any = None) -> NodeNames:
+        """Return the nodes in record order: those of ``nodelist``, or those of the graph.
+
+        Parameters
+        ----------
+        nodelist : array-like, optional
+            Every node once.
+
+        Returns
+        -------
+        NodeNames
+            Names in record order.
+
+        Raises
+        ------
+        ValueError
+            If ``nodelist`` misses a node, or integer nodes do not ascend: then nothing says whether
+            order or number is meant.
+        """
+        if self.names is None:
+            if nodelist is not None:
+                raise ValueError(
+                    "nodelist= needs a graph whose nodes have names, such as a networkx graph, got "
+                    f"positions ({self.form}). Reorder a matrix: "
+                    "scipy.sparse.csr_array(graph)[nodelist][:, nodelist]."
+                )
+            return NodeNames(tuple(range(self.n_nodes)), is_matrix=True)
+        if nodelist is not None:
+            order = tuple(nodelist)
+            if len(order) != self.n_nodes or set(order) != set(self.names):
+                raise ValueError(
+                    f"nodelist must name every node of graph once, got {len(order)} of "
+                    f"{self.n_nodes}. If only some nodes have a row, pass MarkovNetwork(graph, "
+                    "labeled=X.index)."
+                )
+            return NodeNames(order, is_declared=True)
+        names = NodeNames(self.names, is_matrix=self.is_table)
+        if names.are_integers and not self.is_table:
+            pairs = enumerate(itertools.pairwise(names.values), start=1)
+            descents = ((k, low, high) for k, (low, high) in pairs if high < low)
+            position, before, node = next(descents, (0, 0, 0))
+            if position:
+                some = list(names.values[position - 1 : position - 1 + _SHOWN])
+                raise ValueError(
+                    f"graph must have integer nodes in ascending order, got {some} from position "
+                    f"{position - 1} on: {node} follows {before}. Pass nodelist= with the node of "
+                    "each row of X, such as sorted(graph) or X.index."
+                )
+        return names
+
+    def matrix(self, names: NodeNames, *, reads_weights: bool = False) -> sparse.csr_array:
+        """Return the symmetric matrix of the edges, without diagonal.
+
+        Parameters
+        ----------
+        names : NodeNames
+            Order of the rows, all nodes.
+        reads_weights : bool, default=False
+            Whether entries are the weights; a weight of zero is then no edge. Otherwise every edge
+            is 1, also one that a sparse matrix stores as zero (a distance between records at one
+            location).
+
+        Returns
+        -------
+        csr_array of shape (n_nodes, n_nodes)
+            A directed graph counts in either direction, with the larger weight.
+        """
+        source, target, weights = self.source, self.target, self.weights
+        if weights is not None and not (weights >= 0).all():
+            raise ValueError(f"graph must hold nonnegative entries, no NaN, got {weights.min():g}.")
+        if names.is_declared and self.names is not None:
+            position = {name: k for k, name in enumerate(names.values)}
+            order = np.array([position[name] for name in self.names], dtype=np.int64)
+            source, target = order[source], order[target]
+        if weights is None or not reads_weights:
+            weights = np.ones(len(source))
+        is_edge = source != target
+        coordinates = source[is_edge], target[is_edge]
+        # Parallel edges of a multigraph add up, which is safe for influences.
+        edges = sparse.coo_array((weights[is_edge], coordinates), shape=(self.n_nodes,) * 2).tocsr()
+        edges = sparse.csr_array(edges.maximum(edges.T))
+        edges.eliminate_zeros()
+        edges.sort_indices()
+        if not reads_weights:
+            edges.data = np.ones_like(edges.data)
+        return edges
+
+
+def is_networkx(graph: Any) -> bool:
+    """Return whether an object looks like a networkx graph (without importing it).
+
+    Parameters
+    ----------
+    graph : object
+        Anything.
+
+    Returns
+    -------
+    bool
+        True for graphs of networkx.
+    """
+    return hasattr(graph, "nodes") and hasattr(graph, "edges") and hasattr(graph, "is_directed")
+
+
+def read_edges(graph: Any, *, weight: str | None = None) -> EdgeData:
+    """Return the edges of a graph in any form.
+
+    Parameters
+    ----------
+    graph : EdgeData, networkx graph, mapping, scipy.sparse, table, list or array
+        See :class:`~sklearn_bdp.correlation.DependencyGraph`.
+    weight : str, optional
+        Edge attribute of a networkx graph to read; by default edges have no weight.
+
+    Returns
+    -------
+    EdgeData
+        The edges.
+
+    Raises
+    ------
+    TypeError
+        If the object is not a graph.
+    ValueError
+        If it is not square, empty, or can be read in two ways.
+    """
+    if isinstance(graph, EdgeData):
+        return graph
+    if is_networkx(graph):
+        edges = _networkx_edges(graph, weight)
+    elif sparse.issparse(graph):
+        entries = graph.tocoo()
+        _check_square(entries.shape)
+        source, target = entries.coords
+        edges = EdgeData(entries.shape[0], source, target, np.asarray(entries.data, dtype=float))
+    elif hasattr(graph, "columns") and hasattr(graph, "index"):
+        edges = _table_edges(graph)
+    elif (neighbors := _neighbor_mapping(graph)) is not None:
+        edges = _mapping_edges(neighbors)
+    elif _is_list(graph):
+        edges = _list_edges(list(graph))
+    else:
+        edges = _array_edges(graph)
+    if edges.n_nodes < 1:
+        raise ValueError("graph must be square and not empty, got shape (0, 0).")
+    return dataclasses.replace(edges, form=type(graph).__name__)
+
+
+def _check_square(shape):
+    if len(shape) == 2 and shape[0] == shape[1] > 0:
+        return
+    fix = ""
+    if len(shape) == 2 and 2 in shape:
+        fix = " Pass an edge index or a list of edges to from_edges(edges, n_nodes=len(X))."
+    raise ValueError(f"graph must be square and not empty, got shape {tuple(shape)}.{fix}")
+
+
+def _networkx_edges(graph, weight):
+    nodes = tuple(graph.nodes)
+    edges = list(graph.edges(data=weight or True))
+    number = {node: k for k, node in enumerate(nodes)}
+    weights = None
+    if weight is not None:
+        values = [value for *_, value in edges]
+        if None in values:
+            raise ValueError(
+                f"graph must have attribute {weight!r} on every edge (or set influence= to a "
+                f"number or 'estimate'), edge {edges[values.index(None)][:2]} has none."
+            )
+        weights = np.array(values, dtype=float)
+    ends = np.array([(number[a], number[b]) for a, b, _ in edges], dtype=np.int64).reshape(-1, 2)
+    return EdgeData(len(nodes), ends[:, 0], ends[:, 1], weights, nodes)
+
+
+def _table_edges(table):
+    """Return the edges of a square table whose index and columns name the nodes."""
+    columns, index = list(table.columns), list(table.index)
+    if len(columns) != len(index):
+        fix = ""
+        if len(columns) in (2, 3):
+            fix = " Pass a table of edges to from_edges(table[[source, target]], n_nodes=len(X))."
+        raise ValueError(f"graph must be square and not empty, got shape {table.shape}.{fix}")
+    if columns != index:
+        position = next(k for k, name in enumerate(index) if columns[k] != name)
+        raise ValueError(
+            "graph must name its columns as its index, in one order, got column "
+            f"{columns[position]!r} and row {index[position]!r} at position {position}. Pass "
+            "graph.loc[X.index, X.index]."
+        )
+    edges = _array_edges(table.to_numpy())
+    if index == list(range(len(index))):
+        return edges
+    return dataclasses.replace(edges, names=tuple(index), is_table=True)
+
+
+def _neighbor_mapping(graph):
+    """Return the neighbors by node of a mapping, or of spatial weights that hold one."""
+    if isinstance(graph, Mapping):
+        return graph
+    neighbors = getattr(graph, "neighbors", None)
+    return neighbors if isinstance(neighbors, Mapping) else None
+
+
+def _mapping_edges(neighbors):
+    names = tuple(neighbors)
+    number = {name: k for k, name in enumerate(names)}
+    source: list[int] = []
+    target: list[int] = []
+    for name, others in neighbors.items():
+        for other in _neighbor_list(name, others):
+            if other not in number:
+                raise ValueError(
+                    f"graph must have a key for every node, got neighbor {other!r} of {name!r}, "
+                    "which is none. Give a node without neighbors an empty list."
+                )
+            source.append(number[name])
+            target.append(number[other])
+    ends = np.array(source, dtype=np.int64), np.array(target, dtype=np.int64)
+    return EdgeData(len(names), *ends, names=names)
+
+
+def _neighbor_list(name, others):
+    """Return the neighbors of one node after checking that they are several names, not one."""
+    if isinstance(others, str | bytes) or not np.iterable(others):
+        raise TypeError(
+            f"graph must hold a list of neighbors for each node, got {others!r:.40} for {name!r}."
+        )
+    return others.tolist() if isinstance(others, np.ndarray) else others
+
+
+def _is_list(graph):
+    """Return whether a graph is a list, or an array of objects, with one entry per node."""
+    is_object_array = isinstance(graph, np.ndarray) and graph.dtype == object and graph.ndim == 1
+    return isinstance(graph, list | tuple) or is_object_array
+
+
+def _list_edges(rows):
+    """Return the edges of a square list of numbers, or of the neighbors of each node."""
+    if not rows:
+        raise ValueError("graph must be square and not empty, got an empty list.")
+    if not all(np.iterable(row) and not isinstance(row, str | bytes) for row in rows):
+        raise TypeError(f"{_FORMS}, got a list of {type(rows[0]).__name__}.")
+    lengths = {len(row) for row in rows}
+    if lengths == {len(rows)}:
+        return _array_edges(rows)
+    if lengths == {2}:
+        raise ValueError(
+            "graph is a list of entries of length 2, which may be edges or the neighbors of each "
+            "node. Pass edges to from_edges(edges, n_nodes=len(X)), and neighbors as "
+            "dict(enumerate(graph))."
+        )
+    counts = [len(row) for row in rows]
+    target = np.array([other for row in rows for other in row])
+    if not target.size:
+        target = target.astype(np.int64)
+    if target.dtype.kind not in "iu":
+        raise TypeError(f"{_FORMS}, got a list of lists of {target.dtype}.")
+    source = np.repeat(np.arange(len(rows)), counts)
+    outside = np.flatnonzero((target < 0) | (target >= len(rows)))
+    if outside.size:
+        first = outside[0]
+        raise ValueError(
+            f"graph holds the neighbors of {len(rows)} nodes by their positions 0 … "
+            f"{len(rows) - 1}, got {target[first]} among those of node {source[first]}."
+        )
+    return EdgeData(len(rows), source, target.astype(np.int64))
+
+
+def _array_edges(graph):
+    try:
+        dense = None if graph is None else np.asarray(graph, dtype=float)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(f"{_FORMS}, got {type(graph).__name__}.") from error
+    if dense is None or (dense.ndim == 0 and not isinstance(graph, np.ndarray)):
+        raise TypeError(f"{_FORMS}, got {graph!r:.40}.")
+    _check_square(dense.shape)
+    source, target = np.nonzero(dense)
+    return EdgeData(len(dense), source, target, dense[source, target])
+
+
+# -- edges ----------------------------------------------------------------------------------------
+
+
+def edges_between(edges: Any, *, n_nodes: int | None = None, nodes: Any = None) -> EdgeData:
+    """Return the edges of an edge index, a list of pairs or a table of two columns.
+
+    Parameters
+    ----------
+    edges : array-like of shape (n_edges, 2) or (2, n_edges), list of pairs, or table
+        Both ends of each edge: positions ``0 … n_nodes - 1``, or names.
+    n_nodes : int, optional
+        Number of nodes, for positions. By default, 1 more than the largest position.
+    nodes : array-like, optional
+        Names of the nodes that are records. Others may follow in ``edges``.
+
+    Returns
+    -------
+    EdgeData
+        The edges; with names if ``nodes`` are given or the ends are not integers.
+
+    Raises
+    ------
+    ValueError
+        If the ends can be read in two ways, or are neither positions nor names.
+    """
+    source, target = _edge_ends(edges)
+    both = np.concatenate([source, target])
+    if both.dtype.kind in "fcb" and both.size:
+        raise ValueError(
+            f"edges must hold positions (integers) or names of nodes, got {both.dtype}. Drop "
+            "missing values and convert with astype(int)."
+        )
+    if nodes is None and (both.dtype.kind in "iu" or not both.size):
+        return _numbered_edges(both.astype(np.int64), n_nodes)
+    names = [] if nodes is None else list(nodes)
+    ends = both.tolist()
+    names = list(dict.fromkeys([*names, *ends]))
+    if n_nodes is not None and check_integer("n_nodes", n_nodes, low=1) != len(names):
+        raise ValueError(
+            f"n_nodes must be the number of named nodes, {len(names)}, got {n_nodes=}. Pass "
+            "nodelist=X.index instead, which also names nodes without an edge."
+        )
+    number = {name: k for k, name in enumerate(names)}
+    ends = np.array([number[name] for name in ends], dtype=np.int64).reshape(2, -1)
+    return EdgeData(len(names), ends[0], ends[1], names=tuple(names))
+
+
+def _numbered_edges(both, n_nodes):
+    largest = int(both.max(initial=-1))
+    if both.size and both.min() < 0:
+        raise ValueError(f"edges must hold positions of at least 0, got {both.min()}.")
+    if n_nodes is None:
+        n_distinct = len(np.unique(both))
+        if largest >= _MAX_UNUSED_NUMBERS * max(n_distinct, _MAX_UNUSED_NUMBERS):
+            raise ValueError(
+                f"edges join {n_distinct} nodes with numbers up to {largest}, which look like "
+                "names. Pass nodelist=X.index with the node of each row of X, or n_nodes= if they "
+                "are positions."
+            )
+        n_nodes = largest + 1
+    n_nodes = check_integer("n_nodes", n_nodes, low=1)
+    if largest >= n_nodes:
+        raise ValueError(
+            f"edges must hold positions 0 … {n_nodes - 1} (n_nodes={n_nodes}), got {largest}. If "
+            "these are names, pass nodelist=X.index."
+        )
+    source, target = both.reshape(2, -1)
+    return EdgeData(n_nodes, source, target)
+
+
+def _edge_ends(edges):
+    """Return both ends of each edge."""
+    if hasattr(edges, "columns"):
+        columns = list(edges.columns)
+        if len(columns) != 2:
+            raise ValueError(
+                f"edges must have two columns, got {len(columns)}: pass edges[[source, target]]."
+            )
+        return _as_ends(edges[columns[0]]), _as_ends(edges[columns[1]])
+    if isinstance(edges, str | bytes | dict) or not np.iterable(edges):
+        raise TypeError(
+            "edges must be an edge index, a list of pairs or a table of two columns, got "
+            f"{type(edges).__name__}."
+        )
+    if sparse.issparse(edges) or is_networkx(edges):
+        raise TypeError(
+            f"edges must be a list of edges, got the graph {type(edges).__name__}. Pass it as "
+            "MarkovNetwork(graph) or DependencyGraph(graph)."
+        )
+    items = edges if hasattr(edges, "shape") else list(edges)
+    if not len(items):
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    if hasattr(items, "shape"):
+        return _ends_of_array(np.asarray(items))
+    lengths = {
+        len(item) if np.iterable(item) and not isinstance(item, str) else 0 for item in items
+    }
+    if len(items) == 2 and len(lengths) == 1 and lengths != {2}:
+        return _as_ends(items[0]), _as_ends(items[1])
+    if lengths != {2}:
+        raise ValueError(
+            "edges must be pairs of nodes, or two lists of equal length, got entries of lengths "
+            f"{sorted(lengths)[:_SHOWN]}."
+        )
+    sources = _as_ends([item[0] for item in items])
+    targets = _as_ends([item[1] for item in items])
+    if len(items) == 2 and not all(isinstance(item, tuple) for item in items):
+        _check_unambiguous(sources, targets)
+    return sources, targets
+
+
+def _ends_of_array(array):
+    if array.ndim != 2 or 2 not in array.shape:
+        raise ValueError(f"edges must have shape (n_edges, 2) or (2, n_edges), got {array.shape}.")
+    if array.shape == (2, 2):
+        _check_unambiguous(array[:, 0], array[:, 1])
+    if array.shape[1] == 2:
+        return array[:, 0], array[:, 1]
+    return array[0], array[1]
+
+
+def _check_unambiguous(sources, targets):
+    """Raise if two pairs are other edges when they are read as an edge index."""
+    sources, targets = sources.tolist(), targets.tolist()
+    as_pairs = {frozenset(pair) for pair in zip(sources, targets, strict=True)}
+    as_index = {frozenset(sources), frozenset(targets)}
+    if as_pairs != as_index:
+        raise ValueError(
+            "edges of shape (2, 2) may be two pairs or an edge index of two edges. Pass a list of "
+            "tuples: [(source, target), (source, target)]."
+        )
+
+
+def _as_ends(values):
+    """Return one end of each edge as a vector: numbers if all are numbers, else objects."""
+    if hasattr(values, "to_numpy"):
+        values = values.to_numpy()
+    if hasattr(values, "shape"):
+        return np.asarray(values)
+    if all(isinstance(value, numbers.Real) for value in values):
+        return np.asarray(values)
+    vector = np.empty(len(values), dtype=object)
+    vector[:] = values
+    return vector
