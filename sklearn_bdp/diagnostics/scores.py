@@ -478,7 +478,7 @@ class BatchDependenceCheck:
         ``X``, ``y``: training rows, with the columns that the model was fitted on.
         """
         n = num_samples(X)
-        if metric.by_predictions or metric in self._scores:
+        if metric.by_predictions or not metric.is_mean or metric in self._scores:
             return
         self._scores.append(metric)
         if n < FEWEST_ROWS or is_batch_dependent(model, X):  # which has a warning of its own

@@ -355,7 +355,7 @@ class CrossValidation:
     def _needs_predictions(self, known):
         """Return whether a fit that is known lacks predictions that a metric needs."""
         metrics = [self.metric, *self.secondary.values()]
-        needed = [m for m in metrics if isinstance(m, ApproximateMetric) and m.reads_predictions]
+        needed = [m for m in metrics if isinstance(m, ApproximateMetric) and m.by_predictions]
         failed = bool(known.result.get("fit_error"))
         return bool(needed) and known.predictions is None and not failed
 
@@ -393,7 +393,7 @@ class CrossValidation:
             metric = self.metric if name is None else self.secondary[name]
             reference = TrainingReference()
             predictions = None
-            if metric.reads_predictions:
+            if metric.by_predictions:
                 predictions = self.progress.predictions(row, len(self.splits), metric.name)
             if predictions is not None:
                 unit_codes, reason = self._unit_codes()

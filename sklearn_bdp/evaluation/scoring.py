@@ -11,10 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin, is_regressor
 from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp.accounting import Certificate
 from sklearn_bdp.diagnostics.scores import (
@@ -29,9 +27,9 @@ from sklearn_bdp.holdout import History
 from sklearn_bdp.holdout.reusable import ReusableHoldout
 from sklearn_bdp.intervals.approximate import TESTED_LEVEL
 from sklearn_bdp.ledger.ledger import Fact
-from sklearn_bdp.metrics import PerRecordScore, available_metrics, get_metric
-from sklearn_bdp.metrics.approximate import ApproximateMetric, approximate_metric
-from sklearn_bdp.metrics.base import as_labels
+from sklearn_bdp.metrics import PerRecordScore, get_metric
+from sklearn_bdp.metrics.approximate import ApproximateMetric
+from sklearn_bdp.metrics.scorers import scorer_metric
 from sklearn_bdp.release.certificate import (
     holdout_certificate,
     preview_batch,
@@ -105,7 +103,7 @@ class MetricScorer:
 
     def _approximate_score(self, kept, estimator, X, y):
         """Return the scorer's own value; predictions of the records that test a fit are kept."""
-        if not self.metric.reads_predictions:
+        if not self.metric.by_predictions:
             score = self.metric.scorer(estimator, X, y)
             if isinstance(score, dict):  # scikit-learn would write NaN and go on
                 kept.breach = ValueError(
@@ -242,15 +240,16 @@ def bounded_metric(search, scoring, division, *, approximate=False):
         name = scoring.name or getattr(scoring.function, "__name__", None)
         function = WithoutTargets(scoring.function)
         scoring = dataclasses.replace(scoring, function=function, name=name)
-    reason = _needs_proof(search, division) if approximate else ""
-    if scoring is None and approximate and not reason and _scores_by_r2(search.estimator):
-        return approximate_metric("r2", y)
-    try:
+    if approximate:
+        config = division.config or search.holdout.config
+        metric = scorer_metric(
+            scoring,
+            estimator=search.estimator,
+            y=y,
+            proof_needed_for=config.proof_needed_for(model),
+        )
+    else:
         metric = get_metric(scoring, estimator=search.estimator, y=y)
-    except ValueError as error:
-        if not approximate:
-            raise
-        metric = _without_bound(scoring, y, error, reason)
     if scoring is None and metric.note:
         DEFAULT_METRIC.warn(note=metric.note)
     if not metric.is_mean and (model.is_given_rest or not model.is_componentwise):
@@ -259,46 +258,6 @@ def bounded_metric(search, scoring, division, *, approximate=False):
             f"for independent records and groups only, got {model.describe()}. Use {MEANS}."
         )
     return metric
-
-
-def _needs_proof(search, division):
-    """Return why every metric needs a proven bound on this holdout; empty if it does not."""
-    config = division.config or search.holdout.config
-    if config.calibration != "tight":
-        return f"calibration={config.calibration!r}"
-    if config.epsilon != "auto":
-        return f"epsilon={config.epsilon!r}"
-    model = division.model
-    if model.is_given_rest or not model.is_componentwise:
-        return model.describe()
-    return ""
-
-
-def _scores_by_r2(estimator):
-    """Return whether the estimator's own ``score`` is scikit-learn's for regressors."""
-    while getattr(estimator, "steps", None):  # a pipeline scores by its last step
-        estimator = estimator.steps[-1][1]
-    method = getattr(type(estimator), "score", None)
-    return is_regressor(estimator) and getattr(method, "__qualname__", "") == (
-        RegressorMixin.score.__qualname__
-    )
-
-
-def _without_bound(scoring, y, error, reason):
-    """Return the metric of a scorer without a proven bound, or raise why there is none."""
-    known = callable(scoring) or (isinstance(scoring, str) and scoring in get_scorer_names())
-    several = type_of_target(as_labels(y)) not in ("binary", "multiclass", "continuous")
-    if not known or not (several or isinstance(error, UnboundedMetricError)):
-        raise error
-    request = getattr(getattr(scoring, "_metadata_request", None), "score", None)
-    if any(wanted not in (None, False) for wanted in getattr(request, "requests", {}).values()):
-        raise error  # a weighted score
-    if reason:
-        raise UnboundedMetricError(
-            f"{error} Under {reason} only metrics with a proven bound choose candidates: "
-            f"{', '.join(available_metrics())}."
-        ) from None
-    return approximate_metric(scoring, y)
 
 
 def plain_certificate(holdout, division, book):

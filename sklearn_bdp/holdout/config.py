@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from sklearn_bdp.accounting.spending import Spending
+from sklearn_bdp.correlation import CorrelationModel
 from sklearn_bdp.exceptions import LedgerUnavailableError
 from sklearn_bdp.ledger.backend import Backend
 from sklearn_bdp.ledger.postgresql import LedgerURL, is_url
@@ -227,6 +228,27 @@ class HoldoutConfig:
     def ledger_timeout(self) -> float:
         """Longest wait for other threads and processes, in seconds."""
         return (self.expert or ExpertSettings()).ledger_timeout
+
+    def proof_needed_for(self, dependence: CorrelationModel) -> str:
+        """Return the setting under which every metric needs a proven bound.
+
+        Parameters
+        ----------
+        dependence : CorrelationModel
+            How the holdout records are correlated.
+
+        Returns
+        -------
+        str
+            As a message shows it; empty where approximate intervals are admitted.
+        """
+        if self.calibration != "tight":
+            return f"calibration={self.calibration!r}"
+        if self.epsilon != "auto":
+            return f"epsilon={self.epsilon!r}"
+        if dependence.is_given_rest or not dependence.is_componentwise:
+            return dependence.describe()
+        return ""
 
     def __repr__(self) -> str:
         changed = [

@@ -16,15 +16,23 @@ from sklearn_bdp.correlation._check_correlation import check_correlation
 from sklearn_bdp.correlation.components import check_row_order
 from sklearn_bdp.diagnostics.overlap import TrainingData, targets_digest
 from sklearn_bdp.diagnostics.tables import check_time_sorted
+from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.holdout.config import HoldoutConfig, check_ledger, document_config_parameters
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.ledger.records import AnswerRecord, History, HoldoutAnswers
+from sklearn_bdp.metrics.approximate import ApproximateMetric
+from sklearn_bdp.metrics.base import as_labels
 from sklearn_bdp.metrics.registry import forecast_metric, get_metric
+from sklearn_bdp.metrics.scorers import (
+    cross_validated_reference,
+    reference_of_predictions,
+    scorer_metric,
+)
 from sklearn_bdp.release.accountant import Account
 from sklearn_bdp.release.batch import check_overlap, route
 from sklearn_bdp.release.calibration import Calibration
 from sklearn_bdp.release.certificate import holdout_certificate, preview_batch, warn_if_vacuous
-from sklearn_bdp.release.context import HoldoutContext
+from sklearn_bdp.release.context import CVData, HoldoutContext
 from sklearn_bdp.release.query_batch import (
     check_cv_score,
     check_data,
@@ -39,6 +47,7 @@ from sklearn_bdp.report.measures import check_fitted, check_predictions
 from sklearn_bdp.utils.hashing import content_key, data_digest
 from sklearn_bdp.utils.html import Card
 from sklearn_bdp.utils.process import LIVE_HOLDOUTS
+from sklearn_bdp.utils.sklearn_compat import num_samples, safe_indexing
 from sklearn_bdp.utils.validation import (
     as_frame,
     check_integer,
@@ -433,9 +442,10 @@ class ReusableHoldout:
     def score(
         self,
         estimator: Any,
-        cv_score: float,
+        cv_score: float | None = None,
         *,
-        scoring: str | BoundedMetric | None = None,
+        scoring: Any = None,
+        training: tuple[Any, ...] | None = None,
         n_train: float | None = None,
         training_variance: float | None = None,
         key: str | None = None,
@@ -446,14 +456,21 @@ class ReusableHoldout:
         ----------
         estimator : estimator
             Fitted without the holdout.
-        cv_score : float
+        cv_score : float, default=None
             Its training value, for instance its cross-validated score, in the units of ``scoring``.
-        scoring : str, BoundedMetric or None, default=None
-            A bounded metric; ``None``: the usual one for the estimator. A regression error needs
-            declared bounds, ``get_metric("neg_mean_absolute_error", bounds=(low, high))``: taken
-            from the holdout's own targets they would give them away.
+            ``None``: the score of out-of-fold predictions of ``training``.
+        scoring : str, BoundedMetric, scorer or None, default=None
+            A metric. ``None``: the estimator's own score. A regression error has a proven interval
+            with declared bounds, ``get_metric("neg_mean_absolute_error", bounds=(low, high))``:
+            taken from the holdout's own targets they would give them away.
+        training : tuple (X, y) or (X, y, groups), default=None
+            Records that the estimator was fitted on. A metric without a proven bound needs them:
+            clones of the estimator are cross-validated on them, in five folds, and the spread of
+            their predictions gives the interval. ``None``: those of the latest search on this
+            holdout, if there was one in this process.
         n_train : float, default=None
-            Records behind ``cv_score``; by default as many as the holdout has.
+            Records behind ``cv_score``; by default those of ``training``, else as many as the
+            holdout has.
         training_variance : float, default=None
             Variance of a record's cross-validated score, in squared units of [0, 1]; see
             :meth:`answer`.
@@ -470,19 +487,36 @@ class ReusableHoldout:
         UnboundedMetricError
             If no guarantee covers the metric; nothing is spent.
         SharedRecordsError
-            If the model keeps holdout records among those it was fitted on (:meth:`check_model`).
+            If the model keeps holdout records among those it was fitted on (:meth:`check_model`),
+            or if ``training`` holds such records.
         Exception
             Whatever :meth:`answer` raises.
         """
         self.account.check_home()
         check_fitted(estimator, self.X)
+        records = self._training_records(training)
         # Never bounds or classes from the holdout's own targets: they would be given away.
-        metric = get_metric(scoring, estimator=estimator)
-        expected = check_cv_score(metric, cv_score)
+        metric = self._scored_metric(
+            scoring, estimator, declared=training, y=None if records is None else records.y
+        )
+        reference = None
+        if isinstance(metric, ApproximateMetric):
+            metric, reference = self._cross_validated(metric, estimator, records)
+            expected = self._expected_score(metric, cv_score, reference.score)
+        elif cv_score is None:
+            raise TypeError(
+                f"cv_score is missing: pass the cross-validated {metric.name} of the model. The "
+                "holdout was not queried."
+            )
+        else:
+            expected = check_cv_score(metric, cv_score)
+        if training is not None:
+            self.check_training_rows(*training[:2])
+            n_train = num_samples(training[1]) if n_train is None else n_train
         self.check_model(estimator)  # last: it may be charged
         answers = self.answer_evaluations(
             [expected],
-            [self._evaluate(metric, estimator)],
+            [self._evaluate(metric, estimator, reference=reference)],
             n_train=n_train,
             keys=[key],
             training_variance=training_variance,
@@ -490,13 +524,99 @@ class ReusableHoldout:
         )
         return answers[0].in_units()
 
+    def _training_records(self, training):
+        """Return training records that a caller passed, or those of the latest search."""
+        if training is None:
+            return self._context.cv_data
+        lengths = [num_samples(part) for part in training] if isinstance(training, tuple) else []
+        if len(lengths) not in (2, 3) or len(set(lengths)) != 1:
+            raise ValueError(
+                "training must be (X, y) or (X, y, groups) of the same training records, got a "
+                f"{type(training).__name__} with lengths {lengths}. The holdout was not queried."
+            )
+        return CVData(*training)
+
+    def _scored_metric(self, scoring, estimator, *, declared, y):
+        """Return the metric of one model or of predictions.
+
+        ``declared``: what a caller passed of the training set, whose targets may also bound
+        regression errors; ``y``: training targets from wherever they are known.
+        """
+        proof_needed_for = self.config.proof_needed_for(self.dependence)
+        if declared is not None:
+            return scorer_metric(
+                scoring, estimator=estimator, y=y, proof_needed_for=proof_needed_for
+            )
+        try:
+            return get_metric(scoring, estimator=estimator)
+        except ValueError as error:
+            if y is not None:
+                return scorer_metric(
+                    scoring, estimator=estimator, y=y, proof_needed_for=proof_needed_for
+                )
+            if not isinstance(error, UnboundedMetricError) or proof_needed_for:
+                raise
+            raise UnboundedMetricError(
+                f"{error} An approximate interval needs out-of-fold predictions of training "
+                "records: pass training=(X, y) to score, or training_predictions=(y, y_pred) to "
+                "answer_predictions. The holdout was not queried."
+            ) from None
+
+    def _holdout_facts(self, groups):
+        """Return what the spread of a training set is compared with."""
+        rule_out = ""
+        if not self.dependence.is_independent and groups is None:
+            rule_out = "the groups of the training records are not declared"
+        return {
+            "n_holdout_units": self.dependence.units(self.n)[0],
+            "n_holdout_records": self.n,
+            "rule_out": rule_out,
+        }
+
+    def _cross_validated(self, metric, estimator, records):
+        """Return the metric with its range, and what cross-validation on training records says."""
+        rows = slice(None) if records.rows is None else records.rows
+        X, y = safe_indexing(records.X, rows), safe_indexing(records.y, rows)
+        groups = None if records.groups is None else np.asarray(records.groups)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return cross_validated_reference(
+                    metric,
+                    estimator,
+                    X,
+                    y,
+                    groups=None if self.dependence.is_independent else groups,
+                    folds=records.folds,
+                    **self._holdout_facts(groups),
+                )
+        except Exception as error:  # of the model: the records are public
+            raise ValueError(
+                f"scoring={metric.name!r} has no proven bound, and {type(estimator).__name__} "
+                f"could not be cross-validated on the training records: {error} The holdout was "
+                "not queried."
+            ) from error
+
+    @staticmethod
+    def _expected_score(metric, cv_score, out_of_fold):
+        """Return the training value of an approximate metric in [0, 1]."""
+        if cv_score is not None:
+            return check_cv_score(metric, cv_score)
+        if not np.isfinite(out_of_fold):
+            raise ValueError(
+                f"{metric.name} is undefined on out-of-fold predictions of the training records. "
+                "The holdout was not queried."
+            )
+        return metric.to_unit(out_of_fold)
+
     @strip_traceback_frames
     def answer_predictions(
         self,
         y_pred: ArrayLike,
         *,
-        scoring: str | BoundedMetric | None = None,
+        scoring: Any = None,
         cv_score: float | None = None,
+        training_predictions: tuple[Any, ...] | None = None,
         name: str | None = None,
         submitter: str | None = None,
     ) -> AnswerRecord:
@@ -509,12 +629,17 @@ class ReusableHoldout:
         y_pred : array-like of shape (n,) or (n, n_classes)
             Labels, numbers, or a column of probabilities for each class, in the order of the
             holdout records.
-        scoring : str, BoundedMetric or None, default=None
+        scoring : str, BoundedMetric, scorer or None, default=None
             A metric that asks a model for predictions only; ``None``: accuracy. Public targets
             (:meth:`from_targets`) say which classes there are, and bound regression errors.
         cv_score : float, default=None
-            What score is expected, in the units of ``scoring``. ``None``: the last score that was
-            released to this submitter for the metric, or else the middle of its range.
+            What score is expected, in the units of ``scoring``. ``None``: that of
+            ``training_predictions``, the last score that was released to this submitter for the
+            metric, or else the middle of its range.
+        training_predictions : tuple (y, y_pred) or (y, y_pred, groups), default=None
+            Targets of training records and the model's out-of-fold predictions of them, in the
+            form of the first argument. A metric without a proven bound needs them: their spread
+            gives its interval.
         name, submitter : str or None, default=None
             The submission and who submits it; :meth:`history` shows both.
 
@@ -534,9 +659,30 @@ class ReusableHoldout:
         public = None if self._context.dry_run_sample is None else self._context.dry_run_sample[1]
         y_pred = align_predictions("y_pred", y_pred, self)
         model = check_predictions(y_pred, self.y, public, name=name, submitter=submitter)
+        trained = self._checked_training_predictions(training_predictions, public)
         # Counts of classes would be taken for those of a training set: the model knows which.
         bounds = None if hasattr(model, "classes_") else public
-        metric = get_metric(scoring or "accuracy", estimator=model, y=bounds)
+        metric = self._scored_metric(
+            scoring or "accuracy",
+            model,
+            declared=None if scoring is None else bounds,
+            y=bounds if trained is None else trained[0],
+        )
+        reference = None
+        if isinstance(metric, ApproximateMetric):
+            if trained is None:
+                raise UnboundedMetricError(
+                    f"scoring={metric.name!r} has no proven bound, and its approximate interval "
+                    "needs out-of-fold predictions of training records: pass "
+                    "training_predictions=(y, y_pred). The holdout was not queried."
+                )
+            metric, reference = self._reference_of(metric, *trained)
+            expected = self._expected_score(metric, cv_score, reference.score)
+        elif cv_score is None:
+            with self.account.reading() as book:
+                expected = book.last_value(submitter, metric_key(metric))
+        else:
+            expected = check_cv_score(metric, cv_score)
         try:
             metric._check_estimator(model)
         except TypeError:
@@ -546,25 +692,51 @@ class ReusableHoldout:
                 f"scoring={metric.name!r} asks a model for more than predictions. Use a metric by "
                 "name, such as 'accuracy'. The holdout was not queried."
             )
-        if cv_score is None:
-            with self.account.reading() as book:
-                expected = book.last_value(submitter, metric_key(metric))
-        else:
-            expected = check_cv_score(metric, cv_score)
         classes = [str(each) for each in getattr(model, "classes_", ())]
+        positions = np.arange(self.n)[:, None]
         answers = self.answer_evaluations(
             [0.5 if expected is None else expected],
-            [self._evaluate(metric, model, np.arange(self.n)[:, None])],
+            [self._evaluate(metric, model, positions, reference=reference)],
             keys=[content_key("predictions", metric_key(metric), model.values, classes)],
             about=[(metric, name, submitter)],
         )
         return answers[0].in_units()
 
-    def _evaluate(self, metric, estimator, X=None):
+    def _checked_training_predictions(self, training_predictions, public):
+        """Return training targets, checked predictions of them, and groups or None."""
+        if training_predictions is None:
+            return None
+        parts = training_predictions if isinstance(training_predictions, tuple) else ()
+        lengths = [num_samples(part) for part in parts]
+        if len(lengths) not in (2, 3) or len(set(lengths)) != 1:
+            raise ValueError(
+                "training_predictions must be (y, y_pred) or (y, y_pred, groups) of the same "
+                f"training records, got a {type(training_predictions).__name__} with lengths "
+                f"{lengths}. The holdout was not queried."
+            )
+        y = as_labels(parts[0])
+        groups = np.asarray(parts[2]) if len(parts) == 3 else None
+        return y, check_predictions(parts[1], y, y if public is None else public), groups
+
+    def _reference_of(self, metric, y, predicted, groups):
+        """Return the metric with its range, and what predictions of training records say."""
+        unit_codes = None
+        if not self.dependence.is_independent and groups is not None:
+            unit_codes = np.unique(groups, return_inverse=True)[1]
+        positions = np.arange(len(y))[:, None]
+        return reference_of_predictions(
+            metric,
+            metric.predictions(predicted, positions, y),
+            unit_codes=unit_codes,
+            **self._holdout_facts(groups),
+        )
+
+    def _evaluate(self, metric, estimator, X=None, *, reference=None):
         """Return raw scores, for the mechanism only; ``X``: what predictions are asked by."""
         with warnings.catch_warnings():  # what a metric warns about may tell of the holdout
             warnings.simplefilter("ignore")
-            return metric.evaluate(estimator, self.X if X is None else X, self.y)
+            evaluation = metric.evaluate(estimator, self.X if X is None else X, self.y)
+            return evaluation if reference is None else metric.finish(evaluation, reference)
 
     def preview(
         self,

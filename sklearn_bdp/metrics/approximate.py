@@ -150,7 +150,7 @@ class ApproximateMetric(BoundedMetric):
     # -- predictions ------------------------------------------------------------------------------
 
     @property
-    def reads_predictions(self) -> bool:
+    def by_predictions(self) -> bool:  # type: ignore[override] # it depends on the scorer
         """Whether the scorer is a function of one response of the model."""
         return hasattr(self.scorer, "_score_func")
 
@@ -280,7 +280,7 @@ class ApproximateMetric(BoundedMetric):
         predictions: Any = None
         try:
             with silenced():
-                if self.reads_predictions:
+                if self.by_predictions:
                     predictions = self.predictions(estimator, X, y)
                 else:
                     predictions = float(self.scorer(estimator, X, y))
@@ -312,7 +312,7 @@ class ApproximateMetric(BoundedMetric):
         float
             The score in score units.
         """
-        if self.reads_predictions:
+        if self.by_predictions:
             return self.score_predictions(self.predictions(estimator, X, y))
         return float(self.scorer(estimator, X, y))
 

@@ -235,7 +235,7 @@ def get_metric(
     >>> get_metric("f1")
     Traceback (most recent call last):
     ...
-    sklearn_bdp.exceptions.UnboundedMetricError: scoring='f1' cannot choose candidates: ...
+    sklearn_bdp.exceptions.UnboundedMetricError: scoring='f1' has no proven bound: ...
     """
     if scoring is None and not options:
         return default_metric(estimator, y)
@@ -245,7 +245,7 @@ def get_metric(
         if options:
             raise TypeError(f"options must be empty for {scoring.name}, got {sorted(options)}.")
         return scoring.informed(y)
-    scoring, found = _named(scoring)
+    scoring, found = parse_scorer(scoring)
     options |= found
     allowed = _METRICS[scoring][2]
     if unknown := sorted(set(options).difference(allowed)):
@@ -272,18 +272,6 @@ def forecast_metric(scoring: Any) -> BoundedMetric | None:
     known: dict[str, Any] = {"bounds": (0.0, 1.0), "n_classes": 2}
     taken = _METRICS[scoring][2] if scoring in _METRICS else ()
     return get_metric(scoring, **{name: known[name] for name in known if name in taken})
-
-
-def check_scoring(scoring: Any) -> None:
-    """Raise what `get_metric` raises of a ``scoring`` that no model and no data make sound.
-
-    Parameters
-    ----------
-    scoring : object
-        As for `get_metric`.
-    """
-    if not isinstance(scoring, BoundedMetric | PerRecordScore | None):
-        _named(scoring)
 
 
 def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
@@ -395,9 +383,9 @@ def _family(name):
 def _refuse(name):
     """Raise the error for a metric that is not available."""
     if (family := _family(name)) in _REASONS:
-        message = f"scoring={name!r} cannot choose candidates: {_REASONS[family]}."
+        message = f"scoring={name!r} has no proven bound: {_REASONS[family]}."
         if family in _REPORTED:
-            message += f" Report {name} at the end: search.final_report(scoring={name!r})."
+            message += f" A report shows {name} at the end: final_report(scoring={name!r})."
         raise UnboundedMetricError(message)
     near = difflib.get_close_matches(str(name), [*NAMES, *_REASONS], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -416,10 +404,25 @@ _WRAP_IT = (
 _IGNORED = {("neg_brier_score", "pos_label"), ("neg_log_loss", "labels")}
 
 
-def _named(scorer):
-    """Return (name, options) of a name, or of a scorer made by ``make_scorer`` from its metric.
+def parse_scorer(scorer: Any) -> tuple[str, dict[str, Any]]:
+    """Return the name and options of a metric with a proven bound.
 
-    Others raise `UnboundedMetricError`.
+    Parameters
+    ----------
+    scorer : str or callable
+        A name, or a scorer that ``make_scorer`` made of such a metric.
+
+    Returns
+    -------
+    name : str
+        One of :func:`available_metrics`.
+    options : dict
+        As for :func:`get_metric`.
+
+    Raises
+    ------
+    UnboundedMetricError
+        If no bound is proven for the scorer.
     """
     if isinstance(scorer, str):
         if scorer not in _METRICS:
@@ -444,7 +447,9 @@ def _named(scorer):
             f"record can move them, are unknown. {_WRAP_IT}"
         )
     kind, _, kept = _METRICS[name]
-    defaults, options, wrong = inspect.signature(function).parameters, {}, ""
+    defaults = inspect.signature(scorer._score_func).parameters
+    options: dict[str, Any] = {}
+    wrong = ""
     for key, value in scorer._kwargs.items():
         if key in kept:  # it means here what it means there
             options[key] = value

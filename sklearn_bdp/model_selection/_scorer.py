@@ -17,8 +17,14 @@ from sklearn_bdp.diagnostics.scores import BatchDependenceCheck, warn_clipped_sc
 from sklearn_bdp.exceptions import ScoreContractError, UnknownFeaturesError
 from sklearn_bdp.holdout import AnswerRecord
 from sklearn_bdp.holdout.reusable import ReusableHoldout
+from sklearn_bdp.metrics.approximate import UNKNOWN_SCORER, ApproximateMetric, TrainingReference
 from sklearn_bdp.metrics.base import same_names
-from sklearn_bdp.metrics.registry import check_scoring, get_metric
+from sklearn_bdp.metrics.scorers import (
+    check_scoring,
+    cross_validated_reference,
+    reference_of_predictions,
+    scorer_metric,
+)
 from sklearn_bdp.release.batch import check_overlap
 from sklearn_bdp.utils.hashing import (
     ModelDigest,
@@ -123,7 +129,8 @@ class HoldoutScorer:
         works through the holdout's ledger; without one it raises
         :class:`~sklearn_bdp.exceptions.ProcessBoundaryError`.
     scoring : str, callable or None, default=None
-        A bounded metric (see :mod:`sklearn_bdp.metrics`).
+        A metric with a proven bound (see :mod:`sklearn_bdp.metrics`), or any other scorer of
+        scikit-learn, whose intervals are approximate. ``None``: the estimator's own score.
 
     Attributes
     ----------
@@ -155,6 +162,11 @@ class HoldoutScorer:
     the scorer can find the others by their values. SequentialFeatureSelector begins without, and
     is not supported, nor are equal columns:
     :class:`~sklearn_bdp.feature_selection.HoldoutFeatureSelector` does their work.
+
+    *Metrics without a proven bound* need predictions of records that the model was not fitted on:
+    in cross-validation those of the fold that tests it, which has to hold at least as many records
+    as the holdout for an interval. A scorer that is called by itself cross-validates clones of the
+    model on the rows that it is given, in five folds.
 
     *Early stopping* is not supported: each iteration would be a query, and their intervals grow
     (``python -m benchmarks.early_stopping``). Stop by training rows, then verify the model.
@@ -280,17 +292,58 @@ class HoldoutScorer:
         if not memory.warned:
             clipping = metric.clipping(estimator, X, y, per_record)
             memory.warned = warn_clipped_score(metric, clipping, f"the {type(estimator).__name__}")
-        variance = None
+        variance, reference = None, None
         if metric.is_mean and not metric.is_binary:  # where it is of use
             variance = min(float(np.var(metric.evaluate(estimator, X, y).per_record)), 0.25)
-        return self._ask(estimator, metric, records, value, key, num_samples(X), variance)
+        if isinstance(metric, ApproximateMetric):
+            try:
+                metric, reference = self._reference(
+                    metric, estimator, X, y, out_of_sample=in_validation, altered=bool(alteration)
+                )
+            except Exception as error:  # of a model that cannot be cross-validated
+                raise _ModelFailed from error
+            value = metric.to_unit(reference.score)
+            if np.isnan(value):
+                raise _ModelFailed from ValueError(
+                    f"{metric.name} is undefined on the training records. The holdout was not "
+                    "queried."
+                )
+        return self._ask(
+            estimator, metric, records, value, key, num_samples(X), variance, reference
+        )
+
+    def _reference(self, metric, estimator, X, y, *, out_of_sample, altered):
+        """Return the metric with its public range, and the spread of its score.
+
+        ``out_of_sample``: whether the model was fitted on other rows, as in cross-validation. Else
+        clones of it are cross-validated on these rows.
+        """
+        if altered or (out_of_sample and not metric.by_predictions):
+            score = metric.score_model(estimator, X, y)
+            reason = "columns of the training records were altered" if altered else UNKNOWN_SCORER
+            return metric.with_range([score]), TrainingReference(score=score, reason=reason)
+        dependence = self.holdout.dependence
+        holdout_facts = {
+            "n_holdout_units": dependence.units(self.holdout.n)[0],
+            "n_holdout_records": self.holdout.n,
+            "rule_out": ""
+            if dependence.is_independent
+            else "the groups of the training records are unknown",
+        }
+        if not out_of_sample:
+            return cross_validated_reference(metric, estimator, X, y, **holdout_facts)
+        predictions = metric.predictions(estimator, X, y)
+        return reference_of_predictions(metric, predictions, unit_codes=None, **holdout_facts)
 
     @strip_traceback_frames  # the evaluation below is raw
-    def _ask(self, model, metric, records, value, key, size, variance):
+    def _ask(self, model, metric, records, value, key, size, variance, reference):
         """Put one query to the holdout, remember the answer and return the score."""
+        evaluation = metric.evaluate(model, records, self.holdout.y)
+        if reference is not None:
+            evaluation = metric.finish(evaluation, reference)
         (answer,) = self.holdout.answer_evaluations(
             np.array([value]),
-            [metric.evaluate(model, records, self.holdout.y)],
+            [evaluation],
             n_train=size,
             training_variance=variance,
             keys=[key],
@@ -351,7 +404,13 @@ class HoldoutScorer:
                 return seen
             break  # an equal model of another fold begins anew
         if metric is None:
-            metric = get_metric(self.scoring, estimator=estimator, y=y)
+            config, dependence = self.holdout.config, self.holdout.dependence
+            metric = scorer_metric(
+                self.scoring,
+                estimator=estimator,
+                y=y,
+                proof_needed_for=config.proof_needed_for(dependence),
+            )
         key = known.key(metric, X)
         return _Seen(key, known.content, metric, copy_data(X), copy_data(y), weakref.ref(estimator))
 

@@ -18,7 +18,6 @@ import sklearn
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 from sklearn.base import clone, is_classifier
-from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import GridSearchCV, ParameterGrid, ParameterSampler
 from sklearn.utils import Bunch, indexable
 from sklearn.utils.metadata_routing import process_routing
@@ -52,7 +51,7 @@ from sklearn_bdp.exceptions import UnboundedMetricError, UnverifiedWarning, Unwe
 from sklearn_bdp.holdout.config import HoldoutConfig, check_ledger
 from sklearn_bdp.holdout.reusable import ReusableHoldout
 from sklearn_bdp.metrics.approximate import ApproximateMetric
-from sklearn_bdp.metrics.registry import check_scoring
+from sklearn_bdp.metrics.scorers import check_scoring
 from sklearn_bdp.release.certificate import Preview
 from sklearn_bdp.release.context import CVData
 from sklearn_bdp.utils.hashing import data_digest, object_digest, query_key
@@ -358,7 +357,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             return self._fit_plain(X, y, params | given)
         scoring = self.scoring if isinstance(self.scoring, list | tuple | set) else [self.scoring]
         for name in scoring:
-            if isinstance(name, str) and name not in get_scorer_names():
+            if isinstance(name, str):
                 check_scoring(name)
         data = FitData(X, y, X_val, y_val, groups, groups_val, times, horizon, params, coordinates)
         with without_autologging():

@@ -227,17 +227,30 @@ class Predicted:
         self.known_as = known_as
         if classes is not None or self.values.ndim == 2:
             self.classes_ = np.asarray([0, 1] if classes is None else classes)
+
+        # scikit-learn reads the name of a method.
+        def predict_proba(X):
+            rows = self._rows(X)
+            return rows if rows.ndim == 2 else np.column_stack([1 - rows, rows])
+
+        def decision_function(X):
+            return self._rows(X)
+
+        def predict(X):
+            rows = self._rows(X)
+            return rows if rows.ndim == 1 else self.classes_[np.argmax(rows, axis=1)]
+
         if self.values.ndim == 2:
-            self.predict_proba = self._rows
-            self.predict = lambda X: self.classes_[np.argmax(self._rows(X), axis=1)]
+            self.predict_proba = predict_proba
+            self.predict = predict
             return
         numbers = self.values.dtype.kind == "f" and classes is not None and len(classes) == 2
         if numbers and not set(np.unique(self.values).tolist()) <= set(classes or ()):
-            self.decision_function = self._rows
+            self.decision_function = decision_function
             if np.min(self.values) >= 0.0 and np.max(self.values) <= 1.0:
-                self.predict_proba = lambda X: np.column_stack([1 - self._rows(X), self._rows(X)])
+                self.predict_proba = predict_proba
         else:
-            self.predict = self._rows
+            self.predict = predict
 
     def __sklearn_tags__(self):
         # Scorers of scikit-learn read classes of classifiers, and take predictions of others.

@@ -196,10 +196,12 @@ def test_a_budget_that_is_used_up_ends_the_run(data):
         cross_val_score(DummyClassifier(strategy="uniform"), X, y, scoring=HoldoutScorer(tight))
 
 
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_unbounded_metrics_end_the_run_and_failing_models_do_not(data, holdout):
-    X, _, y, _ = data
+    X, X_holdout, y, y_holdout = data
+    private = ReusableHoldout(X_holdout, y_holdout, epsilon=1.0)
     with pytest.raises(UnboundedMetricError):
-        cross_val_score(LogisticRegression(), X, y, scoring=HoldoutScorer(holdout, scoring="f1"))
+        cross_val_score(LogisticRegression(), X, y, scoring=HoldoutScorer(private, scoring="f1"))
 
     class Fails(ClassifierMixin, BaseEstimator):
         def fit(self, X, y):

@@ -1,0 +1,213 @@
+"""From a ``scoring`` argument to a metric that may choose models: proven or approximate.
+
+A metric with a proven bound is used where there is one. Any other scorer of scikit-learn is
+approximate (theory G34): its interval needs out-of-fold predictions of training records.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin, clone, is_classifier, is_regressor
+from sklearn.metrics import get_scorer_names
+from sklearn.model_selection import GroupKFold, check_cv
+from sklearn.utils.multiclass import type_of_target
+
+from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.metrics.approximate import (
+    ApproximateMetric,
+    Predictions,
+    TrainingReference,
+    approximate_metric,
+)
+from sklearn_bdp.metrics.base import BoundedMetric, as_labels
+from sklearn_bdp.metrics.means import PerRecordScore
+from sklearn_bdp.metrics.registry import available_metrics, get_metric, parse_scorer
+from sklearn_bdp.utils.sklearn_compat import safe_indexing
+
+#: Folds of training records where nobody has drawn folds.
+_N_FOLDS = 5
+
+
+def scorer_metric(
+    scoring: Any, *, estimator: Any, y: ArrayLike | None, proof_needed_for: str = ""
+) -> BoundedMetric:
+    """Return the metric of a scorer, proven where a bound is known.
+
+    Parameters
+    ----------
+    scoring : object
+        As for :func:`~sklearn_bdp.metrics.get_metric`, any name of scikit-learn, a scorer, or a
+        function ``(estimator, X, y)`` that returns one number. None: the estimator's own score.
+    estimator : estimator
+        Decides what None means.
+    y : array-like of shape (n_samples,) or None
+        *Training* targets: they are public, and give the range of losses. A metric without a
+        proven bound needs them.
+    proof_needed_for : str, default=""
+        Setting under which only metrics with a proven bound are accepted; empty if there is none.
+
+    Returns
+    -------
+    BoundedMetric
+        An :class:`~sklearn_bdp.metrics.approximate.ApproximateMetric` without a proven bound.
+
+    Raises
+    ------
+    UnboundedMetricError
+        If the metric has no proven bound, and one is needed or ``y`` is None.
+    TypeError, ValueError
+        If ``scoring`` is unknown or does not fit the targets.
+    """
+    if scoring is None and _scores_by_r2(estimator) and y is not None and not proof_needed_for:
+        return approximate_metric("r2", y)
+    try:
+        return get_metric(scoring, estimator=estimator, y=y)
+    except ValueError as error:
+        if not _is_scorer(scoring) or _requests_weights(scoring):
+            raise
+        several = y is not None and type_of_target(as_labels(y)) not in (
+            "binary",
+            "multiclass",
+            "continuous",
+        )
+        if not (several or isinstance(error, UnboundedMetricError)):
+            raise
+        if proof_needed_for:
+            raise UnboundedMetricError(
+                f"{error} Under {proof_needed_for} only metrics with a proven bound choose "
+                f"candidates: {', '.join(available_metrics())}."
+            ) from None
+        if y is None:
+            raise
+        return approximate_metric(scoring, y)
+
+
+def check_scoring(scoring: Any) -> None:
+    """Raise on a ``scoring`` that no model and no data make sound.
+
+    Parameters
+    ----------
+    scoring : object
+        As for :func:`scorer_metric`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If neither this package nor scikit-learn knows it.
+    """
+    if scoring is None or isinstance(scoring, BoundedMetric | PerRecordScore):
+        return
+    if not _is_scorer(scoring) or _requests_weights(scoring):
+        parse_scorer(scoring)
+
+
+def _is_scorer(scoring):
+    """Return whether scikit-learn takes an object as ``scoring``."""
+    return callable(scoring) or (isinstance(scoring, str) and scoring in get_scorer_names())
+
+
+def _requests_weights(scoring):
+    """Return whether a scorer asks for metadata, such as weights."""
+    request = getattr(getattr(scoring, "_metadata_request", None), "score", None)
+    requested = getattr(request, "requests", {}).values()
+    return any(value not in (None, False) for value in requested)
+
+
+def _scores_by_r2(estimator):
+    """Return whether the estimator's own ``score`` is scikit-learn's for regressors."""
+    while getattr(estimator, "steps", None):  # a pipeline scores by its last step
+        estimator = estimator.steps[-1][1]
+    method = getattr(type(estimator), "score", None)
+    return is_regressor(estimator) and getattr(method, "__qualname__", "") == (
+        RegressorMixin.score.__qualname__
+    )
+
+
+def cross_validated_reference(
+    metric: ApproximateMetric,
+    estimator: Any,
+    X: Any,
+    y: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    folds: Any = None,
+    **holdout_facts: Any,
+) -> tuple[ApproximateMetric, TrainingReference]:
+    """Cross-validate an estimator on training records for the spread of its score.
+
+    Parameters
+    ----------
+    metric : ApproximateMetric
+        The metric.
+    estimator : estimator
+        Cloned for each fold.
+    X, y : array-like
+        Training records and targets.
+    groups : array-like of shape (n_samples,), default=None
+        Sampling unit of each record; None if every record is one.
+    folds : sequence of pairs of arrays, default=None
+        Positions for fitting and for testing. None: five folds, of whole groups.
+    **holdout_facts : object
+        As for :func:`reference_of_predictions`.
+
+    Returns
+    -------
+    metric : ApproximateMetric
+        With the public range that suits the estimator.
+    reference : TrainingReference
+        Without an interval where theory G34 rules one out.
+    """
+    if not folds:
+        splitter = check_cv(_N_FOLDS, y, classifier=is_classifier(estimator))
+        splitter = splitter if groups is None else GroupKFold(_N_FOLDS)
+        folds = list(splitter.split(np.zeros(len(as_labels(y))), y, groups))
+    predictions, scores = [], []
+    for train, test in folds:
+        model = clone(estimator).fit(safe_indexing(X, train), safe_indexing(y, train))
+        tested = safe_indexing(X, test), safe_indexing(y, test)
+        if metric.by_predictions:
+            predictions.append(metric.predictions(model, *tested))
+        else:
+            scores.append(metric.score_model(model, *tested))
+    if not metric.by_predictions:
+        return metric.with_range(scores), TrainingReference(score=float(np.mean(scores)))
+    unit_codes = None
+    if groups is not None:
+        codes = np.unique(np.asarray(groups), return_inverse=True)[1]
+        unit_codes = np.concatenate([codes[test] for _, test in folds])
+    pooled = Predictions.concatenate(predictions)
+    return reference_of_predictions(metric, pooled, unit_codes=unit_codes, **holdout_facts)
+
+
+def reference_of_predictions(
+    metric: ApproximateMetric, predictions: Predictions, **holdout_facts: Any
+) -> tuple[ApproximateMetric, TrainingReference]:
+    """Return the metric with its public range, and the spread of out-of-sample predictions.
+
+    Parameters
+    ----------
+    metric : ApproximateMetric
+        The metric.
+    predictions : Predictions
+        Of records that the model was not fitted on.
+    **holdout_facts : object
+        ``unit_codes``, ``n_holdout_units``, ``n_holdout_records`` and ``rule_out`` of
+        :meth:`ApproximateMetric.training_reference
+        <sklearn_bdp.metrics.approximate.ApproximateMetric.training_reference>`.
+
+    Returns
+    -------
+    metric : ApproximateMetric
+        With the public range that suits these predictions.
+    reference : TrainingReference
+        Without an interval where theory G34 rules one out.
+    """
+    reference = metric.training_reference(predictions, **holdout_facts)
+    if not math.isfinite(reference.score):
+        return metric, reference
+    metric = metric.with_range([reference.score])
+    return metric, metric.training_reference(predictions, **holdout_facts)

@@ -1,0 +1,224 @@
+"""Single models and predictions by metrics without a proven bound (theory G34)."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification, make_regression
+from sklearn.inspection import permutation_importance
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import get_scorer, make_scorer, max_error
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+
+from sklearn_bdp import HoldoutConfig, HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import Groups
+from sklearn_bdp.exceptions import SharedRecordsError, UnboundedMetricError
+from sklearn_bdp.holdout import ExpertSettings
+
+N_HOLDOUT = 200
+CLASSIFICATION_METRICS = ["f1", "f1_macro", "matthews_corrcoef", "average_precision", "jaccard"]
+REGRESSION_METRICS = [None, "r2", "neg_root_mean_squared_error", "neg_mean_poisson_deviance"]
+
+
+def classification():
+    """Return training records, holdout records and a fitted classifier."""
+    X, y = make_classification(1_000, 8, n_informative=4, random_state=0)
+    training = X[N_HOLDOUT:], y[N_HOLDOUT:]
+    return training, (X[:N_HOLDOUT], y[:N_HOLDOUT]), LogisticRegression().fit(*training)
+
+
+def regression():
+    """Return training records, holdout records and a fitted regressor, with positive values."""
+    X, y = make_regression(1_000, 8, noise=20.0, random_state=0)
+    y = y - y.min() + 500.0
+    training = X[N_HOLDOUT:], y[N_HOLDOUT:]
+    return training, (X[:N_HOLDOUT], y[:N_HOLDOUT]), Ridge().fit(*training)
+
+
+def assert_informative(answer, holdout_score):
+    """Assert that an answer has an approximate interval around the score on the holdout."""
+    assert answer.interval == "approximate"
+    assert answer.lower < answer.value < answer.upper
+    assert answer.lower <= holdout_score <= answer.upper
+
+
+@pytest.mark.parametrize("scoring", CLASSIFICATION_METRICS)
+def test_score_of_a_classifier_has_an_approximate_interval(scoring):
+    training, held, model = classification()
+    holdout = ReusableHoldout(*held, random_state=0)
+    answer = holdout.score(model, scoring=scoring, training=training)
+    assert_informative(answer, get_scorer(scoring)(model, *held))
+    expected = cross_val_predict(model, *training, cv=5, method="predict")
+    if scoring != "average_precision":  # which reads the decision function
+        function = get_scorer(scoring)._score_func
+        kwargs = get_scorer(scoring)._kwargs
+        assert answer.cv_score == pytest.approx(function(training[1], expected, **kwargs))
+    assert holdout.history()[0].metric == scoring
+
+
+@pytest.mark.parametrize("scoring", REGRESSION_METRICS)
+def test_score_of_a_regressor_has_an_approximate_interval(scoring):
+    training, held, model = regression()
+    answer = ReusableHoldout(*held, random_state=0).score(model, scoring=scoring, training=training)
+    assert_informative(answer, get_scorer(scoring or "r2")(model, *held))
+
+
+def test_score_of_a_function_has_no_interval():
+    training, held, model = classification()
+
+    def mean_margin(estimator, X, y):
+        return float(np.mean(np.abs(estimator.decision_function(X))))
+
+    answer = ReusableHoldout(*held, random_state=0).score(
+        model, scoring=mean_margin, training=training
+    )
+    assert answer.interval == "none"
+    assert np.isfinite(answer.value)
+    assert (answer.lower, answer.upper) == (-np.inf, np.inf)
+
+
+def test_score_needs_training_records_before_anything_is_asked():
+    _, held, model = classification()
+    holdout = ReusableHoldout(*held, random_state=0)
+    with pytest.raises(UnboundedMetricError):
+        holdout.score(model, 0.9, scoring="f1")
+    assert len(holdout.history()) == 0
+
+
+def test_score_after_a_search_uses_the_records_of_the_search():
+    (X, y), held, _ = classification()
+    search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, random_state=0)
+    search.fit(X, y, X_val=held[0], y_val=held[1])
+    answer = search.holdout_.score(search.best_estimator_, scoring="f1")
+    assert_informative(answer, get_scorer("f1")(search.best_estimator_, *held))
+
+
+def test_score_rejects_training_records_that_are_holdout_records():
+    _, held, model = classification()
+    holdout = ReusableHoldout(*held, random_state=0)
+    with pytest.raises(SharedRecordsError):
+        holdout.score(model, scoring="f1", training=held)
+    assert len(holdout.history()) == 0
+
+
+@pytest.mark.parametrize(
+    "training", [(1,), "rows", ([[0.0]], [0, 1]), ([[0.0]], [0], [0], [0])], ids=str
+)
+def test_score_rejects_malformed_training_records(training):
+    _, held, model = classification()
+    with pytest.raises((TypeError, ValueError)):
+        ReusableHoldout(*held, random_state=0).score(model, scoring="f1", training=training)
+
+
+def test_score_by_a_proven_metric_needs_a_training_value():
+    training, held, model = classification()
+    holdout = ReusableHoldout(*held, random_state=0)
+    with pytest.raises(TypeError):
+        holdout.score(model, scoring="accuracy", training=training)
+    assert len(holdout.history()) == 0
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"correlation": np.array([[0.9, 0.1], [0.1, 0.9]])}, {"epsilon": 1.0}],
+    ids=["chain", "epsilon"],
+)
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
+def test_settings_that_need_a_proof_reject_approximate_metrics(parameters):
+    training, held, model = classification()
+    holdout = ReusableHoldout(*held, random_state=0, **parameters)
+    with pytest.raises(UnboundedMetricError):
+        holdout.score(model, scoring="f1", training=training)
+    assert len(holdout.history()) == 0
+
+
+def test_groups_of_the_training_records_give_the_interval():
+    (X, y), held, model = classification()
+    groups = Groups(np.repeat(np.arange(50), 4))
+    holdout = ReusableHoldout(*held, correlation=groups, random_state=0)
+    unknown = holdout.score(model, scoring="f1", training=(X, y))
+    assert unknown.interval == "none"
+    training_groups = np.repeat(np.arange(200), 4)
+    answer = holdout.score(model, scoring="f1", training=(X, y, training_groups))
+    assert answer.interval == "approximate"
+
+
+@pytest.mark.parametrize("scoring", ["f1", "f1_macro", "average_precision"])
+def test_predictions_have_an_approximate_interval(scoring):
+    (X, y), held, model = classification()
+    holdout = ReusableHoldout(*held, random_state=0)
+    method = "predict_proba" if scoring == "average_precision" else "predict"
+    predicted = getattr(model, method)(held[0])
+    out_of_fold = cross_val_predict(LogisticRegression(), X, y, method=method)
+    answer = holdout.answer_predictions(
+        predicted, scoring=scoring, training_predictions=(y, out_of_fold)
+    )
+    assert_informative(answer, get_scorer(scoring)(model, *held))
+    again = holdout.answer_predictions(
+        predicted, scoring=scoring, training_predictions=(y, out_of_fold)
+    )
+    assert again.value == answer.value
+    assert len(holdout.history()) == 1
+
+
+def test_predictions_without_training_predictions_are_rejected():
+    _, held, model = classification()
+    holdout = ReusableHoldout(*held, random_state=0)
+    with pytest.raises(UnboundedMetricError):
+        holdout.answer_predictions(model.predict(held[0]), scoring="f1")
+    with pytest.raises(ValueError):  # noqa: PT011
+        holdout.answer_predictions(
+            model.predict(held[0]), scoring="f1", training_predictions=([0, 1], [0])
+        )
+    assert len(holdout.history()) == 0
+
+
+def test_scorer_cross_validates_a_model_that_is_scored_by_itself():
+    training, held, model = classification()
+    scorer = HoldoutScorer(ReusableHoldout(*held, random_state=0), "f1_macro")
+    value = scorer(model, *training)
+    assert value == scorer.last_answer_.value
+    assert_informative(scorer.last_answer_, get_scorer("f1_macro")(model, *held))
+
+
+@pytest.mark.parametrize(("cv", "interval"), [(4, "approximate"), (5, "none")])
+def test_scorer_in_cross_validation_needs_folds_as_large_as_the_holdout(cv, interval):
+    (X, y), held, _ = classification()  # folds of 200 and of 160 records
+    scorer = HoldoutScorer(ReusableHoldout(*held, random_state=0), "f1")
+    scores = cross_val_score(LogisticRegression(), X, y, cv=cv, scoring=scorer)
+    assert np.isfinite(scores).all()
+    assert {answer.interval for answer in scorer.holdout.history()} == {interval}
+
+
+@pytest.mark.parametrize("scoring", ["r2", None, make_scorer(max_error, greater_is_better=False)])
+def test_scorer_chooses_in_grid_search(scoring):
+    (X, y), held, _ = regression()
+    scorer = HoldoutScorer(ReusableHoldout(*held, random_state=0), scoring)
+    search = GridSearchCV(Ridge(), {"alpha": [0.1, 1e5]}, scoring=scorer, cv=3).fit(X, y)
+    assert search.best_params_["alpha"] == 0.1
+
+
+def test_scorer_in_permutation_importance_has_no_interval_for_shuffled_columns():
+    training, held, model = classification()
+    holdout = ReusableHoldout(*held, random_state=0)
+    result = permutation_importance(
+        model, *training, scoring=HoldoutScorer(holdout, "f1"), n_repeats=1, random_state=0
+    )
+    assert np.isfinite(result.importances_mean).all()
+    assert [answer.interval for answer in holdout.history()][:2] == ["approximate", "none"]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"epsilon": 1.0},
+        {"calibration": "zhao2017", "budget": 3, "expert": ExpertSettings(n_queries=10)},
+    ],
+    ids=["epsilon", "zhao2017"],
+)
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
+def test_scorer_rejects_approximate_metrics_where_a_proof_is_needed(parameters):
+    training, held, model = classification()
+    config = HoldoutConfig(**parameters)
+    holdout = ReusableHoldout.from_config(config, *held, random_state=0)
+    with pytest.raises(UnboundedMetricError):
+        HoldoutScorer(holdout, "f1")(model, *training)
+    assert len(holdout.history()) == 0
