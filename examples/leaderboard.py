@@ -2,152 +2,301 @@
 A leaderboard that cannot be climbed by chance
 ==============================================
 
-An organizer keeps the targets of a private test set. Participants submit labels over HTTP and are
-told a released score and a place. Scores go through a reusable holdout, so that a place is taken
-from the leader only by a submission that the holdout tells from the leader's (Blum and Hardt 2015
-call this a Ladder). A step is four standard deviations: one of 500 guesses takes a place by luck
-with a probability of 1.6%. Each participant has a quota, and a final report gives the finalists
-intervals that hold for all of them. Standings are read from the ledger: the server may be
-restarted.
+An organizer keeps the targets of a private test set. Participants submit labels and get a score
+and a place. The board scores them through a reusable holdout and follows four rules.
 
-Only the standard library serves. Run it: ``python examples/leaderboard.py``.
+- Scores have a step of six standard deviations of a guess. One account is ahead of another only if
+  its score is more than one step larger, so that neither luck nor a false ``expected_score`` is
+  enough.
+- Every account and the whole contest have a budget of information (nats). An answer that the
+  expected score predicts costs little, a surprise costs several nats. The organizer sees all costs.
+- A removed account leaves the board. Its cost remains.
+- The final report gives the accounts with the first places intervals that are valid together.
+
+Standings are kept in memory, and a restarted board rebuilds them from the ledger. Submitted labels
+are kept in a folder for the final report. ``leaderboard_server.py`` is this board over HTTP, and
+``leaderboard_contests.py`` plays contests on it. Run it: ``python examples/leaderboard.py``.
 """
 
-import json
+import bisect
+import dataclasses
+import os
 import threading
-import urllib.request
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import numpy as np
 
 from sklearn_bdp import ReusableHoldout
-from sklearn_bdp.exceptions import BudgetExhaustedError, HoldoutClosedError
+from sklearn_bdp.accounting import code_length
+from sklearn_bdp.exceptions import HoldoutClosedError
 from sklearn_bdp.holdout import ExpertSettings
 
-LARGEST = 10_000_000  # bytes of a submission
+#: Names of notes in the ledger: a removed account, and the information spent before the report.
+REMOVED = "removed account"
+SPENT = "information spent before the final report"
+
+
+class SubmissionRejectedError(Exception):
+    """A submission that the rules of the contest do not allow. The holdout was not queried."""
+
+
+@dataclasses.dataclass
+class Account:
+    """What the board remembers of a participant."""
+
+    name: str
+    n_submissions: int = 0
+    nats: float = 0.0  # information that the answers to this account have cost
+    last_score: float = 0.5
+    best_score: float | None = None
+    best_number: int | None = None  # of the submission with the best score
+    best_name: str | None = None
+
+
+class SubmissionFolder:
+    """Submitted labels by number: files in a folder, or arrays in memory if there is no folder."""
+
+    def __init__(self, folder=None):
+        self._arrays = {}
+        self._folder = None
+        if folder is not None:
+            self._folder = Path(folder)
+            self._folder.mkdir(parents=True, exist_ok=True)
+
+    def last_number(self):
+        """Return the largest number in use, 0 if there is none."""
+        if self._folder is None:
+            return max(self._arrays, default=0)
+        return max((int(path.stem) for path in self._folder.glob("*.npy")), default=0)
+
+    def save(self, number, labels):
+        """Store labels; after a crash there is either the whole file or none."""
+        if self._folder is None:
+            self._arrays[number] = labels
+            return
+        unfinished = self._folder / f"{number:06d}.unfinished"
+        with unfinished.open("wb") as file:
+            np.save(file, labels, allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(self._folder / f"{number:06d}.npy")
+
+    def load(self, number):
+        """Return stored labels."""
+        if self._folder is None:
+            return self._arrays[number]
+        return np.load(self._folder / f"{number:06d}.npy", allow_pickle=False)
+
+    def delete(self, number):
+        """Delete labels that were not scored."""
+        if self._folder is None:
+            del self._arrays[number]
+        else:
+            (self._folder / f"{number:06d}.npy").unlink()
 
 
 class Board:
-    """The organizer's side: targets, quotas, standings.
+    """The organizer's side: targets, budgets and standings.
 
-    ``deviations``: from which distance to the leader's score a submission is told from it, in
-    standard deviations of the accuracy of a guess.
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Private targets.
+    classes : array-like
+        All labels that a submission may contain. They are public.
+    step : float or None, default=None
+        Step of scores. ``None``: six standard deviations of the accuracy of a guess.
+    quota : int, default=100
+        Submissions of an account.
+    account_budget, contest_budget : float, default=3.0, 100.0
+        Nats. The answer that uses up a budget is the last one, so that one answer (at most about
+        10 nats) may exceed it.
+    folder : path or None, default=None
+        Folder of submitted labels. With ``None`` they are in memory, and a restarted board cannot
+        report on them.
+    ledger, random_state : object
+        As for :class:`~sklearn_bdp.ReusableHoldout`.
     """
 
-    def __init__(self, y, *, classes, quota=100, deviations=4.0, **parameters):
-        step = deviations * np.sqrt(0.25 / len(y))
-        self.holdout = ReusableHoldout.from_targets(
-            y,
-            training_targets=classes,
-            expert=ExpertSettings(threshold=min(step, 1.0)),
-            **parameters,
-        )
+    def __init__(
+        self,
+        y,
+        *,
+        classes,
+        step=None,
+        quota=100,
+        account_budget=3.0,
+        contest_budget=100.0,
+        folder=None,
+        ledger=None,
+        random_state=None,
+    ):
+        guess_deviation = np.sqrt(0.25 / len(y))
+        self.step = min(1.0, 6.0 * guess_deviation if step is None else step)
         self.quota = quota
+        self.account_budget = account_budget
+        self.contest_budget = contest_budget
+        # A score is released with an error of half a step, whatever score was expected.
+        settings = ExpertSettings(threshold=self.step / 2.0, resolution=self.step)
+        self.holdout = ReusableHoldout.from_targets(
+            y, training_targets=classes, expert=settings, ledger=ledger, random_state=random_state
+        )
+        self._submissions = SubmissionFolder(folder)
         self._lock = threading.Lock()
-        self._labels = {}  # of each participant's best submission, for the final report
+        self._accounts = {}
+        self._removed = set(self.holdout.notes(REMOVED))
+        self._scores = []  # best scores of accounts on the board, ascending
+        self._nats = 0.0  # of all answers
+        self._last_number = self._submissions.last_number()
+        self._rebuild()
+
+    def _rebuild(self):
+        """Restore the standings from the ledger."""
+        history = self.holdout.history()
+        submissions = [answer for answer in history if answer.submitter is not None]
+        spent_last = self.holdout.information_spent
+        if len(submissions) < len(history):  # a final report followed
+            spent_last = self.holdout.notes(SPENT)[-1]
+        spent_before = [answer.code_length for answer in submissions]
+        for answer, spent in zip(submissions, [*spent_before, spent_last][1:], strict=True):
+            self._enter(answer, spent)
+
+    def _enter(self, answer, spent_after):
+        """Enter a new answer into the standings, and what it has cost.
+
+        The information spent also contains the coding of the next query's number. That part grows
+        with every query, whoever submits it, and is nobody's cost.
+        """
+        account = self._accounts.setdefault(answer.submitter, Account(answer.submitter))
+        number, _, name = answer.model.partition(": ")
+        released = spent_after - code_length(released=0.0, batch_index=answer.batch + 1)
+        cost = max(0.0, released - self._nats)
+        account.n_submissions += 1
+        account.nats += cost
+        self._nats += cost
+        account.last_score = answer.value
+        self._last_number = max(self._last_number, int(number))
+        if account.best_score is not None and answer.value <= account.best_score:
+            return
+        if account.name not in self._removed:
+            if account.best_score is not None:
+                del self._scores[bisect.bisect_left(self._scores, account.best_score)]
+            bisect.insort(self._scores, answer.value)
+        account.best_score = answer.value
+        account.best_number = int(number)
+        account.best_name = name
+
+    def _place(self, score):
+        """Return the place of a score: one more than the number of accounts ahead of it."""
+        return 1 + len(self._scores) - bisect.bisect_right(self._scores, score + self.step)
+
+    def _ranking(self):
+        """Return the accounts on the board, the best score first."""
+        ranked = [a for name, a in self._accounts.items() if name not in self._removed]
+        return sorted(ranked, key=lambda account: (-account.best_score, account.best_number))
 
     def standings(self):
-        """Return ``{participant: best answer}`` and the leader's answer, from the ledger."""
-        best, leader = {}, None
-        for answer in self.holdout.history():
-            told = answer.source == "holdout"  # from what was expected: the leader's score
-            if leader is None or (told and answer.value > leader.value):
-                leader = answer
-            mine = best.get(answer.submitter)
-            if mine is None or (told and answer.value > mine.value):
-                best[answer.submitter] = answer
-        return best, leader
-
-    def table(self):
-        """Return the public board: who is told from the leader stands behind."""
-        best, leader = self.standings()
-        rows = []
-        for by, mine in best.items():
-            tied = mine is leader or mine.source == "cv"
-            ahead = sum(
-                other is leader or (other.source == "holdout" and other.value > mine.value)
-                for other in best.values()
-            )
-            rows.append({"by": by, "name": mine.model, "score": round(mine.value, 4),
-                         "place": 1 if tied else 1 + ahead})  # fmt: skip
-        return sorted(
-            rows, key=lambda row: (row["place"], row["by"] != leader.submitter, row["by"])
-        )
-
-    def submit(self, by, name, labels):
-        """Answer one submission."""
-        labels = np.asarray(labels)
+        """Return the public board, a row for each account. Accounts within a step share a place."""
         with self._lock:
-            used = sum(answer.submitter == by for answer in self.holdout.history())
-            if used >= self.quota:
-                raise PermissionError(f"{by} has used all {self.quota} submissions.")
-            before, leader = self.standings()
-            expected = None if leader is None else leader.value
-            answer = self.holdout.answer_predictions(
-                labels, cv_score=expected, name=name, submitter=by
+            return [
+                {
+                    "place": self._place(account.best_score),
+                    "account": account.name,
+                    "name": account.best_name,
+                    "score": round(account.best_score, 4),
+                }
+                for account in self._ranking()
+            ]
+
+    def costs(self):
+        """Return what each account has cost (nats), for the organizer; removed accounts, too."""
+        with self._lock:
+            return {account.name: account.nats for account in self._accounts.values()}
+
+    def submit(self, account_name, name, labels, expected_score=None):
+        """Score one submission.
+
+        ``expected_score`` is the participant's own estimate, such as a cross-validated score. It
+        changes the score by at most half a step. A good estimate makes the answer inexpensive. By
+        default the last score of the account is expected, or 0.5.
+        """
+        labels = np.asarray(labels)
+        if labels.dtype.kind not in "biufU":
+            raise TypeError(f"labels must be numbers or texts, got {labels.dtype} values.")
+        with self._lock:
+            account = self._accounts.get(account_name, Account(account_name))
+            self._check_rules(account)
+            number = self._last_number + 1
+            numbered_name = f"{number}: {name}"
+            self._submissions.save(number, labels)
+            try:
+                answer = self.holdout.answer_predictions(
+                    labels,
+                    cv_score=account.last_score if expected_score is None else expected_score,
+                    name=numbered_name,
+                    submitter=account_name,
+                )
+            except (TypeError, ValueError, HoldoutClosedError):  # nothing was recorded
+                self._submissions.delete(number)
+                raise
+            if answer.model == numbered_name:
+                self._enter(answer, self.holdout.information_spent)
+                account = self._accounts[account_name]
+            else:  # the recorded answer to the same predictions
+                self._submissions.delete(number)
+                if answer.submitter != account_name:
+                    raise SubmissionRejectedError(
+                        "Another account has submitted the same predictions before."
+                    )
+            return {
+                "score": round(answer.value, 4),
+                "place": self._place(account.best_score),
+                "submissions_left": self.quota - account.n_submissions,
+                "nats_left": round(max(0.0, self.account_budget - account.nats), 3),
+            }
+
+    def _check_rules(self, account):
+        """Raise an error if the account or the contest may not submit any more."""
+        if account.name in self._removed:
+            raise SubmissionRejectedError(f"Account {account.name} was removed from the board.")
+        if account.n_submissions >= self.quota:
+            raise SubmissionRejectedError(f"{account.name} has used all {self.quota} submissions.")
+        if account.nats >= self.account_budget:
+            raise SubmissionRejectedError(
+                f"{account.name} has used its budget of {self.account_budget:g} nats. Expected "
+                "scores near the released ones use less."
             )
-            told = answer.source == "holdout" and by in before and answer.value > before[by].value
-            if by not in before or told:
-                self._labels[by] = labels
-        place = next((row["place"] for row in self.table() if row["by"] == by), None)
-        return {"score": round(answer.value, 4), "told": answer.source == "holdout",
-                "place": place, "left": self.quota - used - 1}  # fmt: skip
+        if self._nats >= self.contest_budget:
+            raise SubmissionRejectedError(
+                f"The contest has used its budget of {self.contest_budget:g} nats."
+            )
+
+    def remove(self, account_name):
+        """Remove an account from the board for good. Its cost remains."""
+        with self._lock:
+            if account_name not in self._accounts:
+                raise ValueError(f"No account {account_name!r} has submitted anything.")
+            if account_name not in self._removed:
+                self.holdout.add_note(REMOVED, account_name)
+                self._removed.add(account_name)
+                best_score = self._accounts[account_name].best_score
+                del self._scores[bisect.bisect_left(self._scores, best_score)]
 
     def finish(self, count):
-        """Close the board; return the report on the participants that stand first."""
-        first = [row["by"] for row in self.table() if row["by"] in self._labels][:count]
-        labels = {by: self._labels[by] for by in first}
+        """Close the board and return the report on all accounts with a place of at most ``count``.
+
+        An account is reported with its best submission.
+        """
+        with self._lock:
+            labels = {
+                account.name: self._submissions.load(account.best_number)
+                for account in self._ranking()
+                if self._place(account.best_score) <= count
+            }
+        if not labels:
+            raise ValueError("The board is empty. Nothing was reported, and the board is open.")
+        self.holdout.add_note(SPENT, self.holdout.information_spent)
         return self.holdout.final_report(labels, scoring="accuracy")
-
-
-def serve(board, tokens, port=0):
-    """Start a server in a thread; ``tokens``: ``{secret: participant}``."""
-
-    class Handler(BaseHTTPRequestHandler):
-        """``GET /`` shows the board, ``POST /`` submits."""
-
-        def do_GET(self):
-            self._say(200, board.table())
-
-        def do_POST(self):
-            by = tokens.get(self.headers.get("Authorization", "").removeprefix("Bearer "))
-            size = int(self.headers.get("Content-Length", 0))
-            if by is None or size > LARGEST:
-                self._say(403, {"error": "no participant, or a submission that is too large."})
-                return
-            try:
-                sent = json.loads(self.rfile.read(size))
-                self._say(200, board.submit(by, sent["name"], sent["labels"]))
-            except (PermissionError, BudgetExhaustedError) as error:
-                self._say(429, {"error": str(error)})
-            except HoldoutClosedError as error:
-                self._say(410, {"error": str(error)})
-            except (KeyError, TypeError, ValueError) as error:  # their texts quote no target
-                self._say(400, {"error": str(error)})
-
-        def _say(self, status, content):
-            body = json.dumps(content).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *args):
-            """Log nothing: the ledger does."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server
-
-
-def submit(server, token, name, labels):
-    """Submit labels as a participant; return what the board says."""
-    content = json.dumps({"name": name, "labels": np.asarray(labels).tolist()}).encode()
-    url = f"http://127.0.0.1:{server.server_port}/"
-    request = urllib.request.Request(url, content, {"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(request) as response:
-        return json.loads(response.read())
 
 
 def majority_attack(score, n, count, rng):
@@ -155,22 +304,22 @@ def majority_attack(score, n, count, rng):
 
     Nothing is learned but the noise of the board (Blum and Hardt 2015, Section 4).
     """
-    tried = rng.integers(0, 2, (count, n))
-    scores = np.array([score(labels) for labels in tried])
-    good = scores > np.median(scores)
-    chosen = tried[good] if good.any() else tried
+    guesses = rng.integers(0, 2, (count, n))
+    scores = np.array([score(labels) for labels in guesses])
+    is_good = scores > np.median(scores)
+    chosen = guesses[is_good] if is_good.any() else guesses
     return (chosen.mean(axis=0) > 0.5).astype(int)
 
 
 if __name__ == "__main__":
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 1_000)
-    board = Board(y, classes=[0, 1], quota=20, random_state=0)
-    server = serve(board, {"secret of ann": "ann", "secret of bob": "bob"})
-    for name, right in (("first", 0.70), ("second", 0.71), ("third", 0.80)):
-        for by, more in (("ann", 0.0), ("bob", 0.02)):
-            labels = np.where(rng.random(1_000) < right + more, y, 1 - y)
-            print(by, name, submit(server, f"secret of {by}", name, labels))
-    server.shutdown()
-    print(*board.table(), sep="\n")
+    board = Board(y, classes=[0, 1], random_state=0)
+    for name, accuracy in (("first", 0.70), ("second", 0.71), ("third", 0.80)):
+        for account, bonus in (("ann", 0.0), ("bob", 0.05)):
+            is_right = rng.random(1_000) < accuracy + bonus
+            labels = np.where(is_right, y, 1 - y)
+            print(account, name, board.submit(account, name, labels, accuracy + bonus))
+    print(*board.standings(), sep="\n")
+    print("nats:", {account: round(nats, 2) for account, nats in board.costs().items()})
     print(board.finish(2))

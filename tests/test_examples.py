@@ -68,7 +68,9 @@ def test_example_has_a_title_for_the_gallery(script):
 
 
 @pytest.mark.parametrize(
-    "script", [*STORIES, EXAMPLES / "demo.py", EXAMPLES / "leaderboard.py"], ids=lambda s: s.stem
+    "script",
+    [*STORIES, EXAMPLES / "demo.py", *sorted(EXAMPLES.glob("leaderboard*.py"))],
+    ids=lambda s: s.stem,
 )
 def test_readme_names_every_example(script):
     assert f"`{script.name}`" in (EXAMPLES / "README.md").read_text(encoding="utf-8")

@@ -11,10 +11,11 @@ from sklearn_bdp.accounting.noise_calibration import (
     zhao_premise,
     zhao_required_n,
 )
-from sklearn_bdp.accounting.spending import place_lengths
+from sklearn_bdp.accounting.spending import code_length, place_lengths
 
 __all__ = [
     "Certificate",
+    "code_length",
     "place_lengths",
     "noise_margin",
     "answer_margin",

@@ -113,7 +113,7 @@ class Spending:
 
 
 def code_length(*, released: float, batch_index: int, spending: Spending = Spending()) -> float:
-    r"""Code length of the queries of the next batch, in nats; their places come on top (G2′, G7).
+    r"""Return the code length of the queries of the next batch, in nats, without their places.
 
     .. math:: \ell = -\ln P(\text{everything released before}) + \ln\omega_t^{-1},
        \quad \omega_t = (1 - \rho) \frac{a}{(t+a-1)(t+a)},
@@ -121,8 +121,31 @@ def code_length(*, released: float, batch_index: int, spending: Spending = Spend
     for batch :math:`t = 1, 2, \dots`, with :math:`a = 1` (``"even"``: 3) and :math:`\rho` what
     ``spending`` reserves for the final report. With the lengths of the places in the batch
     (:func:`place_lengths`), the weights :math:`e^{-\ell}` of all queries that could ever be asked
-    sum to at most 1. ``released`` is the code length of what earlier batches released
-    (:class:`PredictiveCode`).
+    sum to at most 1.
+
+    Parameters
+    ----------
+    released : float
+        Code length of everything that earlier batches released, in nats.
+    batch_index : int
+        Number of the batch, from 1.
+    spending : Spending, default=Spending("final")
+        How failure probability is spent over the life of a holdout.
+
+    Returns
+    -------
+    float
+        The code length. ``holdout.information_spent`` is that of its next batch.
+
+    References
+    ----------
+    Theory G2′, G7 and G16.
+
+    Examples
+    --------
+    >>> from sklearn_bdp.accounting import code_length
+    >>> [round(code_length(released=0.0, batch_index=t), 2) for t in (1, 2, 100)]
+    [3.0, 4.09, 11.52]
     """
     spent = check_real("released", released, low=0.0)
     return spent - math.log(spending.of_batch(check_integer("batch_index", batch_index, low=1)))

@@ -1,0 +1,202 @@
+"""
+Contests on the leaderboard
+===========================
+
+Each contest is played on the board of ``leaderboard.py``, with 4,000 records and three kinds of
+participants, in the order that suits the first two best:
+
+1. Five bots submit coin flips.
+2. Eight colluding accounts submit 100 variants each of one base submission, with random labels
+   flipped. They pool all scores they are shown, flip the labels that looked wrong, and submit the
+   result under a ninth account. In every second contest their base is a model with an accuracy of
+   0.773, otherwise it is coin flips. In half of the contests they state the score they expect, in
+   the other half one at which the board confirms about half of their submissions: its answers then
+   reveal most.
+3. Ten teams submit three models each, with their cross-validated scores. The best model has an
+   accuracy of 0.86, and the best one of the other teams has 0.78.
+
+At the end the board reports all accounts with place 1. Run it: ``python
+examples/leaderboard_contests.py`` plays 120 contests in about five minutes.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import warnings
+
+import numpy as np
+from leaderboard import Board, SubmissionRejectedError
+
+from sklearn_bdp.exceptions import SecondHoldoutWarning
+
+N_RECORDS = 4_000
+N_BOTS = 5
+N_COLLUDERS = 8
+TEAM_ACCURACIES = (*np.linspace(0.60, 0.78, 9), 0.86)
+BEST_TEAM = f"team {len(TEAM_ACCURACIES)}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Contest:
+    """What one contest showed."""
+
+    base_accuracy: float  # of the colluders' base submission, on new records
+    places: dict  # of each account on the board
+    gain: (
+        float  # of the colluders, in steps: raw holdout score of their result less that of its base
+    )
+    best_gain: float  # the same if an oracle told them how many labels to flip
+    colluders_nats: float  # cost of all colluding accounts
+    nats: float  # cost of the whole contest
+    n_rejected: int  # submissions of teams, because a budget was used up
+    is_covered: tuple  # whether each interval of the final report contains the model's accuracy
+
+
+def guesses_with(accuracy, y, rng):
+    """Return labels of which a random part is right."""
+    return np.where(rng.random(len(y)) < accuracy, y, 1 - y)
+
+
+def collude(board, y, base, base_accuracy, *, at_edge, flipped_part, rng):
+    """Submit variants of a base from eight accounts until their budgets are used up.
+
+    Returns the labels in the order in which the scores suggest to flip them, and the number of
+    labels whose flips look worth it.
+    """
+    expected_score = base_accuracy - flipped_part * (2.0 * base_accuracy - 1.0)
+    offset = board.step / 2.0 if at_edge else 0.0
+    flips = []
+    evidence = []
+    for colluder in range(N_COLLUDERS):
+        for variant in range(board.quota):
+            is_flipped = rng.random(len(y)) < flipped_part
+            labels = np.where(is_flipped, 1 - base, base)
+            try:
+                answer = board.submit(
+                    f"colluder {colluder}",
+                    f"variant {variant}",
+                    labels,
+                    min(1.0, max(0.0, expected_score + offset)),
+                )
+            except SubmissionRejectedError:
+                break
+            flips.append(is_flipped)
+            if at_edge:  # whether the score is above or below the edge, which follows the median
+                is_below = answer["score"] < expected_score
+                evidence.append(-1.0 if is_below else 1.0)
+                offset += board.step * (-0.05 if is_below else 0.05)
+            else:
+                evidence.append(answer["score"] - expected_score)
+    flips = np.array(flips, dtype=float)
+    evidence = np.array(evidence) - np.mean(evidence)
+    weights = evidence @ (flips - flips.mean(axis=0))
+    order = np.argsort(-weights)
+    # A vote of variants overcomes the prior odds of the base if it is strong enough.
+    deviation = np.sqrt(np.sum(evidence**2) * flipped_part * (1.0 - flipped_part))
+    odds = np.log(base_accuracy / (1.0 - base_accuracy))
+    n_flips = int(np.count_nonzero(weights > odds * deviation)) if deviation else 0
+    return order, n_flips
+
+
+def play_contest(seed, *, n_records=N_RECORDS):
+    """Play one contest and return what it showed."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n_records)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SecondHoldoutWarning)  # contests draw their own targets
+        board = Board(y, classes=[0, 1], random_state=seed)
+    accuracies = {}  # of each account's submissions on new records, by name
+    for bot in range(N_BOTS):
+        board.submit(f"bot {bot}", "coin flips", guesses_with(0.5, y, rng), 0.5)
+        accuracies[f"bot {bot}", "coin flips"] = 0.5
+
+    base_accuracy = 0.773 if seed % 2 else 0.5
+    base = guesses_with(base_accuracy, y, rng)
+    order, n_flips = collude(
+        board,
+        y,
+        base,
+        base_accuracy,
+        at_edge=seed % 4 >= 2,
+        flipped_part=0.5 if base_accuracy == 0.5 else 0.2,
+        rng=rng,
+    )
+    result = base.copy()
+    result[order[:n_flips]] = 1 - result[order[:n_flips]]
+    gain = np.mean(result == y) - np.mean(base == y)
+    gains_by_count = np.cumsum(np.where(base[order] == y[order], -1.0, 1.0)) / n_records
+    costs = board.costs()
+    colluders_nats = sum(nats for name, nats in costs.items() if name.startswith("colluder"))
+    # The contest's budget may be used up.
+    with contextlib.suppress(SubmissionRejectedError):
+        board.submit("colluder 8", "result", result, min(1.0, base_accuracy + board.step))
+
+    n_rejected = 0
+    for model in range(3):
+        for team, best_accuracy in enumerate(TEAM_ACCURACIES, start=1):
+            accuracy = best_accuracy - 0.02 * (2 - model)
+            cv_score = accuracy + rng.normal(0.005, 0.01)
+            labels = guesses_with(accuracy, y, rng)
+            name = f"model {model}"
+            accuracies[f"team {team}", name] = accuracy
+            try:
+                board.submit(f"team {team}", name, labels, cv_score)
+            except SubmissionRejectedError:
+                n_rejected += 1
+    standings = board.standings()
+    names = {row["account"]: row["name"] for row in standings}
+    report = board.finish(1)
+    is_covered = tuple(
+        row.lower <= accuracies[row.model, names[row.model]] <= row.upper
+        for row in report.rows
+        if (row.model, names[row.model]) in accuracies
+    )
+    return Contest(
+        base_accuracy=base_accuracy,
+        places={row["account"]: row["place"] for row in standings},
+        gain=gain / board.step,
+        best_gain=max(0.0, float(gains_by_count.max())) / board.step,
+        colluders_nats=colluders_nats,
+        nats=sum(board.costs().values()),
+        n_rejected=n_rejected,
+        is_covered=is_covered,
+    )
+
+
+def summary(contests):
+    """Return what contests showed, as lines of text."""
+    count = len(contests)
+    first = [[name for name, place in c.places.items() if place == 1] for c in contests]
+    lines = [f"{count} contests"]
+    lines.append(f"best team at place 1: {sum(BEST_TEAM in names for names in first)}")
+    lines.append(f"best team alone at place 1: {sum(names == [BEST_TEAM] for names in first)}")
+    for kind in ("bot", "colluder"):
+        n_first = sum(any(name.startswith(kind) for name in names) for names in first)
+        lines.append(f"a {kind} at place 1: {n_first}")
+    for accuracy in (0.5, 0.773):
+        chosen = [c for c in contests if c.base_accuracy == accuracy]
+        if chosen:
+            lines.append(
+                f"colluders with a base of {accuracy}: gain at most "
+                f"{max(c.gain for c in chosen):.2f} steps, {max(c.best_gain for c in chosen):.2f} "
+                f"with an oracle, for {max(c.colluders_nats for c in chosen):.0f} nats"
+            )
+    lines.append(f"cost of a contest: at most {max(c.nats for c in contests):.0f} nats")
+    n_submissions = 3 * len(TEAM_ACCURACIES) * count
+    n_rejected = sum(c.n_rejected for c in contests)
+    lines.append(f"submissions of teams rejected: {n_rejected} of {n_submissions}")
+    n_covered = sum(all(c.is_covered) for c in contests)
+    lines.append(f"all intervals of the final report contain the accuracy: {n_covered}")
+    return lines
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Play contests on the leaderboard.")
+    parser.add_argument("--contests", type=int, default=120)
+    arguments = parser.parse_args()
+    contests = []
+    for seed in range(arguments.contests):
+        contests.append(play_contest(seed))
+        if (seed + 1) % 10 == 0:
+            print(f"{seed + 1} contests played", flush=True)
+    print(*summary(contests), sep="\n")
