@@ -22,8 +22,12 @@ import numpy as np
 from benchmarks.mechanisms import jung_half_width, rogers_half_width, rogers_thresholdout_half_width
 from benchmarks.papers.routes import certify_by_route, floor_required_n, plan_by_route
 from sklearn_bdp import ReusableHoldout
-from sklearn_bdp.accounting import answer_margin, noise_margin, noise_share
-from sklearn_bdp.accounting.noise_calibration import auto_scales
+from sklearn_bdp.accounting.noise_calibration import (
+    answer_margin,
+    auto_scales,
+    noise_margin,
+    noise_share,
+)
 from sklearn_bdp.accounting.spending import PredictiveCode, Spending, code_length, final_code_length
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
 from sklearn_bdp.intervals.concentration import ModelTail

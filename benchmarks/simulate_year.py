@@ -25,8 +25,15 @@ from unittest import mock
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from sklearn_bdp.accounting import answer_margin, noise_margin, noise_share, spending
-from sklearn_bdp.accounting.noise_calibration import NOISE_PART, RELAXED_PART, auto_scales
+from sklearn_bdp.accounting import spending
+from sklearn_bdp.accounting.noise_calibration import (
+    NOISE_PART,
+    RELAXED_PART,
+    answer_margin,
+    auto_scales,
+    noise_margin,
+    noise_share,
+)
 from sklearn_bdp.accounting.spending import PredictiveCode, Spending, code_length, final_code_length
 from sklearn_bdp.correlation import Independent, MarkovChain
 from sklearn_bdp.intervals.concentration import ModelTail

@@ -91,7 +91,6 @@ PACKAGES = (
     "sklearn_bdp.planning",
     "sklearn_bdp.accounting",
     "sklearn_bdp.mechanisms",
-    "sklearn_bdp.diagnostics",
     "sklearn_bdp.exceptions",
 )
 
@@ -119,17 +118,15 @@ TASKS = {
         sklearn_bdp.correlation.MarkovChain sklearn_bdp.correlation.TimeOrdered
         sklearn_bdp.correlation.DependencyGraph
         sklearn_bdp.correlation.MarkovNetwork sklearn_bdp.correlation.BayesianNetwork
-        sklearn_bdp.correlation.WorstOf sklearn_bdp.correlation.CorrelationModel
-        sklearn_bdp.correlation.Split sklearn_bdp.correlation.check_correlation""",
+        sklearn_bdp.correlation.CorrelationModel sklearn_bdp.correlation.check_correlation""",
     "Test a declaration": """
         sklearn_bdp.correlation.independence_test sklearn_bdp.correlation.group_independence_test
         sklearn_bdp.correlation.autocorrelation_time_test
-        sklearn_bdp.correlation.DependenceReport
-        sklearn_bdp.correlation.slow_autocorrelation_time""",
+        sklearn_bdp.correlation.DependenceReport""",
     "Choose a metric": "sklearn_bdp.metrics",
     "Draw": "sklearn_bdp.inspection",
     "Account and calibrate": "sklearn_bdp.accounting sklearn_bdp.mechanisms",
-    "Errors and warnings": "sklearn_bdp.exceptions sklearn_bdp.diagnostics",
+    "Errors and warnings": "sklearn_bdp.exceptions",
 }
 
 

@@ -1,7 +1,7 @@
 """Exceptions and warnings of the package.
 
-Bad arguments raise plain :class:`ValueError` or :class:`TypeError`; the classes here are for
-what a caller may want to catch by name.
+Bad arguments raise plain :class:`ValueError` or :class:`TypeError`. The classes here are for
+failures that programs catch by name and for warnings that they filter.
 """
 
 
@@ -199,4 +199,20 @@ class UnweightedScoreWarning(SklearnBdpWarning):
     """
 
 
-__all__ = sorted(name for name, member in globals().items() if isinstance(member, type))
+#: Classes that programs catch or filter. The others are caught by their bases: errors by
+#: `LedgerError`, `ValueError` or `RuntimeError`, warnings by `SklearnBdpWarning`.
+__all__ = [
+    "BudgetExhaustedError",
+    "DependenceWarning",
+    "HoldoutClosedError",
+    "LedgerBusyError",
+    "LedgerError",
+    "OptimisticScoreWarning",
+    "ProcessBoundaryError",
+    "ScoreContractError",
+    "SecondHoldoutWarning",
+    "SharedRecordsError",
+    "SklearnBdpWarning",
+    "UnboundedMetricError",
+    "UninformativeIntervalWarning",
+]

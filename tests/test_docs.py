@@ -109,7 +109,7 @@ def test_every_public_package_is_in_the_reference():
     text = (ROOT / "doc" / "conf.py").read_text("utf-8")
     listed = ast.literal_eval(re.search(r"^PACKAGES = (\(.*?^\))", text, re.M | re.S)[1])
     found = {f"sklearn_bdp.{m.name}" for m in pkgutil.iter_modules(sklearn_bdp.__path__)}
-    internal = ("__main__", "evaluation", "intervals", "release", "report", "utils")
+    internal = ("__main__", "diagnostics", "evaluation", "intervals", "release", "report", "utils")
     public = {"sklearn_bdp"} | {name for name in found if "._" not in name}
     assert set(listed) == public - {f"sklearn_bdp.{name}" for name in internal}
 

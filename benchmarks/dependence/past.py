@@ -14,7 +14,7 @@ from scipy.signal import fftconvolve, lfilter
 from scipy.special import gammaln, ndtr, ndtri
 from scipy.stats import norm
 
-from sklearn_bdp.intervals import past_limits
+from sklearn_bdp.intervals.bounds import past_limits
 
 NATS, DATES, MEAN = 3.7, (75, 300, 750, 1250), 0.75
 

@@ -11,7 +11,8 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.dependence.processes import interval
 from sklearn_bdp import ReusableHoldoutSearchCV
-from sklearn_bdp.correlation import Independent, MarkovChain, slow_autocorrelation_time
+from sklearn_bdp.correlation import Independent, MarkovChain
+from sklearn_bdp.correlation.chain import slow_autocorrelation_time
 
 
 def show_series(path, target, *, windows):

@@ -20,7 +20,7 @@ from benchmarks.experiments._cli import main, parser, report
 from benchmarks.experiments._figures import draw
 from benchmarks.experiments._samples import markov_population
 from benchmarks.papers.routes import certify_by_route
-from sklearn_bdp.accounting import zhao_required_n
+from sklearn_bdp.accounting.noise_calibration import zhao_required_n
 from sklearn_bdp.exceptions import UninformativeIntervalWarning
 
 #: Theorem 2's part: records, attributes, numbers tried, repetitions. Ours: records = attributes.

@@ -12,10 +12,14 @@ from benchmarks.mechanisms._ladder import Ladder, ParameterFreeLadder
 from benchmarks.mechanisms._multiplicative_weights import MultiplicativeWeights
 from benchmarks.mechanisms._noise_addition import DataSplitting, NoiseAddition
 from benchmarks.mechanisms._sparse_validate import SparseValidate
-from sklearn_bdp.accounting import Certificate, answer_margin
-from sklearn_bdp.accounting.noise_calibration import log_binomials, sampling_half_width
+from sklearn_bdp.accounting import Certificate
+from sklearn_bdp.accounting.noise_calibration import (
+    answer_margin,
+    log_binomials,
+    sampling_half_width,
+)
 from sklearn_bdp.correlation import check_correlation
-from sklearn_bdp.mechanisms import n_cells
+from sklearn_bdp.mechanisms.thresholdout import n_cells
 from sklearn_bdp.planning import certify
 from sklearn_bdp.utils.validation import check_integer, check_probability
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from benchmarks.mechanisms._inputs import check_pair
-from sklearn_bdp.mechanisms import Answers
+from sklearn_bdp.mechanisms.thresholdout import Answers
 from sklearn_bdp.utils.validation import check_array, check_real
 
 __all__ = ["Ladder", "ParameterFreeLadder"]

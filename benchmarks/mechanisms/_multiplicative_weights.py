@@ -4,7 +4,8 @@ import warnings
 
 import numpy as np
 
-from sklearn_bdp.mechanisms import Answers, Thresholdout
+from sklearn_bdp.mechanisms import Thresholdout
+from sklearn_bdp.mechanisms.thresholdout import Answers
 from sklearn_bdp.utils.validation import caller_level, check_array, check_real
 
 __all__ = ["MultiplicativeWeights"]

@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 from benchmarks.mechanisms._inputs import check_pair
-from sklearn_bdp.mechanisms import Answers, Thresholdout, to_cell
+from sklearn_bdp.mechanisms import Thresholdout
+from sklearn_bdp.mechanisms.thresholdout import Answers, to_cell
 from sklearn_bdp.utils.validation import check_integer, check_real
 
 __all__ = ["DataSplitting", "NoiseAddition"]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from benchmarks.mechanisms._inputs import check_pair, check_thresholds
-from sklearn_bdp.mechanisms import Answers
+from sklearn_bdp.mechanisms.thresholdout import Answers
 from sklearn_bdp.utils.validation import check_integer, check_real
 
 __all__ = ["SparseValidate"]

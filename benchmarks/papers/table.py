@@ -19,9 +19,15 @@ from benchmarks.experiments._samples import (
 )
 from benchmarks.papers import theorems
 from benchmarks.papers.dwork import dwork_required_n
-from sklearn_bdp.accounting import answer_margin, noise_margin, zhao_premise, zhao_required_n
+from sklearn_bdp.accounting.noise_calibration import (
+    answer_margin,
+    noise_margin,
+    zhao_premise,
+    zhao_required_n,
+)
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
-from sklearn_bdp.mechanisms import Thresholdout, thresholdout_epsilon
+from sklearn_bdp.mechanisms import Thresholdout
+from sklearn_bdp.mechanisms.thresholdout import thresholdout_epsilon
 from sklearn_bdp.planning import plan_holdout
 
 P1, P2 = [[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.1, 0.9]]
@@ -125,7 +131,7 @@ def _algorithm_1():
     yield Row(
         ZHAO, "§3, §5.2", "DP level 9BΔ/4σ, B = 2, Δ = .001, σ = .01", 9 * rounds / (4 * sigma * n),
         thresholdout_epsilon(sensitivity=1 / n, budget=rounds, **scales), AS_PRINTED,
-        "sklearn_bdp.mechanisms.thresholdout_epsilon",
+        "sklearn_bdp.mechanisms.thresholdout.thresholdout_epsilon",
         "tests/accounting/test_noise_margins.py::"
         "test_cost_of_a_run_matches_the_published_constants",
     )  # fmt: skip
@@ -143,7 +149,8 @@ def _zhao_theorems():
     yield Row(
         ZHAO, "Thm 1, (7)", "n* at τ = .1, σ = .5, B = 1, β = .05, independent",
         max(9 * math.log(80) / 0.01, 9 / (2 * 0.1 / 3)), zhao_premise(method="blanket", **first),
-        "premise as printed, with positive denominators", "sklearn_bdp.accounting.zhao_premise",
+        "premise as printed, with positive denominators",
+        "sklearn_bdp.accounting.noise_calibration.zhao_premise",
         _ZHAO + "test_zhao_premise_7_is_the_one_by_markov_blankets",
     )  # fmt: skip
     yield Row(
@@ -152,7 +159,7 @@ def _zhao_theorems():
         zhao_premise(tau=0.4, budget=1, sigma=8.44, beta=0.05, n=1000,
                      model=Groups(np.repeat([0, 1], 500))),
         "premise as printed; the conclusion is false (P = 1/2 at n = 1000)",
-        "sklearn_bdp.accounting.zhao_premise",
+        "sklearn_bdp.accounting.noise_calibration.zhao_premise",
         _ZHAO + "test_zhao_theorem_1_is_false_for_two_blocks_of_identical_bits",
     )  # fmt: skip
     mechanism = Thresholdout.zhao2017(0.1, 0.05, 100, 1, 0.5)
@@ -175,7 +182,7 @@ def _zhao_theorems():
             zhao_required_n(model=model, **common),
             plan_holdout(correlation=chain, route="transcript", **common),
             "rests on Theorem 1; certified after G1 has confirmed it",
-            "sklearn_bdp.accounting.zhao_required_n",
+            "sklearn_bdp.accounting.noise_calibration.zhao_required_n",
             _ZHAO + "test_zhao_theorem_2_on_chains_by_quilts_and_by_lemma_4",
         )  # fmt: skip
     arguments = (0.01, 100_000, 0.05)
@@ -256,7 +263,7 @@ def _proof_steps():
         ZHAO, "(31)", "n# expanded, τ = .1, m = 100, B = 1, c = 1/2",
         zhao_premise(tau=0.1, budget=1, sigma=sigma, beta=0.05, model=Independent()),
         zhao_required_n(tau=0.1, n_queries=100, budget=1, model=Independent()),
-        "expands without substituting", "sklearn_bdp.accounting.zhao_required_n",
+        "expands without substituting", "sklearn_bdp.accounting.noise_calibration.zhao_required_n",
         _ZHAO + "test_equation_31_expands_without_substituting",
     )  # fmt: skip
     low, high = 3.0, 5.0
@@ -438,7 +445,7 @@ def _dwork_algorithm():
         CACM, "§4.1", "report off by at most, practical preset (99 %)", 0.04,
         0.04 + max(margin, answer_margin(failure=0.01, answer_scale=sigma, noise="gaussian")),
         "4 points hold for σ in the comparison, not for 2σ and 4σ",
-        "sklearn_bdp.accounting.noise_margin",
+        "sklearn_bdp.accounting.noise_calibration.noise_margin",
         "tests/benchmarks/test_experiments.py::test_reports_with_the_ratios_of_figure_1_scatter_more",
     )  # fmt: skip
     first, then = (_dwork_experiment(0, 500, order) for order in ("filter", "text"))

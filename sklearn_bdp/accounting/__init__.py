@@ -1,25 +1,9 @@
-"""What runs: codes, intervals, noise margins, predictors; nothing about data or files.
+"""Accounting of answers: alpha spending, predictive code, noise calibration and certificate.
 
-``__all__`` lists what users may compute with.
+Accounting reads neither data nor files.
 """
 
 from sklearn_bdp.accounting.certificate import Certificate
-from sklearn_bdp.accounting.noise_calibration import (
-    answer_margin,
-    noise_margin,
-    noise_share,
-    zhao_premise,
-    zhao_required_n,
-)
-from sklearn_bdp.accounting.spending import code_length, place_lengths
+from sklearn_bdp.accounting.spending import code_length
 
-__all__ = [
-    "Certificate",
-    "code_length",
-    "place_lengths",
-    "noise_margin",
-    "answer_margin",
-    "noise_share",
-    "zhao_premise",
-    "zhao_required_n",
-]
+__all__ = ["Certificate", "code_length"]

@@ -117,7 +117,7 @@ def answer_margin(
 
     Examples
     --------
-    >>> from sklearn_bdp.accounting import answer_margin
+    >>> from sklearn_bdp.accounting.noise_calibration import answer_margin
     >>> round(answer_margin(failure=0.001, answer_scale=0.002), 4)
     0.0138
     """
@@ -151,7 +151,7 @@ def noise_share(failure: float, n_above: FloatOrArray) -> Any:
 
     Examples
     --------
-    >>> from sklearn_bdp.accounting import noise_share
+    >>> from sklearn_bdp.accounting.noise_calibration import noise_share
     >>> [noise_share(0.012, rounds) for rounds in (0, 1, 2)]
     [0.006, 0.002, 0.001]
     """

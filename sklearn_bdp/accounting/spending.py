@@ -424,7 +424,7 @@ def place_lengths(predictions: FloatOrArray) -> Array:
 
     Examples
     --------
-    >>> from sklearn_bdp.accounting import place_lengths
+    >>> from sklearn_bdp.accounting.spending import place_lengths
     >>> place_lengths([0.7, 0.9, 0.8]).round(2).tolist()
     [2.18, 0.39, 1.57]
     """

@@ -5,9 +5,9 @@ follows from a level of differential privacy (:mod:`sklearn_bdp.correlation.leak
 asked).
 """
 
-from sklearn_bdp.correlation._check_correlation import WorstOf, check_correlation
-from sklearn_bdp.correlation.base import CorrelationModel, Split
-from sklearn_bdp.correlation.chain import MarkovChain, slow_autocorrelation_time
+from sklearn_bdp.correlation._check_correlation import check_correlation
+from sklearn_bdp.correlation.base import CorrelationModel
+from sklearn_bdp.correlation.chain import MarkovChain
 from sklearn_bdp.correlation.components import Groups, Independent
 from sklearn_bdp.correlation.dependence import (
     DependenceReport,
@@ -28,10 +28,7 @@ __all__ = [
     "DependencyGraph",
     "MarkovNetwork",
     "BayesianNetwork",
-    "WorstOf",
-    "Split",
     "check_correlation",
-    "slow_autocorrelation_time",
     "DependenceReport",
     "independence_test",
     "group_independence_test",

@@ -39,8 +39,8 @@ class WorstOf(CorrelationModel):
 
     Examples
     --------
-    >>> from sklearn_bdp.correlation import Groups, Independent, WorstOf
-    >>> WorstOf([Independent(), Groups([0, 0, 1])]).bdp_epsilon(0.1, 3)
+    >>> from sklearn_bdp.correlation import Groups, Independent, check_correlation
+    >>> check_correlation([Independent(), Groups([0, 0, 1])]).bdp_epsilon(0.1, 3)
     0.2
     """
 

@@ -614,7 +614,7 @@ def slow_autocorrelation_time(scores: ArrayLike) -> float:
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_bdp.correlation import slow_autocorrelation_time
+    >>> from sklearn_bdp.correlation.chain import slow_autocorrelation_time
     >>> rng = np.random.default_rng(0)
     >>> bool(3 < slow_autocorrelation_time(np.repeat(rng.random(9000), 5)) < 8)
     True

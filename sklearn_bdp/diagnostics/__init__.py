@@ -3,7 +3,3 @@
 Guards that read the training set are free. Guards that read the holdout report one of a few
 words, which is recorded and charged.
 """
-
-from sklearn_bdp.diagnostics.diagnostic import Diagnostic
-
-__all__ = ["Diagnostic"]

@@ -29,7 +29,7 @@ from sklearn_bdp.correlation.strength import (
 )
 from sklearn_bdp.diagnostics.diagnostic import Diagnostic
 from sklearn_bdp.diagnostics.overlap import is_sorted_by_label
-from sklearn_bdp.intervals import score_tail
+from sklearn_bdp.intervals.concentration import score_tail
 from sklearn_bdp.metrics import get_metric
 from sklearn_bdp.utils.hashing import copy_data
 from sklearn_bdp.utils.sklearn_compat import num_samples, safe_indexing

@@ -472,7 +472,7 @@ def score_tail(
 
     Examples
     --------
-    >>> from sklearn_bdp.intervals import score_tail
+    >>> from sklearn_bdp.intervals.concentration import score_tail
     >>> from sklearn_bdp.correlation import Independent
     >>> tail = score_tail(Independent(), 1000, binary=True)
     >>> tail.lower_limit([0.9], -3.7).round(3), tail.upper_limit([0.9], -3.7).round(3)

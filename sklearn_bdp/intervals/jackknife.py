@@ -23,7 +23,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from sklearn_bdp._typing import Array
-from sklearn_bdp.correlation import slow_autocorrelation_time
+from sklearn_bdp.correlation.chain import slow_autocorrelation_time
 
 #: Blocks of units that are left out where every unit would take too long.
 MOST_BLOCKS = 200

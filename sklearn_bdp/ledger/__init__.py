@@ -1,7 +1,7 @@
 """The ledger: durable records of what was answered, in transactions; it knows no statistics."""
 
-from sklearn_bdp.ledger.backend import Backend, Row, Stored
+from sklearn_bdp.ledger.backend import Backend
 from sklearn_bdp.ledger.ledger import read_notes
 from sklearn_bdp.ledger.records import AnswerRecord, History, HoldoutAnswers
 
-__all__ = ["AnswerRecord", "Backend", "History", "HoldoutAnswers", "Row", "Stored", "read_notes"]
+__all__ = ["AnswerRecord", "Backend", "History", "HoldoutAnswers", "read_notes"]

@@ -3,12 +3,6 @@
 They see numbers only, no data and no files; see ``doc/mechanisms.md``.
 """
 
-from sklearn_bdp.mechanisms.thresholdout import (
-    Answers,
-    Thresholdout,
-    n_cells,
-    thresholdout_epsilon,
-    to_cell,
-)
+from sklearn_bdp.mechanisms.thresholdout import Answers, Thresholdout
 
-__all__ = ["Answers", "Thresholdout", "n_cells", "thresholdout_epsilon", "to_cell"]
+__all__ = ["Answers", "Thresholdout"]

@@ -86,7 +86,7 @@ def n_cells(resolution: float) -> int:
 
     Examples
     --------
-    >>> from sklearn_bdp.mechanisms import n_cells
+    >>> from sklearn_bdp.mechanisms.thresholdout import n_cells
     >>> n_cells(0.1), n_cells(0.3)
     (10, 4)
     """
@@ -114,7 +114,7 @@ def to_cell(values: ArrayLike, resolution: float) -> Array:
 
     Examples
     --------
-    >>> from sklearn_bdp.mechanisms import to_cell
+    >>> from sklearn_bdp.mechanisms.thresholdout import to_cell
     >>> to_cell([-0.2, 0.24, 0.25, 1.0, 7.0], 0.25)
     array([0, 0, 1, 3, 3])
     """
@@ -148,7 +148,7 @@ class Answers:
 
     Examples
     --------
-    >>> from sklearn_bdp.mechanisms import Answers
+    >>> from sklearn_bdp.mechanisms.thresholdout import Answers
     >>> Answers(values=0.8, above=False, answered=True)
     Answers(values=0.8, above=False, answered=True)
     """

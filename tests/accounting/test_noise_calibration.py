@@ -3,8 +3,13 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.accounting import answer_margin, noise_margin
-from sklearn_bdp.accounting.noise_calibration import auto_resolution, auto_scales, auto_threshold
+from sklearn_bdp.accounting.noise_calibration import (
+    answer_margin,
+    auto_resolution,
+    auto_scales,
+    auto_threshold,
+    noise_margin,
+)
 from tests.facts import refused
 
 

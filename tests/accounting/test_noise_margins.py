@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from sklearn_bdp.accounting import answer_margin, noise_margin, noise_share
-from sklearn_bdp.mechanisms import thresholdout_epsilon
+from sklearn_bdp.accounting.noise_calibration import answer_margin, noise_margin, noise_share
+from sklearn_bdp.mechanisms.thresholdout import thresholdout_epsilon
 from tests.accounting.routes import noise_tail
 from tests.facts import refused
 

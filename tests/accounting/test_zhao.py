@@ -3,8 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.accounting import zhao_premise, zhao_required_n
-from sklearn_bdp.accounting.noise_calibration import zhao_accuracy
+from sklearn_bdp.accounting.noise_calibration import zhao_accuracy, zhao_premise, zhao_required_n
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
 from sklearn_bdp.planning import certify
 from tests.facts import refused, warned

@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, stats
 
 from benchmarks.mechanisms import DataSplitting, NoiseAddition
-from sklearn_bdp.mechanisms import to_cell
+from sklearn_bdp.mechanisms.thresholdout import to_cell
 from tests.facts import refused
 
 

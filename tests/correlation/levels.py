@@ -2,14 +2,13 @@
 
 import numpy as np
 
-from sklearn_bdp.correlation import WorstOf
 from sklearn_bdp.correlation.leakage import ChainCalibration, NetworkCalibration, calibrate
 from sklearn_bdp.correlation.network import rooted
 
 
 def sequential_epsilon(model, dp_epsilon, n):
     """Return the leakage when records are revealed in the order that suits the model best."""
-    if isinstance(model, WorstOf):
+    if hasattr(model, "models"):
         return max(sequential_epsilon(part, dp_epsilon, n) for part in model.models)
     bounds = calibrate(model)
     if isinstance(bounds, ChainCalibration):

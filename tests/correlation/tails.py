@@ -7,13 +7,13 @@ scores; the package computes the inverse only (``mean_lower_limit``).
 import numpy as np
 from scipy.special import betainc, betaln, rel_entr, xlog1py, xlogy
 
-from sklearn_bdp.correlation import MarkovChain, WorstOf
+from sklearn_bdp.correlation import MarkovChain
 
 
 def log_tail_above(model, mean, value, n):
     """Return ``ln`` of the smallest bound that holds under the model, at most 0."""
     mean, value = np.broadcast_arrays(np.asarray(mean, float), np.asarray(value, float))
-    if isinstance(model, WorstOf):
+    if hasattr(model, "models"):
         return np.max([log_tail_above(part, mean, value, n) for part in model.models], axis=0)
     result = np.minimum(hoeffding_above(mean, value, model.effective_n(n)), 0.0)
     result = np.minimum(result, _sharper(model, mean, value, n))

@@ -10,7 +10,6 @@ from sklearn_bdp.correlation import (
     Groups,
     Independent,
     MarkovChain,
-    WorstOf,
     check_correlation,
 )
 from tests.facts import refused
@@ -27,11 +26,8 @@ def test_every_form_becomes_its_model():
     assert check_correlation("groups", groups=[1, 1, 2]) == Groups([1, 1, 2])
     model = MarkovChain(P1)
     assert check_correlation(model) is model
-    assert check_correlation([model, None]) == WorstOf([model, Independent()])
-    for wrong in (3, None, [], [3]):
-        with refused(ValueError, "models"):
-            WorstOf(wrong)
-    assert check_correlation([np.array(P1), np.array(P1)]) == WorstOf([model, model])
+    assert check_correlation([model, None]) == check_correlation([model, Independent()])
+    assert check_correlation([np.array(P1), np.array(P1)]) == check_correlation([model, model])
 
 
 @pytest.mark.parametrize(

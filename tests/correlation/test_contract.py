@@ -10,7 +10,7 @@ from sklearn_bdp.correlation import (
     Independent,
     MarkovChain,
     MarkovNetwork,
-    WorstOf,
+    check_correlation,
 )
 
 from .contract import ModelContract
@@ -66,9 +66,9 @@ class TestBayesianNetwork(ModelContract):
 
 
 class TestWorstOfGroups(ModelContract):
-    model = staticmethod(lambda: WorstOf([Groups(LABELS), DependencyGraph(pairs())]))
+    model = staticmethod(lambda: check_correlation([Groups(LABELS), DependencyGraph(pairs())]))
 
 
 class TestWorstOfChains(ModelContract):
     n = 400
-    model = staticmethod(lambda: WorstOf([Independent(), MarkovChain(P1)]))
+    model = staticmethod(lambda: check_correlation([Independent(), MarkovChain(P1)]))

@@ -10,8 +10,8 @@ from sklearn_bdp.correlation import (
     MarkovChain,
     MarkovNetwork,
     TimeOrdered,
-    WorstOf,
     autocorrelation_time_test,
+    check_correlation,
 )
 from sklearn_bdp.correlation.strength import declared_strength_test, influence_test
 from tests.facts import refused
@@ -91,7 +91,7 @@ def test_a_model_is_tested_by_its_slowest_score():
     for model, misfit in (
         (MarkovChain(weak), True),
         (MarkovChain(strong), False),
-        (WorstOf([MarkovChain(weak), MarkovChain(strong)]), False),
+        (check_correlation([MarkovChain(weak), MarkovChain(strong)]), False),
         (MarkovChain.from_autocorrelation_time(2.0), True),
     ):
         assert declared_strength_test(model, scores=slow).misfit == misfit

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from benchmarks.dependence.studies import coloring, drawn_again
-from sklearn_bdp.correlation import DependencyGraph, MarkovNetwork, WorstOf
+from sklearn_bdp.correlation import DependencyGraph, MarkovNetwork, check_correlation
 from tests.facts import refused
 
 GRID = nx.to_scipy_sparse_array(nx.grid_2d_graph(20, 20))
@@ -73,7 +73,7 @@ def test_what_labels_cannot_tell_is_refused():
 def test_a_list_of_networks_is_not_cut():
     networks = [MarkovNetwork(GRID, influence=one) for one in (0.1, 0.2)]
     with refused(ValueError, "correlation"):
-        WorstOf(networks).split(400, 0.25)
+        check_correlation(networks).split(400, 0.25)
 
 
 def test_a_component_too_large_to_hold_out_is_named():

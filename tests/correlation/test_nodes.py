@@ -15,7 +15,7 @@ from sklearn_bdp.correlation import (
     Groups,
     Independent,
     MarkovNetwork,
-    WorstOf,
+    check_correlation,
 )
 from sklearn_bdp.correlation.components import check_row_order
 from tests.facts import refused
@@ -319,7 +319,7 @@ def test_messages_name_what_to_do():
     with refused(ValueError, "disjoint_union_all"):
         network.check_n(60)
     with refused(ValueError, "disjoint_union_all"):
-        WorstOf([network, network]).split(30, 0.25)
+        check_correlation([network, network]).split(30, 0.25)
     with refused(ValueError, "regression"):
         MarkovNetwork(nx.path_graph(30), influence="estimate").estimated(
             np.linspace(0, 1, 30), np.arange(20)

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.correlation import MarkovChain, slow_autocorrelation_time
+from sklearn_bdp.correlation import MarkovChain
+from sklearn_bdp.correlation.chain import slow_autocorrelation_time
 from tests.facts import refused
 
 from .series import autoregressive, regime_time, regimes

@@ -8,7 +8,6 @@ from sklearn_bdp.correlation import (
     Groups,
     Independent,
     MarkovChain,
-    WorstOf,
     check_correlation,
 )
 from tests.facts import refused
@@ -20,7 +19,7 @@ P1, P2 = [[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.1, 0.9]]
 
 def test_every_answer_is_the_worst():
     one, two = MarkovChain(P1), MarkovChain(P2)
-    both = WorstOf([one, two])
+    both = check_correlation([one, two])
     n = 500
     assert both.bdp_epsilon(0.1, n) == max(one.bdp_epsilon(0.1, n), two.bdp_epsilon(0.1, n))
     assert both.dp_epsilon(0.1, n) == min(one.dp_epsilon(0.1, n), two.dp_epsilon(0.1, n))
@@ -33,20 +32,20 @@ def test_every_answer_is_the_worst():
     assert both.gap_for(0.01) == two.gap_for(0.01)
     assert both.cut_failure(5) == two.cut_failure(5)
     assert both.split(n, 0.2).gap == two.split(n, 0.2).gap
-    assert both == WorstOf([two, one])
+    assert both == check_correlation([two, one])
     assert not both.is_componentwise
     assert both.describe().startswith("the worst of: stationary")
 
 
 def test_a_missing_method_is_named():
     with refused(ValueError, "method='spectral'", "MarkovChain"):
-        WorstOf([Groups([0, 0]), MarkovChain(P1)]).bdp_epsilon(0.1, 2, method="spectral")
+        check_correlation([Groups([0, 0]), MarkovChain(P1)]).bdp_epsilon(0.1, 2, method="spectral")
 
 
 def test_components_are_cut_where_all_models_allow():
     edge = np.zeros((5, 5))
     edge[1, 2] = 1.0
-    model = WorstOf([Groups([0, 0, 1, 2, 3]), DependencyGraph(edge), Independent()])
+    model = check_correlation([Groups([0, 0, 1, 2, 3]), DependencyGraph(edge), Independent()])
     for seed in range(5):
         split = model.split(5, 0.4, random_state=seed)
         assert len({0, 1, 2} & set(split.holdout)) in (0, 3)
@@ -54,15 +53,13 @@ def test_components_are_cut_where_all_models_allow():
     assert model.is_componentwise
     assert model.subset([0, 3]).n_records == 2
     with refused(ValueError, "X_val"):
-        WorstOf([MarkovChain(P1), Groups([0, 0])]).split(2, 0.5)
-    assert len(WorstOf([Independent()]).split(10, 0.5).holdout) == 5
+        check_correlation([MarkovChain(P1), Groups([0, 0])]).split(2, 0.5)
+    assert len(check_correlation([Independent()]).split(10, 0.5).holdout) == 5
 
 
 def test_bad_lists_are_named():
     with refused(ValueError, "models", "()"):
-        WorstOf([])
-    with refused(ValueError, "models", "[[0.9, 0.1], [0.2, 0.8]]"):
-        WorstOf([P1])
+        check_correlation([])
     with refused(ValueError, "[2, 3]"):
-        WorstOf([Groups([0, 1]), Groups([0, 1, 2])])
+        check_correlation([Groups([0, 1]), Groups([0, 1, 2])])
     assert check_correlation([None, P1]).n_records is None

@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 
 from sklearn_bdp import exceptions
-from sklearn_bdp.diagnostics import Diagnostic
+from sklearn_bdp.diagnostics.diagnostic import Diagnostic
 
 ROOMS = [
     importlib.import_module(f"sklearn_bdp.diagnostics.{name}")

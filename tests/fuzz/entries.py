@@ -39,7 +39,8 @@ from sklearn_bdp import (
 from sklearn_bdp import correlation as models
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
 from sklearn_bdp.holdout import ExpertSettings
-from sklearn_bdp.mechanisms import Thresholdout, thresholdout_epsilon
+from sklearn_bdp.mechanisms import Thresholdout
+from sklearn_bdp.mechanisms.thresholdout import thresholdout_epsilon
 from sklearn_bdp.metrics import PerRecordScore, get_metric
 from sklearn_bdp.model_selection import HalvingReusableHoldoutSearchCV
 
@@ -490,14 +491,6 @@ def correlation_entries():
         {"graph": no_matrix, "influence": either(NONE, POSITIVE, exactly(0, 0.0, -0.0), anything)},
         {},
         aliases,
-    )
-    yield Entry(
-        "WorstOf",
-        models.WorstOf,
-        {},
-        {"models": nothing},
-        {},
-        {"models": ("model", "correlation", "list")},
     )
     yield Entry(
         "check_correlation",

@@ -10,8 +10,8 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import Groups, MarkovChain
 from sklearn_bdp.holdout import ExpertSettings, ReusableHoldout
-from sklearn_bdp.intervals import score_tail
-from sklearn_bdp.mechanisms import thresholdout_epsilon
+from sklearn_bdp.intervals.concentration import score_tail
+from sklearn_bdp.mechanisms.thresholdout import thresholdout_epsilon
 
 # Several holdouts of the same records, each for a test of its own.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")

@@ -9,8 +9,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from sklearn_bdp.accounting import place_lengths
-from sklearn_bdp.accounting.spending import code_length
+from sklearn_bdp.accounting.spending import code_length, place_lengths
 from sklearn_bdp.correlation import Groups, MarkovChain
 from sklearn_bdp.exceptions import (
     BudgetExhaustedError,

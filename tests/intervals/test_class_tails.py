@@ -8,12 +8,12 @@ import pytest
 from scipy.stats import binom, multinomial
 
 from sklearn_bdp.correlation import Groups, Independent
-from sklearn_bdp.intervals import score_tail
 from sklearn_bdp.intervals.concentration import (
     ClassMeansTail,
     PairsTail,
     ShareCells,
     least_counts,
+    score_tail,
     share_cells,
     shares_needed,
 )

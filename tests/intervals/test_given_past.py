@@ -9,8 +9,7 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp, xlogy
 from scipy.stats import beta as beta_distribution
 
-from sklearn_bdp.intervals import past_limits, past_lower_limit
-from sklearn_bdp.intervals.bounds import past_mean_limit
+from sklearn_bdp.intervals.bounds import past_limits, past_lower_limit, past_mean_limit
 from tests.facts import refused
 
 GRID = 24  # expectations that an adversary may choose for each date: multiples of 1/24

@@ -10,14 +10,19 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, rel_entr
 from scipy.stats import binom
 
-from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, MarkovChain, WorstOf
+from sklearn_bdp.correlation import (
+    DependencyGraph,
+    Groups,
+    Independent,
+    MarkovChain,
+    check_correlation,
+)
 from sklearn_bdp.correlation.tails import (
     bounded_lower_limit,
     chernoff_lower_limit,
     weighted_lower_limit,
 )
-from sklearn_bdp.intervals import score_tail
-from sklearn_bdp.intervals.concentration import ModelTail
+from sklearn_bdp.intervals.concentration import ModelTail, score_tail
 from tests.accounting.routes import halved
 from tests.correlation.tails import bounded_log_tail, log_tail_above, worst_logs
 from tests.facts import refused
@@ -302,7 +307,7 @@ def test_weighted_limits_hold_for_all_profiles(capsys):
 def test_equal_weights_give_chernoff_back():
     values, level = np.linspace(0.0, 1.0, 101), -7.0
     limits = weighted_lower_limit(values, np.full(101, level), np.array([1e-3]), np.array([1000]))
-    chernoff = ModelTail(WorstOf([MarkovChain(np.full((2, 2), 0.5))]), 1000)
+    chernoff = ModelTail(check_correlation([MarkovChain(np.full((2, 2), 0.5))]), 1000)
     np.testing.assert_allclose(limits, chernoff.lower_limit(values, level), atol=2e-5)
 
 

@@ -2,7 +2,8 @@ import math
 
 import pytest
 
-from sklearn_bdp.mechanisms import Thresholdout, thresholdout_epsilon
+from sklearn_bdp.mechanisms import Thresholdout
+from sklearn_bdp.mechanisms.thresholdout import thresholdout_epsilon
 
 
 def test_t1_by_hand():

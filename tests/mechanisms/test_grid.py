@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_bdp.mechanisms import Thresholdout, n_cells, to_cell
+from sklearn_bdp.mechanisms import Thresholdout
+from sklearn_bdp.mechanisms.thresholdout import n_cells, to_cell
 from tests.facts import refused
 
 resolutions = st.floats(1e-3, 1.0)

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from sklearn_bdp.mechanisms import Thresholdout, to_cell
+from sklearn_bdp.mechanisms import Thresholdout
+from sklearn_bdp.mechanisms.thresholdout import to_cell
 from tests.facts import refused
 
 SCALES = {"threshold_scale": 0.05, "query_scale": 0.1, "answer_scale": 0.05}

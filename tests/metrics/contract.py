@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from sklearn_bdp.correlation import Groups, Independent
-from sklearn_bdp.intervals import score_tail
+from sklearn_bdp.intervals.concentration import score_tail
 from sklearn_bdp.metrics import BoundedMetric, get_metric
 from tests.facts import refused
 

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp.correlation import MarkovChain, TimeOrdered, WorstOf
+from sklearn_bdp.correlation import MarkovChain, TimeOrdered, check_correlation
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter
 from sklearn_bdp.holdout import ExpertSettings
@@ -112,7 +112,7 @@ def test_levels_of_privacy_need_a_declared_chain(given):
         with refused(ValueError, "correlation='time'"):
             model.dp_epsilon(0.1, 300)
     with refused(ValueError, "correlation='time'"):
-        WorstOf([TimeOrdered(), MarkovChain.from_autocorrelation_time(3.0)])
+        check_correlation([TimeOrdered(), MarkovChain.from_autocorrelation_time(3.0)])
 
 
 @pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy", "recall"])

@@ -129,8 +129,7 @@ def test_certificate_scales_meet_the_bdp_level_asked_for():
 
 
 def test_the_parts_of_a_certificate_add_up_to_its_error():
-    from sklearn_bdp.accounting import noise_margin
-    from sklearn_bdp.accounting.noise_calibration import sampling_half_width
+    from sklearn_bdp.accounting.noise_calibration import noise_margin, sampling_half_width
 
     certificate = certify(10**6, n_queries=100, budget=4, route="bdp")
     mechanism = certificate.mechanism

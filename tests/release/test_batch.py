@@ -7,8 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.accounting import noise_share, place_lengths
-from sklearn_bdp.accounting.spending import PredictiveCode, code_length, leaked_length
+from sklearn_bdp.accounting.noise_calibration import noise_share
+from sklearn_bdp.accounting.spending import (
+    PredictiveCode,
+    code_length,
+    leaked_length,
+    place_lengths,
+)
 from sklearn_bdp.correlation import Independent
 from sklearn_bdp.holdout import ExpertSettings, HoldoutConfig
 from sklearn_bdp.intervals.bounds import Units

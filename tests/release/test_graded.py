@@ -8,11 +8,10 @@ import pytest
 from scipy.stats import binom
 
 from sklearn_bdp import ReusableHoldout
-from sklearn_bdp.accounting import noise_share
+from sklearn_bdp.accounting.noise_calibration import noise_share
 from sklearn_bdp.accounting.spending import PredictiveCode
 from sklearn_bdp.correlation import Independent, MarkovChain
-from sklearn_bdp.intervals import score_tail
-from sklearn_bdp.intervals.concentration import ModelTail
+from sklearn_bdp.intervals.concentration import ModelTail, score_tail
 from sklearn_bdp.ledger.records import BatchRecord
 from sklearn_bdp.release.batch import pace_of
 from sklearn_bdp.release.graded_release import Pace, Race

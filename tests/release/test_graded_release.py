@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.accounting import place_lengths
-from sklearn_bdp.accounting.spending import PredictiveCode, Spending, code_length
+from sklearn_bdp.accounting.spending import PredictiveCode, Spending, code_length, place_lengths
 from sklearn_bdp.release.graded_release import Cells, FinalPace, Pace, Race, paced
 
 WIDE = Pace(coarse=3.0, price=3.0, patience=3.0)  # few cells: small trees

@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
-from sklearn_bdp.accounting import answer_margin, noise_margin, zhao_required_n
-from sklearn_bdp.accounting.noise_calibration import epsilon_scales
+from sklearn_bdp.accounting.noise_calibration import (
+    answer_margin,
+    epsilon_scales,
+    noise_margin,
+    zhao_required_n,
+)
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
 from sklearn_bdp.holdout import ExpertSettings, HoldoutConfig, ReusableHoldout
 from sklearn_bdp.mechanisms import Thresholdout
