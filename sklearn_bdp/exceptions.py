@@ -21,6 +21,16 @@ class HoldoutClosedError(RuntimeError):
     """
 
 
+class UnfinishedReportError(RuntimeError):
+    """A final report was begun and did not finish. The holdout stays open.
+
+    Something raised while the report was computed: a scorer, a model, or an error of this package.
+    Which one is not shown, because it could depend on holdout records. That the report did not
+    finish is charged in later intervals. Try the model and the scorer on training records, then
+    call ``final_report`` again.
+    """
+
+
 class LedgerError(RuntimeError):
     """A ledger could not be used. No answer was released, and the holdout was not queried."""
 

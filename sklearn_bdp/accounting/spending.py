@@ -30,6 +30,8 @@ from sklearn_bdp.utils.validation import (
 # Prior of a complaint among checks (theory G21): 20 silent checks cost .18 nats in all, a first
 # complaint about 3 and the log of the number of findings. A larger prior makes silence dearer.
 _COMPLAINT, _CHECKS = 0.05, 1.05
+#: What can be seen of a report that does not finish: an interrupt, an error, a process that died.
+_UNFINISHED_ENDS = 3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -160,6 +162,22 @@ def check_length(*, n_checks: int, n_complaints: int, complaint: bool, n_finding
     """
     chance = (n_complaints + _COMPLAINT) / (n_checks + _CHECKS)
     return math.log(n_findings) - math.log(chance) if complaint else -math.log1p(-chance)
+
+
+def report_attempt_length(*, n_earlier: int, finished: bool) -> float:
+    r"""Code length of how an attempt at a final report ends, in nats (G35).
+
+    An analyst can make it depend on the holdout, as by a scorer that raises above a bound. So it is
+    coded as what a check says (:func:`check_length`): it finishes, or it is interrupted, raises an
+    error or dies with its process. None of the ``n_earlier`` attempts has finished, because the
+    first that does closes the holdout.
+    """
+    return check_length(
+        n_checks=n_earlier,
+        n_complaints=n_earlier,
+        complaint=not finished,
+        n_findings=_UNFINISHED_ENDS,
+    )
 
 
 def final_code_length(*, released: float, n_batches: int, spending: Spending = Spending()) -> float:

@@ -797,10 +797,12 @@ class ReusableHoldout:
 
         Nothing is asked afterwards, so the report gets all the failure probability that is left
         (``spending="final"`` reserves 90% of it). Everything is checked first: arguments, metrics,
-        models, and one run of each on blank records. Then what is reported, and that the holdout
-        is closed, is recorded before anything is computed. From then on every new query is
-        rejected. After a crash the same call completes that report and no other; later it returns
-        it again. Recorded answers remain free, and :attr:`report_` shows the report.
+        models, and one run of each on blank records. Then the ledger records that the report is
+        begun, all rows are computed, and one record closes the holdout and holds them. From then on
+        every new query is rejected; the same call returns the report again, :attr:`report_` shows
+        it, and recorded answers remain free. A report that does not finish (an interrupt, an error,
+        the death of the process) leaves the holdout open. How it ended could depend on the holdout,
+        so that it is charged: about 4 nats the first time.
 
         Rows have up to two intervals. *Proven* ones hold jointly with all earlier intervals.
         *Approximate* ones, at a level of their own, exist for any metric: they leave out units
@@ -843,7 +845,9 @@ class ReusableHoldout:
         Raises
         ------
         HoldoutClosedError
-            If there was another final report before, or another one was begun.
+            If there was another final report before.
+        UnfinishedReportError, KeyboardInterrupt
+            If the report did not finish. The holdout stays open.
         BudgetExhaustedError
             If a declared budget does not suffice for all rows.
         TypeError, ValueError

@@ -429,6 +429,10 @@ _REMEMBERED = (
 )
 _ROUNDING = 1e-24  # of a value, squared: less is no spread
 
+_FEW_UNITS_REASON = "{} units are too few for an interval. At least 20 are needed."
+_FEW_TIMES_REASON = "{:.0f} autocorrelation times are too few. 200 are needed."
+_NO_FIT = "The score is undefined for these records: its equations have no solution."
+
 
 class ApproximateRow(NamedTuple):
     """One approximate row; ``lower`` and ``upper`` are NaN where it is refused."""
@@ -440,10 +444,35 @@ class ApproximateRow(NamedTuple):
     notes: tuple[str, ...]  # why it is refused, or what makes it less trustworthy
 
 
+def public_refusal(n_units: int, *, times: float | None = None, is_function: bool = False) -> str:
+    """Return why no scores of so many units have an approximate interval; empty where some do.
+
+    Parameters
+    ----------
+    n_units : int
+        Units of all records.
+    times : float or None, default=None
+        In time: how many autocorrelation times the dates are; NaN where the scores show it.
+    is_function : bool, default=False
+        Whether the score is a function of all records, which no single date has.
+    """
+    if n_units < _LEAST_UNITS:
+        return _FEW_UNITS_REASON.format(n_units)
+    if times is None:
+        return ""
+    if math.isnan(times) and is_function:
+        return "The autocorrelation time of a function of all records is not known."
+    most_times = n_units if math.isnan(times) else times
+    if most_times < _BLOCKS[-1][0]:
+        return _FEW_TIMES_REASON.format(most_times)
+    return ""
+
+
 def approximate_row(statistic, y, sides, *, units, level, per_record=False, times=None):
     """Return a statistic, a difference of two models or a gap of two subgroups, with an interval.
 
-    What cannot be computed is refused in the row: after closing nothing may raise.
+    A row that has no interval gives the reason. What ``said`` raises, where it is a function, is
+    raised.
 
     Parameters
     ----------
@@ -485,7 +514,7 @@ def approximate_row(statistic, y, sides, *, units, level, per_record=False, time
 
     blocks, n_blocks, reason, series, rarest = units, n_units, None, np.zeros(0), None
     if times is not None:
-        with contextlib.suppress(Exception):  # refused below
+        with contextlib.suppress(np.linalg.LinAlgError):  # refused below
             if statistic is not GENERIC:
                 each = [left_out for _, left_out in without(units, n_units)]
                 series = each[0] - each[1] if paired else each[0]
@@ -495,7 +524,7 @@ def approximate_row(statistic, y, sides, *, units, level, per_record=False, time
             length = n_units / slow_autocorrelation_time(series) if known else 0.0
         n_blocks = next((count for least, count in _BLOCKS if length >= least), 2)
         if n_blocks == 2:
-            reason = f"{length:.0f} autocorrelation times are too few. 200 are needed."
+            reason = _FEW_TIMES_REASON.format(length)
         blocks = units * n_blocks // n_units
     try:
         found = without(blocks, n_blocks)
@@ -507,13 +536,13 @@ def approximate_row(statistic, y, sides, *, units, level, per_record=False, time
                 for (said, _), mask in zip(sides, inside, strict=True)
                 for cell in statistic.cells(y, said)
             )
-    except Exception:  # the words of the error could be about records
-        return row(notes=["It could not be computed."])
+    except np.linalg.LinAlgError:
+        return row(notes=[_NO_FIT])
     value = found[0][0] - found[1][0] if paired else found[0][0]
     with np.errstate(all="ignore"):
         at_end = not np.isfinite(_SCALES[statistic.scale][0](np.array([v for v, _ in found]))).all()
     if shown < _LEAST_UNITS:
-        reason = f"{shown} units are too few for an interval. At least 20 are needed."
+        reason = _FEW_UNITS_REASON.format(shown)
     elif rarest is not None and rarest < _LEAST_CELL:
         reason = f"Only {rarest} units have the rarer outcome. An interval needs at least 5."
     elif at_end:

@@ -55,7 +55,7 @@ class Fact(enum.Enum):
     STRATIFIED = "stratified"  # the split read the targets: records are not alike (G28)
     ORDER = "order of units"  # drawn once; the order follows from it and the records (G28)
     STATEMENTS = "statements"  # fixed in the training set before they were asked about
-    CLOSING = "closing"  # durable before anything of a final report is computed
+    CLOSING = "closing"  # a final report was begun, and what it costs if it does not finish (G35)
 
 
 class Chain:
@@ -124,6 +124,8 @@ class Book:
         if entry.note is not None:
             name, content = entry.note
             self._notes.setdefault(name, []).append(content)
+            if name is Fact.CLOSING:
+                self.last = self.last.with_unfinished_report(content["charge"])
             return
         self.last = entry.record
         for place, key in enumerate(entry.answers.columns["key"] if entry.answers else ()):
@@ -147,7 +149,11 @@ class Book:
 
     def checks(self):
         """Return what each check of the holdout said, oldest first."""
-        return [one.record.checks for one in self.entries if one.record and not one.answers]
+        return [
+            entry.record.checks
+            for entry in self.entries
+            if entry.record and entry.record.checks and not entry.answers
+        ]
 
     def match(self, queries):
         """Return ``{query: AnswerRecord}`` of queries ``(key, cv_score, metric)``.
@@ -209,7 +215,8 @@ def parse_entry(row, *, last):
     Its ``content`` and ``answers`` are texts, or a :class:`BatchRecord` and :class:`Answers` that
     were just made and need no second check.
     ``last``: the record before it. With answers it goes on where the last one stood. Without them
-    it adds a check and its cost, or it closes, after asking for shares of classes.
+    it adds a check and its cost, or it closes, after asking for shares of classes: at what was
+    spent before the report was begun.
     """
     number, kind, content, answers, _, commitment, link = row
     said = parse_json(content) if isinstance(content, str) else None
@@ -219,6 +226,8 @@ def parse_entry(row, *, last):
             raise ValueError("no note")
         if answers != "[]":
             raise ValueError("a note has no answers")
+        if name is Fact.CLOSING:
+            last.with_unfinished_report(said["content"]["charge"])  # or it is no charge
         return Entry(number, link, commitment, None, (), (name, said["content"]))
     if kind != "batch":
         raise ValueError("no kind of entry")
@@ -236,7 +245,7 @@ def parse_entry(row, *, last):
             and record.closed == closes
             and record.number == last.number + closes
             and (record.n_rounds == last.n_rounds or (closes and record.n_rounds > last.n_rounds))
-            and record.released >= last.released
+            and (closes or record.released >= last.released)
         )
     counts = (record.n_answered, record.n_above)
     if not whole or counts != (last.n_answered + len(answers), n_above):

@@ -85,6 +85,15 @@ class BatchRecord:
             raise ValueError("a batch record has other fields.")
         return cls(**content)
 
+    def with_unfinished_report(self, charge: Any) -> Self:
+        """Return what has been spent if a final report that was begun does not finish (theory G35).
+
+        ``charge``: nats. How it ended has no level of privacy.
+        """
+        if not (isinstance(charge, float) and charge >= 0.0):
+            raise ValueError("the charge of a report must be a number of at least 0.")
+        return dataclasses.replace(self, released=self.released + charge, dp_epsilon=None)
+
     def __post_init__(self):
         for name, kind in _KINDS.items():
             value = getattr(self, name)

@@ -228,10 +228,10 @@ class Account:
         if answers:
             self._learned = (book.head[0], terms.code)
 
-    def note_closing(self, book, name, plan):
-        """Note what will be reported, and seal the noise of that report: there is no other."""
+    def note_closing(self, book, plan):
+        """Note what will be reported, with its charge, and seal the noise of that report."""
         sealed = _sealed(self.terms(book), noise=secrets.token_hex(32))
-        book.note(name, plan, sealed=sealed)
+        book.note(Fact.CLOSING, plan, sealed=sealed)
 
     def code(self, book):
         """Return the predictive code after every recorded batch."""

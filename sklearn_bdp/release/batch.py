@@ -21,6 +21,7 @@ from sklearn_bdp.accounting.spending import (
     code_length,
     final_code_length,
     leaked_length,
+    report_attempt_length,
 )
 from sklearn_bdp.diagnostics.overlap import OVERLAP_FINDINGS, RELABELED_GROUPS_ASSUMPTION
 from sklearn_bdp.exceptions import BudgetExhaustedError
@@ -48,17 +49,21 @@ MOST = 16  # queries of a batch whose squares are asked
 LEADING = math.log(8.0)
 
 
-def route(last: BatchRecord, settings: Calibration, *, report: bool = False) -> tuple[float, str]:
+def route(
+    last: BatchRecord, settings: Calibration, *, report: bool = False, n_attempts: int = 0
+) -> tuple[float, str]:
     """Return the code length of the next batch in nats, without places, and what it rests on.
 
-    ``report``: of a final report instead, its parts not included.
+    ``report``: of a final report instead, its parts not included, after ``n_attempts`` that did not
+    finish (theory G35).
 
     Theory G9: where a level of leakage holds for life, leakage (G1) and code (G7) hold together at
-    half the failure probability each (``ln 2`` nats), and the shorter length may be used.
+    half the failure probability each (``ln 2`` nats), and the shorter length may be used. How a
+    report ended that did not finish has no level of privacy: the code alone holds from then on.
     """
 
     lengths = {"code": last.released}
-    if settings.information is not None:
+    if settings.information is not None and last.dp_epsilon is not None:
         lengths["leakage"] = leaked_length(
             information=settings.information, failure=settings.sampling_failure / 2.0
         )
@@ -66,6 +71,7 @@ def route(last: BatchRecord, settings: Calibration, *, report: bool = False) -> 
     given: dict[str, Any] = {"released": lengths[by], "spending": settings.spending}
     if report:
         length = final_code_length(n_batches=last.number, **given)
+        length += report_attempt_length(n_earlier=n_attempts, finished=True)
     else:
         length = code_length(batch_index=last.number + 1, **given)
     return length + (0.0 if settings.information is None else math.log(2.0)), by
@@ -89,6 +95,7 @@ class Terms:
     time: str  # now, ISO 8601, UTC
     seeded: bool
     seed: int = dataclasses.field(repr=False)  # of slices, secret
+    n_attempts: int = 0  # at a final report, none of which finished
 
 
 def decide(batch, terms, *, statements=None):
@@ -109,7 +116,7 @@ def decide(batch, terms, *, statements=None):
         return None, []
     batch, ratio = scaled_to_spread(batch, terms)
     last = terms.last
-    length, by = route(last, settings, report=closes)
+    length, by = route(last, settings, report=closes, n_attempts=terms.n_attempts)
     share = math.log(statements) if closes else LEADING
     plan = planned(batch, terms, failure - length - share)
     if closes:

@@ -25,23 +25,14 @@ from sklearn_bdp.utils.validation import caller_level
 _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 
-def check_open(book, asked=None):
-    """Raise HoldoutClosedError where a final report was given, or another one was begun.
-
-    One that was begun has told nothing: what it asks may run code that was edited since.
-    """
-    last, begun = book.last, book.notes(Fact.CLOSING)
+def check_open(book):
+    """Raise HoldoutClosedError where a final report was given."""
+    last = book.last
     if last.closed:
         raise HoldoutClosedError(
             f"This holdout was closed by its final report on {last.time[:10]}. Its intervals "
             "assume no later queries. holdout.report_ shows the report again, and recorded answers "
             "remain free by key. Use new records to verify another model."
-        )
-    if begun and (asked is None or begun[0]["asked"] | {"code": None} != asked | {"code": None}):
-        raise HoldoutClosedError(
-            "A final report on this holdout was begun and interrupted. Only that report can be "
-            "completed: call final_report again with the same models and metrics. Use new records "
-            "for anything else."
         )
 
 
@@ -159,14 +150,13 @@ def holdout_certificate(account: Any, book: Any) -> Certificate:
     """Return the guarantee as things stand in ``book``, what can be read of a ledger."""
     last, settings, model = book.last, account.settings, account.dependence
     threshold, known_to, sampling = _lone(last, settings, model, account.code(book))
-    widest, advice, closing = known_to + sampling, "", bool(book.notes(Fact.CLOSING))
+    widest, advice = known_to + sampling, ""
+    n_unfinished = len(book.notes(Fact.CLOSING)) - int(last.closed)
     if settings.threshold is None:  # one that was given does not shrink with more records
         # Threshold, sampling error, grid and automatic noise all shrink like 1 / sqrt(n).
         advice = records_for(_GOALS, widest, model.units(settings.n))
         if last.closed:
             advice = "The final report closed the holdout: it accepts no new query."
-        elif closing:
-            advice = "A final report was begun and interrupted: call final_report() again."
     # Levels are for life with a numeric epsilon, else those used so far.
     dp_epsilon, bdp_epsilon = last.dp_epsilon, math.inf
     if settings.budget is not None and dp_epsilon is not None:
@@ -176,8 +166,9 @@ def holdout_certificate(account: Any, book: Any) -> Certificate:
     else:
         bdp_epsilon = float(model.bdp_epsilon(dp_epsilon, settings.n)) if dp_epsilon else 0.0
     final = None
-    if not closing:
-        final = report_half_width(last, settings, ModelTail(model, settings.n), 0.5)
+    if not last.closed:
+        tail = ModelTail(model, settings.n)
+        final = report_half_width(last, settings, tail, 0.5, n_attempts=n_unfinished)
     n_approximate, n_without_interval = _count_intervals(last, book)
     return Certificate(
         tau=min(1.0, max(widest, last.widest)),
@@ -199,11 +190,11 @@ def holdout_certificate(account: Any, book: Any) -> Certificate:
         target=target_of(model, settings.n),
         n_relaxed=last.n_relaxed,
         advice=(advice,) if advice else (),
-        notes=_notes(last, settings=settings, model=model),
+        notes=_notes(last, settings=settings, model=model, n_unfinished=n_unfinished),
         n_answers=last.n_answered,
         n_approximate=n_approximate,
         n_without_interval=n_without_interval,
-        next_error=None if closing else min(1.0, widest),
+        next_error=None if last.closed else min(1.0, widest),
         final_error=final,
         spending=settings.spending.policy.words,
     )
@@ -217,14 +208,18 @@ def _count_intervals(last, book):
     return kinds.count("approximate"), kinds.count("none")
 
 
-def report_half_width(last, settings, tail, score):
-    """Return the half-width of a final report now, on one score like this, without surprises."""
+def report_half_width(last, settings, tail, score, *, n_attempts):
+    """Return the half-width of a final report now, on one score like this, without surprises.
+
+    ``n_attempts``: at a final report that did not finish.
+    """
     model = getattr(tail, "model", None)
     if model is not None and model.is_componentwise and not model.is_independent:
         # A report knows units, not models: of a list, the groups that are independent under each.
         labels = model.components(settings.n)
         tail = dataclasses.replace(tail, model=check_correlation("groups", groups=labels))
-    side = math.log(settings.sampling_failure / 2.0) - route(last, settings, report=True)[0]
+    length, _ = route(last, settings, report=True, n_attempts=n_attempts)
+    side = math.log(settings.sampling_failure / 2.0) - length
     known_to = settings.noise_margins(last.n_rounds)[1] * settings.final_noise_ratio
     return half_of(tail, score, side, known_to)
 
@@ -315,13 +310,18 @@ def _assumptions(account, book):
     return tuple(lines)
 
 
-def _notes(last, *, settings, model):
+def _notes(last, *, settings, model, n_unfinished):
     """Return what else the reader must know."""
     answered, above, batches = last.n_answered, last.n_above, last.number
     notes = [
         f"charged as used. Answers: {answered:,}, batches: {batches:,}, corrected by the holdout: "
         f"{above:,}. A score near an end of its range has a narrower interval"
     ]
+    if n_unfinished:
+        notes.append(
+            f"final reports that were begun and did not finish: {n_unfinished:,}. Nothing of them "
+            "was released, and how they ended is charged (G35)"
+        )
     if settings.information is not None:
         carried = {
             "code": "the code of what was released (G7)",
@@ -425,6 +425,8 @@ def preview_batch(account, book, *, score, n_train, n_queries=1, metric=None, pr
         half_width_others=float(widths[1 if n_queries > 1 else 0]),
         code_length=float(length + places[0]),
         expected_spending=float(expected),
-        half_width_final=float(report_half_width(last, settings, tail, score)),
+        half_width_final=float(
+            report_half_width(last, settings, tail, score, n_attempts=len(book.notes(Fact.CLOSING)))
+        ),
         note=note,
     )

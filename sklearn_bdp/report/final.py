@@ -1,4 +1,4 @@
-"""The final report: the closing that comes before anything is computed, and what it records."""
+"""The final report: how its rows are computed from the holdout, and what its closing records."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_bdp.accounting.spending import report_attempt_length
 from sklearn_bdp.intervals.bounds import order_free_limits, share_limits, star_limits
 from sklearn_bdp.intervals.concentration import ModelTail, score_tail
-from sklearn_bdp.intervals.jackknife import SKILL, approximate_row
+from sklearn_bdp.intervals.jackknife import SKILL, approximate_row, public_refusal
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.ledger.records import Answers, canonical
 from sklearn_bdp.metrics.base import Evaluation
 from sklearn_bdp.release.batch import ask_shares, decide, exhausted_error, route
-from sklearn_bdp.release.certificate import check_open, target_of, width_parts
+from sklearn_bdp.release.certificate import target_of, width_parts
 from sklearn_bdp.release.query_batch import make_batch
+from sklearn_bdp.report.closing import close_holdout, closing_record
 from sklearn_bdp.report.final_report import FinalReport, ReportRow
 from sklearn_bdp.report.in_time import WalkForward, calendar, past_row
-from sklearn_bdp.report.measures import Predicted, Records, is_label, reads
+from sklearn_bdp.report.measures import Predicted, Records, UndefinedScore, is_label, reads
 from sklearn_bdp.report.plan import (
     BETS,
     CLASSES,
@@ -41,6 +43,7 @@ from sklearn_bdp.utils.validation import strip_traceback_frames
 LONG_RUN = "the long run of the same process"
 #: Failure probabilities below it are too near to the smallest number for Clopper-Pearson limits.
 _LEAST_LEVEL = 1e-290
+_NEEDS_CHAIN = "An approximate row needs a declared chain (a long run)."
 #: Weight of the first list of statements on a holdout, and what each further list gets of the rest.
 FIRST, NEXT = 0.9, 0.9
 
@@ -65,66 +68,79 @@ def report_and_close(
 
 
 def _closing_report(holdout, plan, training, variance):
-    """Return the report of a plan: recorded first, then computed; or the one given before."""
+    """Return the report of a plan: begun, computed and recorded; or the one given before."""
     account = holdout.account
     identity = json.loads(canonical(plan.identity()))
     with account.reading() as book:
-        last, begun = book.last, book.notes(Fact.CLOSING)
-        again = last.closed and begun[0]["asked"] == identity  # a script that is run twice
-        if not again:
-            check_open(book, identity)
-    if not again:
+        record = closing_record(book, identity)  # of a script that is run twice
+    if record is None:
+        _check_intervals(plan, holdout)
         if plan.approximate:
             plan = prepared(plan, training, variance, holdout)
-        # Durably, and with what is known in advance: from here on nothing else can be asked, and a
-        # report that is interrupted is completed with the same numbers.
-        with account.writing() as book:
-            check_open(book, identity)
-            last, begun = book.last, book.notes(Fact.CLOSING)
-            budget = account.settings.budget
-            if budget is not None and last.n_rounds + plan.n_rounds(holdout.dependence) > budget:
-                raise exhausted_error(account.settings, last, unanswered=plan.n_proven)
-            if begun:
-                plan = plan.informed(begun[0]["advance"])
-            else:
-                known = [[one.moments, one.most, one.expected] for one in plan.statements]
-                account.note_closing(book, Fact.CLOSING, {"asked": identity, "advance": known})
     if plan.refit is not None:  # recipes are fitted once they are asked
         models = {
-            name: one
-            if isinstance(one, Predicted)
-            else WalkForward(one, holdout, plan.refit[0], plan.past_records)
-            for name, one in plan.models.items()
+            name: model
+            if isinstance(model, Predicted)
+            else WalkForward(model, holdout, plan.refit[0], plan.past_records)
+            for name, model in plan.models.items()
         }
         plan = dataclasses.replace(plan, models=models)
-    if not again:
-        with account.writing() as book:
-            terms = account.terms(book, fine=True)
-            if plan.approximate:
-                order = book.notes(Fact.ORDER)[0]
-                closed, answers, said = _read(holdout, plan, terms, order)
-            else:
-                closed, answers, said = _through_noise(holdout, plan, terms)
-            content = {
-                "n_answered": terms.last.n_answered,
-                "n_above": terms.last.n_above,
-                "n_batches": terms.last.number,
-                "per": plan.per,
-                "baseline": plan.baseline,
-                "refit": "" if plan.refit is None else plan.refit[1],
-                "assumptions": plan.caveats,
-            }
-            cells = closed.cells | {"report": content | said}
-            last = dataclasses.replace(closed, cells=cells)
-            account.record(book, last, terms, answers)
-    report = shown_report(holdout, last)
+    if record is None:
+        record = close_holdout(
+            account,
+            identity,
+            lambda terms: _computed_report(holdout, plan, terms),
+            fixed=[[one.moments, one.most, one.expected] for one in plan.statements],
+            check=lambda last: _check_budget(holdout, plan, last),
+        )
+    report = shown_report(holdout, record)
     if not (holdout.dependence.is_time_ordered and plan.statements[0].proven):
         return report
     scores = functools.partial(Rows(plan, holdout, seed=0).over_time, holdout)
     return dataclasses.replace(report, _over_time=scores)
 
 
-def _read(holdout, plan, terms, order):
+def _check_intervals(plan, holdout):
+    """Raise where public facts say that no row of a report can have an interval."""
+    rows = Rows(plan, holdout, seed=0)
+    reasons = [rows.public_refusal(one) for one in plan.statements]
+    if all(reasons):
+        names = ", ".join(dict.fromkeys(one.measure.name for one in plan.statements))
+        raise ValueError(
+            f"scoring={names!r} can have no interval on this holdout. {reasons[0]} Add a metric "
+            "with a proven interval, such as 'accuracy' or 'neg_mean_absolute_error', or hold out "
+            "more records. The holdout was not queried."
+        )
+
+
+def _check_budget(holdout, plan, last):
+    """Raise where a declared budget does not suffice for all rows."""
+    settings = holdout.account.settings
+    needed = plan.n_rounds(holdout.dependence)
+    if settings.budget is not None and last.n_rounds + needed > settings.budget:
+        raise exhausted_error(settings, last, unanswered=plan.n_proven)
+
+
+def _computed_report(holdout, plan, terms):
+    """Return the record that closes a holdout and holds the rows, and the answers."""
+    if plan.approximate:
+        closed, answers, said = _read(holdout, plan, terms)
+    else:
+        closed, answers, said = _through_noise(holdout, plan, terms)
+    content = {
+        "n_answered": terms.last.n_answered,
+        "n_above": terms.last.n_above,
+        "n_batches": terms.last.number,
+        "per": plan.per,
+        "baseline": plan.baseline,
+        "refit": "" if plan.refit is None else plan.refit[1],
+        "assumptions": plan.caveats,
+    }
+    cells = closed.cells | {"report": content | said}
+    return dataclasses.replace(closed, cells=cells), answers
+
+
+def _read(holdout, plan, terms):
     """Return record, answers and rows of a report that reads the closed holdout, without privacy.
 
     Theory G28: each family at its own level. Proven rows take what G16 leaves. Approximate ones
@@ -136,17 +152,20 @@ def _read(holdout, plan, terms, order):
     records. A restart, a copy of the file and a pickle find it again, nothing draws another,
     and whoever has not both the ledger and the records cannot know it.
     """
-    secret = data_digest(order, holdout.y, holdout.X)
+    secret = data_digest(plan.order, holdout.y, holdout.X)
     rows = Rows(plan, holdout, seed=int(secret[:32], 16))
     settings, before = holdout.account.settings, terms.last
     terms, by_class = rows.settled(terms)
     last = terms.last
     # Shares of classes that are asked now are paid by the rows that they decide, by no other.
-    length, by_shares = (route(one, settings, report=True)[0] for one in (before, last))
+    length, by_shares = (
+        route(one, settings, report=True, n_attempts=terms.n_attempts)[0] for one in (before, last)
+    )
     count = max(1, plan.n_proven)
     log_level = math.log(settings.sampling_failure / count) - length
     spending = settings.spending
     log_approximate = math.log(settings.beta / len(plan.statements)) - before.released
+    log_approximate -= report_attempt_length(n_earlier=terms.n_attempts, finished=True)
     if before.cells.get("approximate"):
         log_approximate += math.log(spending.of_report(before.number))
     said, proven, scales = [], [], {}
@@ -193,6 +212,7 @@ def _closed(terms, **said):
     """Return the record of a report that reads the closed holdout."""
     code = terms.code.state(after=len(terms.code.pairs))
     said |= {"number": terms.last.number + 1, "time": terms.time, "code": code}
+    said["checks"] = {}
     return dataclasses.replace(terms.last, closed=True, dp_epsilon=None, **said)
 
 
@@ -320,11 +340,8 @@ class Rows:
         for place, one in enumerate(self.plan.statements):
             if one.proven != CLASSES:
                 continue
-            try:
-                asked = self.records.asked(one.models[0])
-                found[place] = one.measure.metric.evaluate(*asked, self.records.y)
-            except Exception:  # the row says so
-                continue
+            asked = self.records.asked(one.models[0])
+            found[place] = one.measure.metric.evaluate(*asked, self.records.y)
             if found[place].by_class is not None and not model.is_independent:
                 batch = make_batch(n, model, [one.expected], evaluations=[found[place]])
                 found[place], terms = ask_shares(batch, terms)
@@ -349,15 +366,11 @@ class Rows:
         if past:
             ahead = target_of(self.model, len(self.records.y), one.ahead)
             row["target"] = ahead if one.proven else LONG_RUN
+        inside = np.any([self._mask(part) > 0.0 for part in one.inside or ("",)], axis=0)
+        row["n_units"] = np.unique(self.units[inside]).size
+        row["n_events"] = self._n_events(one, inside)
         try:
             with np.errstate(all="ignore"):
-                inside = np.any([self._mask(part) > 0.0 for part in one.inside or ("",)], axis=0)
-                row["n_units"] = np.unique(self.units[inside]).size
-                y, event = self.records.y, one.measure.positive
-                if y.ndim == 1 and y.dtype.kind != "f":
-                    labels, counts = np.unique(y, return_counts=True)
-                    event = labels[np.argmin(counts)] if event is None else event
-                    row["n_events"] = np.unique(self.units[inside & is_label(y, event)]).size
                 row["value"] = self.value(one)
                 if one.proven:
                     ends = self.proven(one, log_proven, by_class)
@@ -365,24 +378,16 @@ class Rows:
                     half, least = (0.5 * (high - low) for low, high in (ends, once))
                     row |= {"proven": _finite(ends), "parts": [least, half - least, 0.0]}
                 if self.times == 0.0:
-                    notes.append("An approximate row needs a declared chain (a long run).")
+                    notes.append(_NEEDS_CHAIN)
                 elif one.ahead == 1:
-                    found = self.approximate(one, math.exp(log_approximate))
-                    pair, said = _finite((found.lower, found.upper)), list(found.notes)
-                    # A skill score has no lower end.
-                    if pair is not None and one.measure.metric is not None and not one.skill:
-                        _, low, high = one.ends
-                        pair = [max(pair[0], low), min(pair[1], high)]
-                        if pair == [low, high]:
-                            pair, said = None, ["It would cover every possible value."]
-                    row["approximate"] = pair
-                    if pair is None and one.proven and said:
-                        said[0] = f"No approximate interval: {said[0]}"
-                    elif past and one.proven and pair is not None:
-                        said.append(f"The approximate interval is about {LONG_RUN}.")
-                    notes += said
-        except Exception as error:
-            notes = [f"It could not be computed ({type(error).__name__})."]
+                    row["approximate"], reasons = self._shown_approximate(one, log_approximate)
+                    if row["approximate"] is None and one.proven and reasons:
+                        reasons[0] = f"No approximate interval: {reasons[0]}"
+                    elif past and one.proven and row["approximate"] is not None:
+                        reasons.append(f"The approximate interval is about {LONG_RUN}.")
+                    notes += reasons
+        except UndefinedScore as error:
+            notes.append(str(error))
         if one.most < 1.0:
             most = one.most * (one.measure.span[1] - one.measure.span[0])
             notes.append(f"The proven interval counts differences beyond ±{most:.3g} as that.")
@@ -398,6 +403,37 @@ class Rows:
         if row["value"] is None or not math.isfinite(row["value"]):
             row["value"], notes = None, notes or ["The score is undefined for these records."]
         return row | {"notes": notes}
+
+    def public_refusal(self, one: Statement) -> str:
+        """Return why a row can have no interval, as far as no record says it; else nothing."""
+        if one.proven:
+            return ""
+        if self.times == 0.0:
+            return _NEEDS_CHAIN
+        is_function = one.measure.scorer is not None
+        return public_refusal(self.count, times=self.times, is_function=is_function)
+
+    def _n_events(self, one, inside):
+        """Return the number of units with an event; None where targets are numbers."""
+        y, event = self.records.y, one.measure.positive
+        if y.ndim != 1 or y.dtype.kind == "f":
+            return None
+        if event is None:
+            labels, counts = np.unique(y, return_counts=True)
+            event = labels[np.argmin(counts)]
+        return np.unique(self.units[inside & is_label(y, event)]).size
+
+    def _shown_approximate(self, one, log_level):
+        """Return the ends of an approximate interval, None without one, and what to know of it."""
+        found = self.approximate(one, math.exp(log_level))
+        pair, notes = _finite((found.lower, found.upper)), list(found.notes)
+        # A skill score has no lower end.
+        if pair is not None and one.measure.metric is not None and not one.skill:
+            _, low, high = one.ends
+            pair = [max(pair[0], low), min(pair[1], high)]
+            if pair == [low, high]:
+                return None, ["It would cover every possible value."]
+        return pair, notes
 
     def over_time(self, holdout: Any) -> tuple[Any, Any]:
         """Return the dates, and the score of each in the first row, in score units."""
@@ -546,17 +582,16 @@ def report_statements(holdout: Any, key: str, compute: Callable[[float], Any]) -
             "privacy. A numeric epsilon and calibration='zhao2017' forbid it. The holdout was "
             "not queried."
         )
-    with account.writing() as book:
-        last, begun = book.last, book.notes(Fact.CLOSING)
-        if last.closed and begun[0]["asked"] == asked:
-            return last.cells["statements"]
-        check_open(book, asked)
-        length = fixed_length(book.notes(Fact.STATEMENTS), key)
-        if not begun:
-            account.note_closing(book, Fact.CLOSING, {"asked": asked})
-    content = json.loads(canonical(compute(length)))
-    with account.writing() as book:
-        terms = account.terms(book, fine=True)
-        cells = {"statements": content}
-        book.append(_closed(terms, size=0, code_length=length, cells=cells))
-    return content
+    with account.reading() as book:
+        record = closing_record(book, asked)
+        notes = book.notes(Fact.STATEMENTS)
+    if record is None:
+        # Statements that were fixed before are the same whatever an attempt released (theory G35).
+        length = fixed_length(notes, key)
+
+        def computed(terms):
+            cells = {"statements": json.loads(canonical(compute(length)))}
+            return _closed(terms, size=0, code_length=length, cells=cells), ()
+
+        record = close_holdout(account, asked, computed)
+    return record.cells["statements"]

@@ -213,6 +213,10 @@ def classes_of(model: Any, y: Any) -> list[Any] | None:
     return None if known is None else np.asarray(known).tolist()
 
 
+class UndefinedScore(Exception):
+    """These records have no such score: a scorer or a model of the user fails on them."""
+
+
 class Predicted:
     """Predictions for the records of a holdout, asked as a model is: ``X`` are positions.
 
@@ -345,7 +349,13 @@ class Records:
         """Return what a scorer says of some records."""
         model, X = self.asked(name)
         more = {"sample_weight": weights[kept]} if np.ptp(weights[weights > 0.0]) > 0.0 else {}
-        return float(measure.scorer(model, safe_indexing(X, kept), self.y[kept], **more))
+        try:
+            return float(measure.scorer(model, safe_indexing(X, kept), self.y[kept], **more))
+        except Exception as error:  # of the user's scorer or model
+            raise UndefinedScore(
+                f"The score is undefined for these records: {measure.name} raised "
+                f"{type(error).__name__}."
+            ) from error
 
     def codes(self, name: str) -> tuple[Any, Any]:
         """Return targets as positions among the classes of a model and their own, and those."""
@@ -383,13 +393,23 @@ class Records:
             y, places = self.codes(name)
             model, X = self.asked(name)
             labels = statistic.response == "labels"
-            said = self.rows(name, "labels", places) if labels else model.predict_proba(X)
+            said = self.rows(name, "labels", places) if labels else _all_chances(model, X)
         if not np.isfinite(said).all():
-            raise ValueError("The model fails on records.")
+            raise UndefinedScore("The score is undefined: the model fails on some records.")
         return statistic, y, np.asarray(said, dtype=float)
 
 
 _MEAN = of_sums(lambda y, said: (said,), lambda count, total: total / count)
+
+
+def _all_chances(model, X):
+    """Return the probabilities of all classes."""
+    try:
+        return np.asarray(model.predict_proba(X), dtype=float)
+    except Exception as error:  # of the user's model
+        raise UndefinedScore(
+            f"The score is undefined for these records: the model raised {type(error).__name__}."
+        ) from error
 
 
 def _said(model, X, kind, positive):

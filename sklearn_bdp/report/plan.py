@@ -23,7 +23,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GroupKFold, check_cv
 
 from sklearn_bdp.diagnostics.scores import check_later_rows, non_sklearn_components
-from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
 from sklearn_bdp.intervals.bounds import UnitMoments, unit_moments
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.metrics.base import as_labels, check_schema
@@ -43,6 +43,7 @@ from sklearn_bdp.report.measures import (
     Measure,
     Predicted,
     Records,
+    UndefinedScore,
     blank_rows,
     checked_model,
     classes_of,
@@ -171,6 +172,7 @@ class Plan:
     baseline: str | None
     bound: float  # most records of a group that count, per="record"
     approximate: bool  # without a level of privacy: rows are read from the closed holdout
+    order: str  # from which the secret order of units follows
     y: Any = None  # training targets, if known
     past_records: PastRecords | None = None  # in time, before the holdout
     #: First date of each block that the recipe is refitted before, and how often in words.
@@ -232,14 +234,6 @@ class Plan:
             "per": self.per,
             "code": code,
         }
-
-    def informed(self, advance: list[Any]) -> Plan:
-        """Return the plan with what was known when it was first recorded."""
-        statements = [
-            dataclasses.replace(one, moments=UnitMoments(*known), most=most, expected=expected)
-            for one, (known, most, expected) in zip(self.statements, advance, strict=True)
-        ]
-        return dataclasses.replace(self, statements=statements)
 
 
 def planned_report(
@@ -304,6 +298,7 @@ def planned_report(
         per=per,
         baseline=baseline,
         approximate=not private,
+        order=holdout.notes(Fact.ORDER)[0],
         y=y,
         dependence=dependence,
         past_records=past_records,
@@ -526,10 +521,16 @@ def _try(measure, model, X, y, known, *, uneven):
             if hasattr(asked, "predict"):
                 asked.predict(rows)
             predicts = True
+            if measure.metric is not None:
+                measure.metric.check_training(asked, rows, y)
             found = reads(measure, records, "", weights)
         if np.ndim(found) != 0:
             raise TypeError(f"a score must be one number, got shape {np.shape(found)}")
-    except Exception as error:
+    except ScoreContractError:
+        raise
+    except Exception as raised:
+        # What the scorer raised itself; these records are public.
+        error = raised.__cause__ if isinstance(raised, UndefinedScore) else raised
         if not known and not predicts and isinstance(error, ValueError | KeyError):
             return
         weighted = "sample_weight" in str(error)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sklearn_bdp import ReusableHoldout
-from sklearn_bdp.accounting.spending import check_length
+from sklearn_bdp.accounting.spending import check_length, report_attempt_length
 from sklearn_bdp.exceptions import SharedRecordsError
 
 
@@ -45,6 +45,16 @@ def test_an_analyst_who_stops_at_the_first_finding_has_no_more_than_one():
 def test_silence_is_cheap_and_a_first_word_is_not():
     assert length([None] * 20, 4) == pytest.approx(0.18, abs=0.01)
     assert length(["rows"], 4) == pytest.approx(3.04 + math.log(4), abs=0.01)
+
+
+def test_weights_of_all_ends_of_reports_sum_to_one():
+    """G35: the holdout is closed, or one of three ends is seen and the next attempt begins."""
+    total, unfinished = 0.0, 0.0
+    for n_earlier in range(200):
+        finished = report_attempt_length(n_earlier=n_earlier, finished=True)
+        total += math.exp(-finished - unfinished)
+        unfinished += report_attempt_length(n_earlier=n_earlier, finished=False) - math.log(3)
+    assert total + math.exp(-unfinished) == pytest.approx(1.0)
 
 
 def test_every_later_query_pays_for_the_words():

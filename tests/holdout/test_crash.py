@@ -10,9 +10,8 @@ import time
 import numpy as np
 import pytest
 
-from sklearn_bdp.exceptions import HoldoutClosedError
+from sklearn_bdp.accounting.spending import report_attempt_length
 from sklearn_bdp.holdout import ReusableHoldout
-from tests.facts import refused
 from tests.holdout import workers
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="kill -9 is POSIX")
@@ -90,8 +89,10 @@ def test_received_answers_survive_a_thousand_kills(server, tmp_path):
 
 
 @pytest.mark.parametrize("asked", [0, 2])
-def test_a_report_that_was_begun_is_the_only_one_there_is(server, tmp_path, asked):
-    """Killed between the closing and the report: every resumption computes the same numbers."""
+def test_a_process_that_dies_in_a_report_leaves_the_holdout_open_and_is_charged(
+    server, tmp_path, asked
+):
+    """Killed after *begun*: every resumption pays the same and computes the same numbers (G35)."""
     path, copy = tmp_path / "holdout.sqlite", tmp_path / "copy.sqlite"
     victim = server.Process(target=workers.report_until_killed, args=(path, asked))
     victim.start()
@@ -99,11 +100,17 @@ def test_a_report_that_was_begun_is_the_only_one_there_is(server, tmp_path, aske
     assert victim.exitcode == -signal.SIGKILL
     with contextlib.closing(sqlite3.connect(path)) as whole:  # what stands in its journal, too
         whole.execute("VACUUM INTO ?", (str(copy),))
+    plain = ReusableHoldout(workers.X, workers.Y)
+    for number in range(asked):
+        plain.answer([0.5], workers.scores(1, number))
     reports = []
     for file in (path, copy):
         holdout = ReusableHoldout(workers.X, workers.Y, ledger=file)
-        with refused(HoldoutClosedError, "begun"):
-            holdout.answer([0.5], workers.scores(1, 5))
+        assert len(holdout.history()) == asked
+        charge = report_attempt_length(n_earlier=0, finished=False)
+        if not asked:
+            assert holdout.information_spent - plain.information_spent == pytest.approx(charge)
+        assert holdout.information_spent > charge
         reports.append(holdout.final_report({"mine": workers.Dying()}, scoring=workers.GRADED))
     assert reports[0].rows == reports[1].rows
     assert reports[0].rows[0].method == "bets on units in a secret order"

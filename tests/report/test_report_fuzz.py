@@ -152,7 +152,7 @@ def test_no_holdout_is_closed_without_a_report():
         (MODELS[rng.integers(len(MODELS))], METRICS[rng.integers(len(METRICS))],
          forms[rng.integers(len(forms))], LIVE_HOLDOUTS[rng.integers(len(LIVE_HOLDOUTS))],
          ASKED[rng.integers(len(ASKED))])
-        for _ in range(25)
+        for _ in range(40)
     ]  # fmt: skip
     given, empty = run(cases, 0)
     assert given > 2

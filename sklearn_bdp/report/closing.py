@@ -1,0 +1,117 @@
+"""Closing a holdout: a report is begun, computed in memory, and recorded with the closing.
+
+*Begun* is recorded before any holdout record is read, and it is charged as a report that does not
+finish. One record then closes the holdout and holds the report. Where that record does not follow,
+the holdout is open, nothing of the attempt is shown, and the charge stands (theory G35).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from sklearn_bdp.accounting.spending import report_attempt_length
+from sklearn_bdp.exceptions import LedgerBusyError, LedgerError, UnfinishedReportError
+from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.metrics.base import silenced
+from sklearn_bdp.release.batch import Terms
+from sklearn_bdp.release.certificate import check_open
+
+_CHARGE = (
+    "that the attempt did not finish is charged, because an analyst could make it depend on the "
+    "holdout: {nats:.2g} nats, which widen later intervals."
+)
+_OPEN = (
+    "The final report did not finish. Nothing of it is shown, and the holdout stays open, but "
+    + _CHARGE
+    + " Call final_report() again."
+)
+_NOT_RECORDED = (
+    "The final report did not finish. Nothing of it is shown. Call final_report() again with the "
+    "same arguments: if the report was recorded all the same, it is returned. Otherwise the "
+    "holdout is open, but " + _CHARGE
+)
+
+
+def closing_record(book: Any, asked: dict[str, Any]) -> Any:
+    """Return the record that closed the holdout with this report; None while it is open.
+
+    Raises
+    ------
+    HoldoutClosedError
+        If another report closed it.
+    """
+    if book.last.closed and book.notes(Fact.CLOSING)[-1]["asked"] == asked:
+        return book.last
+    check_open(book)
+    return None
+
+
+def close_holdout(
+    account: Any,
+    asked: dict[str, Any],
+    compute: Callable[[Terms], tuple[Any, Any]],
+    *,
+    fixed: Any = None,
+    check: Callable[[Any], None] | None = None,
+) -> Any:
+    """Return the record that closes a holdout.
+
+    Parameters
+    ----------
+    account : Account
+        Of the holdout.
+    asked : dict
+        What makes two reports the same, in JSON.
+    compute : callable
+        Takes the :class:`Terms` of the report; returns the closing record and the answers. It is
+        the first to read the holdout.
+    fixed : object, default=None
+        What else is fixed before the holdout is read, in JSON.
+    check : callable, default=None
+        Takes the record of what was spent, and raises where it does not allow a report.
+
+    Raises
+    ------
+    HoldoutClosedError
+        If the holdout is closed.
+    UnfinishedReportError, KeyboardInterrupt, LedgerError
+        If the report did not finish; the holdout is open. No other word of the error is repeated:
+        it could depend on holdout records.
+    """
+    with account.writing() as book:
+        check_open(book)
+        last, n_earlier = book.last, len(book.notes(Fact.CLOSING))
+        if check is not None:
+            check(last)
+        nats = report_attempt_length(n_earlier=n_earlier, finished=False)
+        account.note_closing(book, {"asked": asked, "fixed": fixed, "charge": nats})
+        begun = book.head
+    try:
+        with account.writing() as book:
+            if book.head != begun:
+                raise LedgerBusyError(
+                    "Another process used the holdout when this report was about to be computed. "
+                    "The holdout was not queried."
+                )
+            terms = dataclasses.replace(
+                account.terms(book, fine=True), last=last, n_attempts=n_earlier
+            )
+            record, answers = _computed(compute, terms, nats)
+            account.record(book, record, terms, answers)
+    except LedgerError as error:
+        reason = str(error).removesuffix("The holdout was not queried.").rstrip()
+        raise type(error)(f"{reason} {_NOT_RECORDED.format(nats=nats)}") from None
+    return record
+
+
+def _computed(compute, terms, nats):
+    """Return what is computed, or raise an error that depends on no holdout record."""
+    try:
+        with silenced():  # what a model or a scorer warns of, prints or logs
+            return compute(terms)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_OPEN.format(nats=nats)) from None
+    except BaseException:
+        raise UnfinishedReportError(_OPEN.format(nats=nats)) from None
