@@ -23,7 +23,6 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from sklearn_bdp._typing import Array
-from sklearn_bdp.correlation.chain import slow_autocorrelation_time
 
 #: Blocks of units that are left out where every unit would take too long.
 MOST_BLOCKS = 200
@@ -331,6 +330,9 @@ def _table():
         "neg_mean_absolute_error": _mean_loss(
             lambda y, said: np.abs(y - said), trust=(0.001, 0.005), **error
         ),
+        "neg_mean_absolute_percentage_error": _mean_loss(
+            lambda y, said: np.abs(y - said) / np.maximum(np.abs(y), np.finfo(float).eps), **heavy
+        ),
         "neg_mean_squared_error": _mean_loss(_square, trust=(0.002, 0.005), **heavy),
         "neg_root_mean_squared_error": Statistic(
             "values", root, "loss", negative=True, trust=(0.002, 0.005), **heavy
@@ -444,7 +446,7 @@ class ApproximateRow(NamedTuple):
     notes: tuple[str, ...]  # why it is refused, or what makes it less trustworthy
 
 
-def public_refusal(n_units: int, *, times: float | None = None, is_function: bool = False) -> str:
+def public_refusal(n_units: int, *, times: float | None = None) -> str:
     """Return why no scores of so many units have an approximate interval; empty where some do.
 
     Parameters
@@ -452,19 +454,12 @@ def public_refusal(n_units: int, *, times: float | None = None, is_function: boo
     n_units : int
         Units of all records.
     times : float or None, default=None
-        In time: how many autocorrelation times the dates are; NaN where the scores show it.
-    is_function : bool, default=False
-        Whether the score is a function of all records, which no single date has.
+        Of a declared chain: how many autocorrelation times the records are.
     """
     if n_units < _LEAST_UNITS:
         return _FEW_UNITS_REASON.format(n_units)
-    if times is None:
-        return ""
-    if math.isnan(times) and is_function:
-        return "The autocorrelation time of a function of all records is not known."
-    most_times = n_units if math.isnan(times) else times
-    if most_times < _BLOCKS[-1][0]:
-        return _FEW_TIMES_REASON.format(most_times)
+    if times is not None and times < _BLOCKS[-1][0]:
+        return _FEW_TIMES_REASON.format(times)
     return ""
 
 
@@ -491,8 +486,8 @@ def approximate_row(statistic, y, sides, *, units, level, per_record=False, time
     per_record : bool, default=False
         Whether the target is a random record; by default a random record of a random unit.
     times : float, optional
-        In time: how many autocorrelation times the dates are. NaN: read off the scores, by their
-        slow swings.
+        Of a declared chain: how many autocorrelation times the records are. Dates that are judged
+        given their past have intervals of their own (:mod:`sklearn_bdp.intervals.dates`).
     """
     units, paired = np.asarray(units), len(sides) == 2
     n_units = int(units.max()) + 1
@@ -518,13 +513,9 @@ def approximate_row(statistic, y, sides, *, units, level, per_record=False, time
             if statistic is not GENERIC:
                 each = [left_out for _, left_out in without(units, n_units)]
                 series = each[0] - each[1] if paired else each[0]
-        length = times
-        if math.isnan(times):
-            known = len(series) >= 16 and np.all(np.isfinite(series))
-            length = n_units / slow_autocorrelation_time(series) if known else 0.0
-        n_blocks = next((count for least, count in _BLOCKS if length >= least), 2)
+        n_blocks = next((count for least, count in _BLOCKS if times >= least), 2)
         if n_blocks == 2:
-            reason = _FEW_TIMES_REASON.format(length)
+            reason = _FEW_TIMES_REASON.format(times)
         blocks = units * n_blocks // n_units
     try:
         found = without(blocks, n_blocks)

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn_bdp.accounting.spending import report_attempt_length
 from sklearn_bdp.intervals.bounds import order_free_limits, share_limits, star_limits
 from sklearn_bdp.intervals.concentration import ModelTail, score_tail
+from sklearn_bdp.intervals.dates import date_row, date_statistic, too_few_dates
 from sklearn_bdp.intervals.jackknife import SKILL, approximate_row, public_refusal
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.ledger.records import Answers, canonical
@@ -40,7 +41,6 @@ from sklearn_bdp.report.plan import (
 from sklearn_bdp.utils.hashing import data_digest
 from sklearn_bdp.utils.validation import strip_traceback_frames
 
-LONG_RUN = "the long run of the same process"
 #: Failure probabilities below it are too near to the smallest number for Clopper-Pearson limits.
 _LEAST_LEVEL = 1e-290
 _NEEDS_CHAIN = "An approximate row needs a declared chain (a long run)."
@@ -285,7 +285,8 @@ class Rows:
         self.plan, self.model, n = plan, holdout.dependence, holdout.n
         self.records = Records(holdout.X, holdout.y, plan.models)
         self.words = self.model.units(n)[1]  # what units are called
-        self.times: float | None = None  # in time: how many independent records it is worth
+        # Of a declared chain: how many independent records it is worth.
+        self.times: float | None = None
         self.weights = np.ones(n)  # what a record counts
         self.unit_sizes: Any = None  # what the sum over a unit's records is divided by
         rng = np.random.default_rng([seed, 1])  # slices have a stream of their own (theory G19)
@@ -295,9 +296,7 @@ class Rows:
             self.units = np.arange(n) if dates is None else dates
             self.count = int(self.units.max()) + 1
             self.weights = self.weights if weights is None else n * weights
-            if self.model.is_time_ordered:
-                self.times = math.nan  # read off the scores
-            else:  # weights of regimes that are seen are no units
+            if not self.model.is_time_ordered:  # weights of regimes that are seen are no units
                 lasting = self.model.is_sequential and (weights is None or dates is not None)
                 self.times = float(self.model.effective_n(n)) if lasting else 0.0
             return
@@ -364,8 +363,7 @@ class Rows:
         row, notes, past = one.row(self.count), [], self.model.is_time_ordered
         row["method"] = row["method"] or f"approximate: leaving out {self.words}"
         if past:
-            ahead = target_of(self.model, len(self.records.y), one.ahead)
-            row["target"] = ahead if one.proven else LONG_RUN
+            row["target"] = target_of(self.model, len(self.records.y), one.ahead)
         inside = np.any([self._mask(part) > 0.0 for part in one.inside or ("",)], axis=0)
         row["n_units"] = np.unique(self.units[inside]).size
         row["n_events"] = self._n_events(one, inside)
@@ -379,12 +377,10 @@ class Rows:
                     row |= {"proven": _finite(ends), "parts": [least, half - least, 0.0]}
                 if self.times == 0.0:
                     notes.append(_NEEDS_CHAIN)
-                elif one.ahead == 1:
+                else:
                     row["approximate"], reasons = self._shown_approximate(one, log_approximate)
                     if row["approximate"] is None and one.proven and reasons:
                         reasons[0] = f"No approximate interval: {reasons[0]}"
-                    elif past and one.proven and row["approximate"] is not None:
-                        reasons.append(f"The approximate interval is about {LONG_RUN}.")
                     notes += reasons
         except UndefinedScore as error:
             notes.append(str(error))
@@ -410,8 +406,9 @@ class Rows:
             return ""
         if self.times == 0.0:
             return _NEEDS_CHAIN
-        is_function = one.measure.scorer is not None
-        return public_refusal(self.count, times=self.times, is_function=is_function)
+        if self.model.is_time_ordered:
+            return too_few_dates(self.count)
+        return public_refusal(self.count, times=self.times)
 
     def _n_events(self, one, inside):
         """Return the number of units with an event; None where targets are numbers."""
@@ -453,6 +450,8 @@ class Rows:
         if one.skill:
             losses = [self.weights @ self.records.loss(one.measure, name) for name in one.models]
             return 1.0 - float(losses[1] / losses[0])
+        if self.model.is_time_ordered and one.measure.statistic == "r2":
+            return self._date_row(one, 0.5).value
         found = [
             reads(one.measure, self.records, name, self._mask(part))
             for name in one.models
@@ -524,6 +523,21 @@ class Rows:
 
     def approximate(self, one: Statement, level: float) -> Any:
         """Return limits by leaving out units, in score units, and what to know of them (G28)."""
+        if self.model.is_time_ordered:
+            return self._date_row(one, level)
+        statistic, y, sides = self._statistic(one)
+        how = {"level": level, "per_record": self.plan.per == "record", "times": self.times}
+        return approximate_row(statistic, y, sides, units=self.units, **how)
+
+    def _date_row(self, one, level):
+        """Return limits over these dates, each given its past (theory G31)."""
+        statistic, y, sides = self._statistic(one)
+        name = one.measure.statistic or one.measure.name
+        metric = date_statistic(name, statistic, training_mean=self.plan.training_mean)
+        return date_row(metric, y, sides, dates=self.units, level=level, horizon=one.ahead)
+
+    def _statistic(self, one):
+        """Return the statistic of a row, targets, and what the models say of which records."""
         parts, sides = one.inside[::-1] or ("",), []
         if one.skill:
             both = np.vstack([self.records.loss(one.measure, name) for name in one.models])
@@ -532,8 +546,7 @@ class Rows:
             statistic, y, said = self.records.response(one.measure, name, self.weights)
             # Of records that do not count (per="record"), neither family speaks.
             sides += [(said, self._mask(part) > 0.0) for part in parts]
-        how = {"level": level, "per_record": self.plan.per == "record", "times": self.times}
-        return approximate_row(statistic, y, sides, units=self.units, **how)
+        return statistic, y, sides
 
 
 def _finite(ends):

@@ -184,6 +184,14 @@ class Plan:
         return next((c for m in self.models.values() if (c := classes_of(m, None))), None)
 
     @property
+    def training_mean(self) -> float | None:
+        """Mean of the targets before the holdout, about which R² is computed in time."""
+        if self.past_records is None:
+            return None
+        y = np.asarray(self.past_records.y)
+        return float(y.mean()) if y.ndim == 1 and y.dtype.kind in "iuf" else None
+
+    @property
     def n_proven(self) -> int:
         """Statements of the proven family."""
         return sum(bool(one.proven) for one in self.statements)
@@ -288,7 +296,7 @@ def planned_report(
             proven = ""  # G19 is about a random record of a random group
         one = dataclasses.replace(one, proven=proven)
         statements.append(one)
-        if proven == PAST and horizon > 1:  # the other of two targets
+        if model.is_time_ordered and horizon > 1:  # the other of two targets
             statements.append(dataclasses.replace(one, ahead=horizon))
     plan = Plan(
         models=models,
@@ -471,6 +479,15 @@ def _check_plan(plan, holdout, training):
     X, y, blank = holdout.X, as_labels(holdout.y), _blank(holdout, training)
     alike = holdout.dependence.is_componentwise and not holdout.dependence.is_given_rest
     for one in plan.statements:
+        if (
+            holdout.dependence.is_time_ordered
+            and one.measure.statistic == "r2"
+            and plan.training_mean is None
+        ):
+            raise ValueError(
+                "scoring='r2' under correlation='time' needs the mean of the training targets. "
+                "Pass training=(X_train, y_train). The holdout was not queried."
+            )
         metric, single = one.measure.metric, len(one.models) == 1
         noisy = metric is not None and (metric.is_mean or (alike and single)) and not one.inside
         # Each row through the noise has its part of the failure probability, as proven ones do.

@@ -76,7 +76,7 @@ def test_better_than_a_forecast_without_a_model(horizon):
         assert halves[1] < 4.0
         assert "one day before the outcome" in rows[0].target
         assert "when the forecast was made" in rows[1].target
-    (skill,) = (row for row in report.rows if "skill" in row.metric)
+    skill = next(row for row in report.rows if "skill" in row.metric)
     naive, ours = np.abs(y[held] - y[held - 7]).mean(), (-report.rows[0].value)
     assert skill.value == pytest.approx(1 - ours / naive, abs=1e-6)
     assert skill.proven is None
@@ -93,6 +93,7 @@ def test_a_skill_score_may_be_far_below_the_range_of_losses():
     )  # fmt: skip
     (skill,) = (row for row in report.rows if "skill" in row.metric)
     assert skill.value < -5.0
+    assert skill.target.startswith("these 1,000 dates")
     assert skill.approximate[0] < skill.value < skill.approximate[1]
 
 
@@ -217,28 +218,52 @@ def test_a_model_that_looks_at_later_rows_is_refused_while_the_holdout_is_open()
     assert [row.metric for row in rows] == ["accuracy"] * 3
 
 
-def test_rows_of_the_long_run_have_their_own_words():
-    X, y, _ = sales()
-    labels = (X["f0"] > 15).astype(int).to_numpy()
-    rng = np.random.default_rng(0)
-    noisy = np.where(rng.random(len(y)) < 0.8, labels, 1 - labels)  # scores are independent
+NUMBERS = (
+    "neg_mean_absolute_error",
+    "r2",
+    "neg_root_mean_squared_error",
+    "neg_mean_absolute_percentage_error",
+    "neg_mean_pinball_loss_0.9",
+)
+
+
+@pytest.mark.parametrize("horizon", [1, 7])
+def test_every_metric_of_numbers_has_an_interval_for_these_dates(horizon):
+    X, y, _ = sales(1520, horizon=horizon)
+    rows = searched(X, y, horizon=horizon).final_report(scoring=list(NUMBERS)).rows
+    assert len(rows) == len(NUMBERS) * (1 if horizon == 1 else 2)
+    for row in rows:
+        assert row.target.startswith("these 375 days")
+        assert row.approximate[0] < row.value < row.approximate[1]
+    assert len({row.target for row in rows}) == (1 if horizon == 1 else 2)
+
+
+def test_every_metric_of_classes_has_an_interval_for_these_dates():
+    X, y, _ = sales(620)
+    labels = (y + np.random.default_rng(0).normal(size=len(y)) > 15).astype(int)
     search = ReusableHoldoutSearchCV(
-        LogisticRegression(), {}, correlation="time", random_state=0
-    ).fit(X, noisy)
-    report = search.final_report(scoring=["accuracy", "roc_auc"])
-    accuracy, auc = report.rows
-    assert accuracy.approximate is not None
-    assert any("long run" in note for note in accuracy.notes)
-    assert auc.proven is None
-    assert "long run" in auc.target
-    slow = searched(X, y).final_report(compare="naive").rows[1]
-    held = np.cumsum(rng.random(500) < 0.02) % 2  # scores that last
-    bad = np.where(rng.random(500) < np.where(held, 0.95, 0.4), labels[:500], 1 - labels[:500])
-    holdout = ReusableHoldout(X[:500], bad, correlation="time", random_state=0)
-    row = holdout.final_report(search.best_estimator_, scoring="accuracy").rows[0]
-    assert row.approximate is None
-    assert any("autocorrelation times are too few" in note for note in row.notes)
-    assert slow.proven is not None
+        LogisticRegression(), {}, correlation="time", random_state=0, cv=3
+    ).fit(X, labels)
+    scorings = ["accuracy", "roc_auc", "f1", "balanced_accuracy", "neg_brier_score", "precision"]
+    report = search.final_report(scoring=scorings)
+    for row in report.rows:
+        assert row.approximate[0] < row.value < row.approximate[1]
+        assert row.target.startswith("these 150 days")
+    assert report.rows[0].proven is not None
+
+
+def test_r2_is_about_the_training_mean():
+    X, y, _ = sales(620)
+    search = searched(X, y)
+    row = search.final_report(scoring="r2").rows[0]
+    held = search.holdout_indices_
+    squares = (y[held] - search.best_estimator_.predict(X.iloc[held])) ** 2
+    around = (y[held] - y[: held[0]].mean()) ** 2
+    assert row.value == pytest.approx(1.0 - squares.sum() / around.sum())
+    assert any("training" in note for note in row.notes)
+    holdout = ReusableHoldout(X[400:], y[400:], correlation="time", random_state=0)
+    with refused(ValueError, "scoring='r2'", "training=(X_train, y_train)"):
+        holdout.final_report(search.best_estimator_, scoring="r2")
 
 
 def test_scores_are_drawn_over_time():

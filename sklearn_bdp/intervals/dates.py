@@ -1,0 +1,410 @@
+r"""Approximate intervals of any statistic over dates, each date given its past (theory G31).
+
+The target is that of the proven limits (theory G26): the statistic of the average conditional law
+of the holdout's dates, each given the information available before it. Let :math:`J_t` be the
+influence of date ``t``: :math:`g(\bar S) - \theta \approx \frac1T \sum_t (J_t - E[J_t \mid
+F_{t-1}])` is a mean of martingale differences, so that nothing is assumed about dependence between
+dates. Only the gradient is taken at a point that depends on all dates, which the scale absorbs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from scipy.signal import lfilter
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from sklearn_bdp._typing import Array
+from sklearn_bdp.intervals.jackknife import (
+    _NO_FIT,
+    _SCALES,
+    GENERIC,
+    SKILL,
+    ApproximateRow,
+    Statistic,
+    _count,
+    of_sums,
+)
+
+#: Fewest dates, and dates with the rarer outcome, of an interval. Below the second numbers a reader
+#: is warned.
+FEWEST_DATES, FEW_DATES = 30, 75
+FEWEST_EVENT_DATES, FEW_EVENT_DATES = 5, 30
+#: Part of the median target below which targets are near 0, for errors relative to them.
+NEAR_ZERO = 0.01
+#: Rates of the moving averages of past influence that centers are made of.
+RATES = (0.05, 0.2)
+#: Level below which rows were not simulated; some statistics have one of their own.
+LEAST_LEVEL = 0.001
+
+Scale = Literal["unit", "signed", "loss", "explained", "raw"]
+
+
+class DateStatistic(NamedTuple):
+    """A statistic of dates: how it is left out, and on which scale it is about normal.
+
+    ``trust``: level down to which it was simulated; ``least_events``: dates with the rarer outcome
+    that it needs.
+    """
+
+    statistic: Statistic
+    scale: Scale
+    trust: float = LEAST_LEVEL
+    least_events: int = FEWEST_EVENT_DATES
+    divides_by_targets: bool = False
+    note: str = ""
+
+
+def too_few_dates(n_dates: int) -> str:
+    """Return why so few dates have no approximate interval; empty if they are enough."""
+    if n_dates >= FEWEST_DATES:
+        return ""
+    return f"{n_dates} dates are too few for an interval. At least {FEWEST_DATES} are needed."
+
+
+def date_row(
+    metric: DateStatistic, y: Array, sides: Any, *, dates: Array, level: float, horizon: int = 1
+) -> ApproximateRow:
+    """Return a statistic over dates, or a difference of two, with its approximate interval.
+
+    A row that has no interval gives the reason.
+
+    Parameters
+    ----------
+    metric : DateStatistic
+        Statistic and scale.
+    y : ndarray of shape (n,)
+        Targets; classes as codes, of two the one with the event as 1.
+    sides : sequence of one or two (predictions, mask)
+        Predictions (as the statistic reads them), and which records are in the subgroup (None:
+        all). The row of two sides is the first minus the second.
+    dates : ndarray of shape (n,)
+        Number of each record's date, in time order.
+    level : float
+        Failure probability of both ends together.
+    horizon : int, default=1
+        Dates from the information that is given to the score.
+
+    Returns
+    -------
+    ApproximateRow
+        Value, ends and notes.
+    """
+    statistic, is_pair = metric.statistic, len(sides) == 2
+    n_dates = int(dates.max()) + 1
+    shares = 1.0 / np.bincount(dates)[dates]
+    masks = [np.ones(len(dates), bool) if mask is None else mask for _, mask in sides]
+    shown = _count(dates, np.logical_or.reduce(masks))
+
+    def row(value=math.nan, ends=(math.nan, math.nan), notes=()):
+        if statistic.negative:
+            value, ends = -value, (-ends[1], -ends[0])
+        return ApproximateRow(float(value), *map(float, ends), shown, tuple(notes))
+
+    try:
+        found = [
+            statistic.left_out(y, predictions, shares * mask, dates, n_dates)
+            for (predictions, _), mask in zip(sides, masks, strict=True)
+        ]
+        event_dates = _event_dates(statistic, y, sides, masks, dates)
+    except np.linalg.LinAlgError:
+        return row(notes=[_NO_FIT])
+    value, left_out = found[0]
+    if is_pair:
+        value, left_out = value - found[1][0], left_out - found[1][1]
+    scale: Scale = "raw" if is_pair else metric.scale
+    reason = ""
+    with np.errstate(all="ignore"):
+        at_end = not np.isfinite(_SCALES[scale][0](np.array([value]))).all()
+    if shown < FEWEST_DATES:
+        reason = too_few_dates(shown)
+    elif event_dates is not None and event_dates < metric.least_events:
+        reason = (
+            f"Only {event_dates} dates have the rarer outcome. An interval needs at least "
+            f"{metric.least_events}."
+        )
+    elif metric.divides_by_targets and np.abs(y).min() < NEAR_ZERO * np.median(np.abs(y)):
+        reason = "Some targets are near 0, where an error relative to them has no interval."
+    elif at_end:
+        reason = "The score is at an end of its range, which has no approximate interval."
+    if reason:
+        return row(value, notes=[reason])
+    if horizon > 1 and len(left_out) < n_dates:  # blocks of dates
+        horizon = 1 + math.ceil(horizon * len(left_out) / n_dates)
+    lower, upper = date_interval(
+        value, left_out, level, scale=scale, event_dates=event_dates, horizon=horizon
+    )
+    if not lower <= upper:
+        return row(value, notes=["The dates show no spread. There is no approximate interval."])
+    if statistic.negative and not is_pair:  # a loss
+        lower = max(lower, 0.0)
+    notes = _warnings(metric, shown, event_dates, level, left_out, is_pair=is_pair)
+    return row(value, (lower, upper), notes)
+
+
+def _event_dates(statistic, y, sides, masks, dates):
+    """Return how many dates have the rarer outcome that matters, or None if none does."""
+    if statistic.cells is None:
+        return None
+    is_pair = len(sides) == 2 and np.array_equal(masks[0], masks[1])
+    if is_pair and statistic.response == "labels":  # a difference rests on disagreements
+        return _count(dates, masks[0] & (sides[0][0] != sides[1][0]))
+    return min(
+        _count(dates, mask & cell)
+        for (predictions, _), mask in zip(sides, masks, strict=True)
+        for cell in statistic.cells(y, predictions)
+    )
+
+
+#: Statistics that are simulated down to a larger level, on another scale than elsewhere, or that
+#: need more dates with the rarer outcome.
+_TRUST = {
+    "r2": 0.01,
+    "average_precision": 0.01,
+    "calibration_slope": 0.05,
+    "calibration_intercept": 0.01,
+}
+_ABOUT_TRAINING_MEAN = (
+    "R² is about the mean of the training targets, where scikit-learn takes that of these dates."
+)
+_DATE_SCALES: dict[str, Scale] = {"neg_mean_absolute_error": "raw"}
+
+
+def date_statistic(
+    name: str, statistic: Statistic, *, training_mean: float | None = None
+) -> DateStatistic:
+    """Return how a statistic is computed over dates.
+
+    Parameters
+    ----------
+    name : str
+        Name of the metric.
+    statistic : Statistic
+        The statistic of independent records.
+    training_mean : float, optional
+        Mean of the training targets, for R².
+
+    Returns
+    -------
+    DateStatistic
+        Statistic, scale and limits of its use.
+
+    Raises
+    ------
+    ValueError
+        If R² is asked for without a training mean: about the holdout's own mean, which depends on
+        later dates, intervals of R² would miss several times too often (theory G31).
+    """
+    scale: Scale = _DATE_SCALES.get(name, statistic.scale)
+    least_events = FEWEST_EVENT_DATES
+    if name == "r2":
+        if training_mean is None:
+            raise ValueError("R² needs the mean of the training targets.")
+        statistic = statistic._replace(left_out=explained_about(training_mean))
+    elif name.startswith("neg_mean_pinball_loss"):
+        statistic = statistic._replace(cells=lambda y, said: [y > said, y <= said])
+        least_events = 2 * FEWEST_EVENT_DATES
+    elif name == "neg_brier_score" and statistic.response == "chances":
+        scale = "unit"
+    elif statistic is SKILL:
+        scale = "explained"
+    return DateStatistic(
+        statistic,
+        scale,
+        _TRUST.get(name, LEAST_LEVEL),
+        least_events,
+        divides_by_targets=name == "neg_mean_absolute_percentage_error",
+        note=_ABOUT_TRAINING_MEAN if name == "r2" else "",
+    )
+
+
+def explained_about(center: float) -> Any:
+    """Return ``left_out`` for R² about a fixed number: the mean of the training targets."""
+    return of_sums(
+        lambda y, said: ((y - center) ** 2, (y - said) ** 2),
+        lambda _, around, loss: 1.0 - loss / around,
+    )
+
+
+def date_interval(
+    value: float,
+    left_out: Array,
+    level: float,
+    *,
+    scale: Scale,
+    event_dates: int | None = None,
+    horizon: int = 1,
+) -> tuple[float, float]:
+    r"""Return the ends of an interval that fails with probability about ``level`` (theory G31).
+
+    Parameters
+    ----------
+    value : float
+        The statistic of all dates.
+    left_out : ndarray of shape (T,)
+        The statistic without each date (or block of dates), in time order.
+    level : float
+        Failure probability of both ends together.
+    scale : {"unit", "signed", "loss", "explained", "raw"}
+        Scale on which it is about normal. On any but the first two, each end is the wider of two:
+        of Student's interval and of Hall's, which corrects for skewness.
+    event_dates : int, optional
+        Dates with the rarer outcome, which bound the degrees of freedom.
+    horizon : int, default=1
+        Dates from the information that is given to the score: with more than 1, the variance is
+        that of overlapping forecasts.
+
+    Returns
+    -------
+    lower, upper : float
+        NaN if the dates show no spread, or the value is at an end of its range.
+
+    Notes
+    -----
+    The variance is :math:`\min_c \sum_t (J_t - c_t)^2 / (T(T-1))` over three centers that are known
+    before each date: the mean of all (which is not, but the sum of squares about it is the
+    largest that counts), and moving averages of past influence. The degrees of freedom are
+    :math:`\min(T - 1, \max(3, 2T/(\hat k - 1)), \text{event dates} - 1)`, at least 2, with the
+    kurtosis :math:`\hat k` of :math:`J`.
+    """
+    forward, back = _SCALES[scale]
+    count = len(left_out)
+    with np.errstate(all="ignore"):
+        center = float(forward(value))
+        influence = (count - 1.0) * (center - forward(np.asarray(left_out, dtype=float)))
+    raw_influence = (count - 1.0) * (value - np.asarray(left_out, dtype=float))
+    if not (math.isfinite(center) and np.isfinite(influence).all()):
+        return math.nan, math.nan
+    if not np.ptp(influence) > 1e-12 * max(1.0, abs(center)):
+        return math.nan, math.nan
+    is_loss = scale in ("loss", "explained")
+    freedom = degrees_of_freedom(influence, event_dates, horizon=horizon, is_loss=is_loss)
+    half = student.isf(0.5 * level, freedom) * math.sqrt(variance_of_mean(influence, horizon))
+    lower, upper = float(back(center - half)), float(back(center + half))
+    if scale in ("unit", "signed"):
+        return lower, upper
+    error = math.sqrt(variance_of_mean(raw_influence, horizon))
+    off = raw_influence - raw_influence.mean()
+    skewness = float(np.mean(off**3)) / float(np.mean(off**2)) ** 1.5 / math.sqrt(count)
+    for quantile in student.isf([0.5 * level, 1.0 - 0.5 * level], freedom):
+        end = value - error * _hall_transform(float(quantile), skewness)
+        lower, upper = min(lower, end), max(upper, end)
+    return lower, min(upper, 1.0) if scale == "explained" else upper
+
+
+def _hall_transform(quantile, skewness):
+    """Return the quantile of a skewed mean by Hall's cubic transformation (Hall 1992)."""
+    if abs(skewness) < 1e-9:
+        return quantile
+    inner = 1.0 + skewness * (quantile - skewness / 6.0)
+    return 3.0 * (float(np.cbrt(inner)) - 1.0) / skewness
+
+
+def variance_of_mean(influence: Array, horizon: int = 1) -> float:
+    """Return the variance of the mean influence, each date given its past (theory G31).
+
+    Parameters
+    ----------
+    influence : ndarray of shape (T,)
+        Influence of each date, in time order.
+    horizon : int, default=1
+        Dates from the information that is given to the score.
+
+    Returns
+    -------
+    float
+        The variance.
+    """
+    count = len(influence)
+    if horizon > 1:
+        return _bartlett_variance(influence, horizon)
+    squares = [np.sum((influence - influence.mean()) ** 2)]
+    for rate in RATES:
+        start = [(1.0 - rate) * influence.mean()]
+        after, _ = lfilter([rate], [1.0, rate - 1.0], influence, zi=start)
+        centers = np.concatenate([[influence.mean()], after[:-1]])  # known the day before
+        squares.append(np.sum((influence - centers) ** 2))
+    return float(min(squares)) / (count * (count - 1.0))
+
+
+def _bartlett_variance(influence, horizon):
+    r"""Return the variance of a mean of forecasts whose errors overlap.
+
+    A window of ``horizon`` lags with equal weights is false at any number of dates: a weekly
+    season of the conditional means subtracts its own variance (theory G31).
+    """
+    count = len(influence)
+    off = influence - influence.mean()
+    width = min(2.0 * horizon, count / 3.0)
+    lags = np.arange(1, math.ceil(width))
+    own = float(off @ off) / count
+    covariances = np.array([off[lag:] @ off[:-lag] for lag in lags]) / count
+    total = own + 2.0 * float(np.sum((1.0 - lags / width) * covariances))
+    shrinkage = 1.0 - (horizon - 1.0 / horizon) / (3.0 * width)
+    variance = total / (shrinkage * (1.0 - width / count) * count)
+    return max(variance, own / (count - 1.0))
+
+
+def degrees_of_freedom(
+    influence: Array, event_dates: int | None = None, *, horizon: int = 1, is_loss: bool = False
+) -> float:
+    """Return the degrees of freedom of the variance, by the kurtosis of the influence.
+
+    Parameters
+    ----------
+    influence : ndarray of shape (T,)
+        Influence of each date.
+    event_dates : int, optional
+        Dates with the rarer outcome.
+    horizon : int, default=1
+        Dates from the information that is given to the score.
+    is_loss : bool, default=False
+        Whether the statistic is a loss, whose large values come together.
+
+    Returns
+    -------
+    float
+        At least 2.
+    """
+    count = len(influence)
+    off = influence - influence.mean()
+    kurtosis = float(np.mean(off**4)) / float(np.mean(off**2)) ** 2
+    by_kurtosis = 2.0 * count / max(kurtosis - 1.0, 1e-12)
+    if horizon > 1:
+        width = min(2.0 * horizon, count / 3.0)
+        freedom = min(by_kurtosis, 1.5 * count / width - 1.0)
+        if is_loss:
+            clusters = 3.0 * (count / width) / (max(kurtosis - 3.0, 0.0) / 1.5 + 2.0)
+            freedom = min(freedom, clusters)
+    else:
+        freedom = min(count - 1.0, max(3.0, by_kurtosis))
+    if event_dates is not None:
+        freedom = min(freedom, event_dates - 1.0)
+    return max(2.0, freedom)
+
+
+def _warnings(metric, shown, event_dates, level, left_out, *, is_pair):
+    """Return what makes an interval less trustworthy, in sentences."""
+    notes = [metric.note] if metric.note else []
+    if shown < FEW_DATES:
+        notes.append(f"There are only {shown} dates.")
+    if event_dates is not None and event_dates < FEW_EVENT_DATES:
+        notes.append(f"Only {event_dates} dates have the rarer outcome.")
+    if metric.statistic.heavy and not is_pair:
+        notes.append("Rare large errors, which no sample shows, would make it too narrow.")
+    if metric.statistic is GENERIC:
+        notes.append("This metric was not simulated.")
+    if metric.scale == "raw" or is_pair:
+        off = left_out - left_out.mean()
+        third = abs(float(np.sum(off**3))) / max(float(np.sum(off**2)) ** 1.5, 1e-300)
+        if third * norm.isf(0.5 * level) ** 3 / 3.0 > 1.0:
+            notes.append("A few dates dominate this row.")
+    if level < metric.trust:
+        notes.append(
+            f"Its level, {level:.2g}, is below {metric.trust:g}, down to which this method was "
+            "simulated."
+        )
+    return notes
