@@ -40,11 +40,13 @@ class Diagnostic:
         """
         warnings.warn(self.says.format(**facts), self.category, stacklevel=caller_level())
 
-    def error(self, **facts: Any) -> Exception:
+    def error(self, *, remark: str = "", **facts: Any) -> Exception:
         """Return the error to raise.
 
         Parameters
         ----------
+        remark : str, default=""
+            A further sentence. It depends on the caller's arguments only.
         **facts : object
             What the message names.
 
@@ -53,4 +55,4 @@ class Diagnostic:
         Exception
             Of the guard's class.
         """
-        return self.category(self.says.format(**facts))
+        return self.category(f"{self.says.format(**facts)} {remark}".rstrip())

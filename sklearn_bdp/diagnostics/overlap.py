@@ -51,9 +51,9 @@ OVERLAP_FINDINGS = {
     "rows": Diagnostic(
         "shared rows",
         "holdout",
-        "X contains holdout records, more than chance explains. Pass training rows only. If equal "
-        "records are different people, set allow_shared_rows=True in HoldoutConfig or "
-        "ReusableHoldout. No query was answered, and the check is charged.",
+        "X or a fit parameter contains holdout records, more than chance explains. Pass training "
+        "rows only. If equal records are different people, set allow_shared_rows=True in "
+        "HoldoutConfig or ReusableHoldout. No query was answered, and the check is charged.",
         SharedRecordsError,
     ),
     "groups": Diagnostic(
@@ -82,6 +82,16 @@ UNKNOWN_TRAINING_ROWS = Diagnostic(
     "training set",
     "X contains rows that were not among the training rows when the search drew its holdout. Pass "
     "X[search.train_indices_], or call holdout.check_training_rows(X, y) first, which is charged.",
+    SharedRecordsError,
+)
+HOLDOUT_ROWS_IN_FIT_PARAMETER = Diagnostic(
+    "rows in a fit parameter",
+    "training set",
+    "{source} mixes training rows of this fit with other rows, which may be holdout records. Pass "
+    "only rows that are not in X. Or split X yourself: pass one part as X_val and y_val, and "
+    "choose {source} from the other part. The split of this fit is in train_indices_ and "
+    "holdout_indices_ (the same again with the same int random_state). The holdout was not "
+    "queried.",
     SharedRecordsError,
 )
 HOLDOUT_RECORDS_SCORED = Diagnostic(
@@ -117,12 +127,34 @@ class TrainingData:
     tables: tuple
     train_model: Any = None  # the correlation of the training records, which may name groups
     classifier: bool = False  # whether targets are classes
+    #: Names of the fit parameters that hold the last tables, one for each of them.
+    parameter_names: tuple[str, ...] = ()
 
-    def with_tables_of(self, fit_params: Any) -> TrainingData:
-        """Return the side with the tables that stand among fit parameters besides."""
-        found = _tables_in(fit_params, self.tables[0][0]) if fit_params else ()
-        more = tuple((table, None) for table in found)
-        return dataclasses.replace(self, tables=(*self.tables, *more)) if more else self
+    def with_tables_of(self, fit_params: dict[str, Any]) -> TrainingData:
+        """Return the training data with all tables among fit parameters."""
+        names = []
+        tables = []
+        for name, value in fit_params.items():
+            for table in _tables_in(value, self.tables[0][0]):
+                names.append(name)
+                tables.append((table, None))
+        if not tables:
+            return self
+        return dataclasses.replace(
+            self, tables=(*self.tables, *tables), parameter_names=tuple(names)
+        )
+
+    def parameter_of(self, index: int) -> str | None:
+        """Return the name of the fit parameter that holds a table, None for X."""
+        own = len(self.tables) - len(self.parameter_names)
+        return self.parameter_names[index - own] if index >= own else None
+
+    def remark(self) -> str:
+        """Return a sentence that names the fit parameters with tables, for messages."""
+        if not self.parameter_names:
+            return ""
+        names = ", ".join(dict.fromkeys(self.parameter_names))
+        return f"Fit parameters that were compared: {names}."
 
     @functools.cached_property
     def rows(self) -> list[Any]:
@@ -217,23 +249,28 @@ class TrainingRowRegistry:
         if any(side is one for one in self._added):
             return ""
         shares, groups = self._shares(side), np.isin(side.groups, self._groups)
-        if self.drawn and not explicit and any(0.0 < share < 1.0 for share in shares):
-            raise UNKNOWN_TRAINING_ROWS.error()
+        if self.drawn and not explicit:
+            for index, share in shares.items():
+                if 0.0 < share < 1.0:
+                    name = side.parameter_of(index)
+                    if name is None:
+                        raise UNKNOWN_TRAINING_ROWS.error()
+                    raise HOLDOUT_ROWS_IN_FIT_PARAMETER.error(source=name)
         if self.drawn and groups.any() and not groups.all():
             OVERLAP_FINDINGS["groups"].warn()
             return RELABELED_GROUPS_ASSUMPTION
         rows_only = side.train_model is None and not side.classifier
-        known = (self.drawn or rows_only) and min(shares, default=1.0) == 1.0
+        known = (self.drawn or rows_only) and min(shares.values(), default=1.0) == 1.0
         return "" if known or side.digest in self._sides else None
 
     def _shares(self, side):
-        """Return which part of each table's rows is known, where they can be compared."""
+        """Return the part of known rows by the index of each table that can be compared."""
         self._take_in()
-        return [
-            float(np.isin(codes, self._known[y is None]).mean())
-            for (codes, _), (_, y) in zip(side.rows, side.tables, strict=True)
+        return {
+            index: float(np.isin(codes, self._known[y is None]).mean())
+            for index, ((codes, _), (_, y)) in enumerate(zip(side.rows, side.tables, strict=True))
             if codes.size
-        ]
+        }
 
     def stored_training_rows(self, estimator: Any, X: Any) -> TrainingData:
         """Return the rows that a model keeps; beside a drawn split, unknown ones were transformed.
@@ -242,8 +279,13 @@ class TrainingRowRegistry:
         """
         tables = [((rows, None),) for rows in _kept_rows(estimator, X)]
         if self.drawn:
-            tables = [one for one in tables if any(self._shares(TrainingData(one)) or [1.0])]
+            tables = [one for one in tables if self._are_known(TrainingData(one))]
         return TrainingData(sum(tables, ()))
+
+    def _are_known(self, side):
+        """Return whether any row is known, or rows cannot be compared."""
+        shares = self._shares(side)
+        return not shares or any(shares.values())
 
     def check_no_holdout_records(self, side: TrainingData, X: Any, y: Any) -> None:
         """Raise where records to be scored are those that a fit held out.

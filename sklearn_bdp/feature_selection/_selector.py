@@ -297,6 +297,8 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
             self, division, metric=metric, folds=folds, fit_params=params, n_effective=n_effective
         )
         if self.holdout is not None:
+            if not hasattr(self, "holdout_"):  # an error about shared rows refers to the split
+                self.train_indices_, self.holdout_indices_ = division.train, division.holdout
             holdout = open_holdout(self, division, metric=metric, fit_params=params)
             verifier = Verifier(setting, holdout, n_jobs=self.n_jobs)
         ranking = Ranking.of(

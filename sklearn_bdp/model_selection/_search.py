@@ -468,6 +468,8 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             self._checked_cv_orig = splitter  # where scikit-learn's halving looks for it
         asked = {"metric": metrics.metric, "fit_params": routed.estimator.fit}
         if progress.holdout is None:
+            if not hasattr(self, "holdout_"):  # an error about shared rows refers to the split
+                self._set_split(division)
             progress.holdout = open_holdout(self, division, **asked)
         setting = Experiment.of(
             self, division, **asked, resubstitution=splitter is None, secondary=metrics.secondary
@@ -566,11 +568,15 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         """Return the standard error of each training-side score, from its folds."""
         return np.nan_to_num(folds.results[f"std_test_{folds.name}"]) / math.sqrt(self.n_splits_)
 
+    def _set_split(self, division):
+        """Set the indices of training and holdout records."""
+        self.train_indices_ = as_indices(division.X, division.train)
+        self.holdout_indices_ = as_indices(division.X, division.holdout)
+
     def _keep(self, folds, found):
         """Set the fitted attributes; ``best_*`` follow the verified scores."""
         verifier, division = folds.verifier, folds.division
-        self.train_indices_ = as_indices(division.X, division.train)
-        self.holdout_indices_ = as_indices(division.X, division.holdout)
+        self._set_split(division)
         self.dependence_test_ = folds.report
         self.dependence_test_scores_ = folds.per_record
         self.scorer_ = folds.metrics.public()

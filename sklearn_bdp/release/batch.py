@@ -528,7 +528,8 @@ def check_overlap(holdout: Any, side: Any, *, explicit: bool = False) -> str:
                 )
                 book.append(after)
     if finding in ("rows", "labels"):
-        raise OVERLAP_FINDINGS[finding].error()
+        # Which table contains the records is not reported: the charge covers one word only.
+        raise OVERLAP_FINDINGS[finding].error(remark=side.remark() if finding == "rows" else "")
     known.add(side)
     if finding is not None:
         OVERLAP_FINDINGS[finding].warn()

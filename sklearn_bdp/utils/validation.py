@@ -202,8 +202,12 @@ def check_targets(name, y):
 
 
 def check_label_values(y):
-    """Raise where labels of any type but numbers, which models check, are missing or mixed."""
-    if y is not None and np.asarray(y).dtype.kind in "OU":
+    """Raise where targets are missing, or are labels of mixed types."""
+    if y is None:
+        return
+    values = np.asarray(y)
+    # Models name infinite values as scikit-learn does.
+    if values.dtype.kind in "OU" or (values.dtype.kind == "f" and np.isnan(values).any()):
         check_targets("y", y)
 
 

@@ -16,6 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import SharedRecordsError
+from sklearn_bdp.feature_selection import HoldoutFeatureSelector
 from sklearn_bdp.holdout import ExpertSettings
 from tests.facts import refused
 
@@ -192,9 +193,51 @@ def test_holdout_records_among_fit_parameters_are_refused(name):
         search.fit(X, y, **passed(X, y))
     with pytest.raises(SharedRecordsError):
         search.fit(X[:200], y[:200], X_val=X[200:], y_val=y[200:], **passed(X, y))
+    with refused(SharedRecordsError, name, "X_val", "train_indices_", "holdout_indices_"):
+        clone(search).fit(X, y, **passed(X[:50], y[:50]))
+    with refused(SharedRecordsError, name):  # all of them are holdout records: compared, charged
+        search.fit(X[:200], y[:200], X_val=X[200:], y_val=y[200:], **passed(X[200:], y[200:]))
     other = noise(7)
     search.fit(X, y, **passed(*other))
     assert search.best_interval_[0] < 0.5 < search.best_interval_[1]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
+def test_split_is_known_after_rows_of_a_fit_parameter_are_rejected():
+    X, y = noise(6)
+    search = ReusableHoldoutSearchCV(Referred(), {"k": [1]}, random_state=0)
+    with pytest.raises(SharedRecordsError):
+        search.fit(X, y, reference=(X, y))
+    train = search.train_indices_
+    assert sorted([*train, *search.holdout_indices_]) == list(range(len(X)))
+    search.fit(X, y, reference=noise(7))
+    np.testing.assert_array_equal(search.train_indices_, train)
+    # A failed fit leaves the split that the holdout of the last one was drawn with.
+    with pytest.raises(SharedRecordsError):
+        search.set_params(random_state=1).fit(X, y, reference=(X, y))
+    np.testing.assert_array_equal(search.train_indices_, train)
+
+
+def test_selector_names_the_fit_parameter_with_holdout_records():
+    X, y = noise(6)
+    selector = HoldoutFeatureSelector(Referred(), random_state=0)
+    with refused(SharedRecordsError, "reference", "X_val"):
+        selector.fit(X, y, reference=(X, y))
+    assert len(selector.train_indices_) + len(selector.holdout_indices_) == len(X)
+
+
+def test_message_does_not_tell_which_table_holds_records_of_a_given_holdout():
+    """The word is charged; a table's name would be another one."""
+    X, y = noise(6)
+    other, labels = noise(7)
+    messages = []
+    for rows, reference in ((X, other), (other, X)):
+        holdout = ReusableHoldout(X[:150], y[:150], random_state=0)
+        search = ReusableHoldoutSearchCV(Referred(), {"k": [1]}, holdout=holdout)
+        messages.append(heard(lambda: search.fit(rows, labels, reference=(reference, y))))  # noqa: B023
+        assert holdout.information_spent > ReusableHoldout(X[:150], labels[:150]).information_spent
+    assert "SharedRecordsError" in messages[0][-1]
+    assert messages[0] == messages[1]
 
 
 # -- labels and exceptions ------------------------------------------------------------------------

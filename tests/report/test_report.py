@@ -462,3 +462,18 @@ def test_a_model_that_cannot_be_pickled_is_reported():
     search = ReusableHoldoutSearchCV(model, {"logisticregression__C": [0.1, 1.0]}, random_state=0)
     low, high = search.fit(X, y).final_report().interval
     assert low <= search.best_score_ <= high
+
+
+@pytest.mark.parametrize(
+    "scoring",
+    [
+        {"mine": make_scorer(f1_score)},
+        {"mine": "accuracy"},
+        {"mine": lambda model, X, y: float(np.mean(model.predict(X) == y))},
+        {"mine": make_scorer(f1_score), "other": "accuracy"},
+    ],
+    ids=["scorer", "name", "function", "two"],
+)
+def test_names_of_a_dict_of_metrics_are_those_of_the_rows(holdout, scoring):
+    report = holdout.final_report({"ones": ONES}, scoring=scoring)
+    assert [row.metric for row in report.rows] == list(scoring)
