@@ -2,10 +2,10 @@
 
 A textbook Laplace sampler computes ``-scale * log(u)`` for one of 2**53 values of ``u``; which
 doubles it can reach depends on the value the noise is added to, and that difference gives the
-value away (Mironov 2012). Here an exponential variate ``E = -ln U`` is a *real* number, known
-through the leading bits of ``U`` and extended bit by bit whenever a comparison needs more of it
-(the random-bit model of Devroye and Gravel). Comparisons and integer parts are therefore
-exact; doubles only serve to see which of them are obvious.
+value away (Mironov 2012). Here an exponential variate ``E = -ln U`` is a *real* number, given by
+the leading bits of ``U`` and extended bit by bit when a comparison needs more of them (the
+random-bit model of Devroye and Gravel). Comparisons and integer parts are therefore exact. Doubles
+only decide the comparisons that are far from equality.
 
 Theory T2.
 
@@ -32,18 +32,18 @@ import numpy as np
 from sklearn_bdp.utils.validation import check_integer
 
 FINEST = 2.0**-44  # step of the grid that all noise lives on
-_LEADING = 63  # bits of U taken from the first word; its last bit is the sign
-_ENOUGH = 2**53  # a prefix of U this large pins E down to double precision
+_PREFIX_BITS = 63  # bits of U taken from the first word; its last bit is the sign
+_MIN_PREFIX = 2**53  # a prefix of U this large determines E to double precision
 
 
 def bit_sources(random_state, count, *, key=()):
-    """Return ``count`` independent functions that return so many uniform 64-bit words.
+    """Return ``count`` independent functions of a size that return uniform 64-bit words.
 
-    ``None`` stands for the operating system's cryptographic generator; an int or a Generator makes
-    the noise reproducible and void as a protection (for tests); 32 random bytes that are kept
-    secret make it reproducible to whoever has them, so that it survives a crash, and to nobody
-    else. ``key`` is the position in the life of the mechanism: it keeps one resumed from its state
-    with the same seed from replaying noise.
+    ``None`` uses the operating system's cryptographic generator. An int or a Generator makes the
+    noise reproducible, which voids the protection (for tests). 32 secret random bytes make it
+    reproducible for their owner only, so that it survives a crash. ``key`` is the position in the
+    life of the mechanism: a mechanism resumed from its state with the same seed does not replay
+    noise.
     """
     if random_state is None:
         return [lambda size: np.frombuffer(os.urandom(8 * size), dtype=np.uint64)] * count
@@ -55,11 +55,13 @@ def bit_sources(random_state, count, *, key=()):
         entropy = check_integer("random_state", random_state, low=0)
     seeds = [np.random.SeedSequence(entropy, spawn_key=(*key, index)) for index in range(count)]
     generators = [np.random.Generator(np.random.PCG64(seed)) for seed in seeds]
-    return [functools.partial(one.integers, 0, 2**64, dtype=np.uint64) for one in generators]
+    return [
+        functools.partial(generator.integers, 0, 2**64, dtype=np.uint64) for generator in generators
+    ]
 
 
 def _secret_words(secret, key):
-    """Return a function whose words follow from a secret alone, by SHAKE-256."""
+    """Return a function of a size whose words depend on a secret alone, by SHAKE-256."""
     calls = itertools.count(1)
 
     def words(size):
@@ -72,8 +74,9 @@ def _secret_words(secret, key):
 def fine_step(*magnitudes):
     """Return the fine grid's step for numbers of at most these magnitudes.
 
-    A power of two, so that multiples up to 2**52 steps are exact doubles. 2**-44 unless scales
-    beyond 4 ask for more room: noise of 64 scales (probability below 1e-27) must stay exact.
+    The step is a power of two, so that multiples up to 2**52 steps are exact doubles. It is 2**-44
+    for scales up to 4 and larger beyond: noise of 64 scales (probability below 1e-27) must stay
+    exact.
     """
     largest = max(4.0, *magnitudes)
     return FINEST * 2.0 ** math.ceil(math.log2(largest / 4.0))
@@ -82,7 +85,7 @@ def fine_step(*magnitudes):
 def to_grid(values, step):
     """Round values to multiples of the fine grid's step.
 
-    Halves go up everywhere, so that values ``d`` apart are at most ``ceil(d / step)`` steps apart.
+    Halves are rounded up, so that values ``d`` apart are at most ``ceil(d / step)`` steps apart.
     """
     return np.floor(values / step + 0.5) * step
 
@@ -90,8 +93,8 @@ def to_grid(values, step):
 class Exponentials:
     """A block of signed exponential variates, exact under comparison.
 
-    ``values`` are doubles within ``2**-50 * (1 + E)`` of the variates ``E``, ``signs`` independent
-    and fair. The source of bits is kept for comparisons that need more of them.
+    ``values`` are doubles within ``2**-50 * (1 + E)`` of the variates ``E``. ``signs`` are
+    independent and fair. Comparisons may draw further bits from the same source.
     """
 
     def __init__(self, bits, size):
@@ -101,30 +104,33 @@ class Exponentials:
         self._prefix = words >> np.uint64(1)
         self._extended = {}
         with np.errstate(divide="ignore"):
-            self.values = -np.log(self._prefix * 2.0**-_LEADING)
+            self.values = -np.log(self._prefix * 2.0**-_PREFIX_BITS)
         # Error: prefix cut and rounded, 2**-52 relative; log within 4 units in the last place.
-        # One prefix in a thousand has too few significant bits for that and gets more.
-        for index in np.flatnonzero(self._prefix < _ENOUGH).tolist():
-            prefix, length = int(self._prefix[index]), _LEADING
-            while prefix < _ENOUGH:
-                prefix, length = (prefix << 64) | int(bits(1)[0]), length + 64
-            self._extended[index] = prefix, length
+        # One prefix in a thousand has too few significant bits for that and is extended.
+        for index in np.flatnonzero(self._prefix < _MIN_PREFIX).tolist():
+            prefix, length = self._prefix_and_length(index)
+            while prefix < _MIN_PREFIX:
+                prefix, length = self._extend(index)
             self.values[index] = -math.log(prefix / (1 << length))
 
-    def _more(self, index):
-        """Extend the known bits of one uniform by a word; return (prefix, length)."""
-        prefix, length = self._extended.get(index, (int(self._prefix[index]), _LEADING))
+    def _prefix_and_length(self, index):
+        """Return the leading bits drawn for one uniform, as an integer, and their number."""
+        return self._extended.get(index, (int(self._prefix[index]), _PREFIX_BITS))
+
+    def _extend(self, index):
+        """Draw another word of bits for one uniform; return its prefix and length."""
+        prefix, length = self._prefix_and_length(index)
         self._extended[index] = ((prefix << 64) | int(self._bits(1)[0]), length + 64)
         return self._extended[index]
 
     def exceeds(self, index, bound):
         """Return whether a variate is larger than a Fraction, exactly.
 
-        That has probability ``exp(-bound)`` to the last bit.
+        The probability is ``exp(-bound)`` to the last bit.
         """
         if bound <= 0:
             return True
-        prefix, length = self._extended.get(index, (int(self._prefix[index]), _LEADING))
+        prefix, length = self._prefix_and_length(index)
         while True:
             # U lies in [prefix, prefix + 1) / 2**length, and E > bound means U < exp(-bound).
             low, high = scaled_exp(bound, length)
@@ -132,7 +138,7 @@ class Exponentials:
                 return True
             if prefix >= high:
                 return False
-            prefix, length = self._more(index)
+            prefix, length = self._extend(index)
 
     def floor(self, factor):
         """Return the integer parts of ``factor * E`` for a positive integer, exactly.
@@ -153,10 +159,11 @@ class Exponentials:
 
 
 def scaled_exp(bound, length):
-    """Return Decimals around ``exp(-bound) * 2**length``."""
+    """Return a lower and an upper bound of ``exp(-bound) * 2**length``, as Decimals."""
     digits = 25 + int(0.302 * length)
     with decimal.localcontext(prec=digits) as context:
-        context.Emin, context.Emax = decimal.MIN_EMIN, decimal.MAX_EMAX
+        context.Emin = decimal.MIN_EMIN
+        context.Emax = decimal.MAX_EMAX
         exponent = decimal.Decimal(bound.numerator) / decimal.Decimal(bound.denominator)
         value = (-exponent).exp() * (decimal.Decimal(2) ** length)
         # Division, exp, power and product are each correct to one unit in the last digit.
@@ -167,28 +174,27 @@ def scaled_exp(bound, length):
 def grid_laplace(bits, size, *, scale, step):
     """Return at least one and at most ``size`` discrete Laplace variates on a grid.
 
-    ``P[k * step]`` is proportional to ``exp(-|k| / t)`` with ``t = ceil(scale / step)``: never less
-    noise than asked for.
-
-    ``size`` is the number of signed geometric proposals; a negative zero is a rejected one.
+    ``P[k * step]`` is proportional to ``exp(-|k| / t)`` with ``t = ceil(scale / step)``, so that
+    the noise is never below ``scale``. ``size`` is the number of signed geometric proposals, of
+    which negative zeros are rejected.
     """
-    # Canonne, Kamath, Steinke 2020, Alg. 2: a signed geometric, rejecting one of the two zeros.
-    # A mirror image of the distribution at 0 would otherwise count twice.
-    kept = np.empty(0)
-    while not kept.size:
+    # Canonne, Kamath, Steinke 2020, Alg. 2: a signed geometric variate without its negative zero,
+    # because 0 would otherwise count twice.
+    accepted = np.empty(0)
+    while not accepted.size:
         block = Exponentials(bits, size)
         magnitudes = block.floor(math.ceil(scale / step))
-        valid = (magnitudes > 0) | (block.signs > 0)
-        kept = (block.signs * magnitudes * step)[valid]
-    return kept
+        is_accepted = (magnitudes > 0) | (block.signs > 0)
+        accepted = (block.signs * magnitudes * step)[is_accepted]
+    return accepted
 
 
 def grid_gaussian(bits, size, *, scale, step):
     """Return Gaussian variates of standard deviation ``scale``, rounded to a grid.
 
-    Box-Muller in doubles. No pure DP level exists for Gaussian noise, so nothing here claims
-    exactness; release on cells (``resolution > 0``), which are coarser than the rounding of doubles
-    by many orders of magnitude.
+    Box-Muller in doubles. Gaussian noise has no pure DP level, and these variates are not exact.
+    Release values on cells (``resolution > 0``), which are coarser than the rounding of doubles by
+    many orders of magnitude.
     """
     return np.rint(scale * gaussian(Exponentials(bits, size), bits) / step) * step
 
@@ -200,10 +206,10 @@ def gaussian(block, bits):
 
 
 class Pool:
-    """Variates drawn in blocks of a fixed size and handed out one after the other.
+    """Variates drawn in blocks of a fixed size and returned in order.
 
-    Blocks of a fixed size make what a stream yields independent of how the queries were
-    batched. A forked child starts a new block: parent and child must not share noise.
+    Because the blocks have a fixed size, the variates do not depend on how queries are batched. A
+    forked child starts a new block: parent and child must not share noise.
     """
 
     def __init__(self, draw):
@@ -214,12 +220,15 @@ class Pool:
 
     def take(self, count):
         """Return the next ``count`` variates as an array."""
-        parts, missing = [np.empty(0)], count
-        while missing:
+        slices = [np.empty(0)]
+        n_missing = count
+        while n_missing:
             if self._used == self._values.size or self._owner != os.getpid():
-                self._values, self._used, self._owner = self._draw(), 0, os.getpid()
-            part = self._values[self._used : self._used + missing]
-            self._used += part.size
-            missing -= part.size
-            parts.append(part)
-        return np.concatenate(parts)
+                self._values = self._draw()
+                self._used = 0
+                self._owner = os.getpid()
+            variates = self._values[self._used : self._used + n_missing]
+            self._used += variates.size
+            n_missing -= variates.size
+            slices.append(variates)
+        return np.concatenate(slices)

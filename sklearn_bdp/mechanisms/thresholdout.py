@@ -1,9 +1,9 @@
 """Thresholdout: answer from the training set unless the holdout clearly disagrees.
 
-Two grids with different tasks. The *cells* (width ``resolution``, a few hundred of them) are
-what theory G2 counts. The *fine grid* (a power of two near 1e-13) makes every number that
-touches the holdout an exact multiple of one step, so that the low-order bits of a floating-point
-result carry nothing (Mironov 2012).
+Two grids have different tasks. The *cells* (a few hundred, of width ``resolution``) are counted by
+theory G2. The *fine grid* (a power of two near 1e-13) makes every number that depends on the
+holdout an exact multiple of one step, so that the low-order bits of a floating-point result carry
+no information (Mironov 2012).
 """
 
 from __future__ import annotations
@@ -39,23 +39,24 @@ from sklearn_bdp.utils.validation import (
     check_real,
 )
 
-_FAR = 100.0  # predictions and thresholds beyond this would leave the exact range of the grid
-_FEW = 256  # threshold and answer noise per draw
-# Query noise per draw: a first one for whoever asks little, later ones large enough to hide call
-# overhead and small enough for cache.
-_FIRST, _BLOCK = 64, 4096
-_MOST = 2**53  # counts up to here are exact in every arithmetic they enter
+_MAX_MAGNITUDE = 100.0  # larger predictions and thresholds would leave the grid's exact range
+_POOL_SIZE = 256  # threshold and answer noise per draw
+# Query noise per draw: a small first block for few queries, later blocks large enough to hide call
+# overhead and small enough for the cache.
+_FIRST_BLOCK_SIZE = 64
+_BLOCK_SIZE = 4096
+_MAX_COUNT = 2**53  # counts up to here are exact in every arithmetic they enter
 _STATE_VERSION = 1
 _SETTINGS = (
-    *("threshold", "threshold_scale", "query_scale", "answer_scale"),
-    *("budget", "refresh", "resolution", "noise"),
-)
+    "threshold", "threshold_scale", "query_scale", "answer_scale", "budget", "refresh",
+    "resolution", "noise",
+)  # fmt: skip
 
 
 def check_resolution(resolution):
-    """Return a width of cells that is 0 (no cells) or no finer than the fine grid.
+    """Return a width of cells that is 0 (no cells) or at least the step of the fine grid.
 
-    Cells below the fine grid's step would round nothing, and their number is out of range.
+    Narrower cells would not round values, and their number would be out of range.
     """
     resolution = check_real("resolution", resolution, low=0.0, high=1.0)
     if 0.0 < resolution < FINEST:
@@ -97,7 +98,7 @@ def n_cells(resolution: float) -> int:
 
 
 def to_cell(values: ArrayLike, resolution: float) -> Array:
-    r"""Return the index of the cell each value falls into, after clipping to [0, 1].
+    r"""Return the index of the cell that contains each value, after clipping to [0, 1].
 
     Parameters
     ----------
@@ -110,7 +111,7 @@ def to_cell(values: ArrayLike, resolution: float) -> Array:
     -------
     ndarray of int
         Cell ``k`` is :math:`[k\eta, (k+1)\eta)`, released as its midpoint, at most 1. Values
-        below 0 fall into the first cell, values of 1 and above into the last one.
+        below 0 are in the first cell, values of 1 and above in the last cell.
 
     Examples
     --------
@@ -118,15 +119,15 @@ def to_cell(values: ArrayLike, resolution: float) -> Array:
     >>> to_cell([-0.2, 0.24, 0.25, 1.0, 7.0], 0.25)
     array([0, 0, 1, 3, 3])
     """
-    last = n_cells(resolution) - 1
+    max_cell = n_cells(resolution) - 1
     cells = np.floor(np.asarray(values, dtype=float) / resolution)
-    return np.clip(cells, 0, last).astype(np.intp)
+    return np.clip(cells, 0, max_cell).astype(np.intp)
 
 
 def released_value(noisy, resolution):
-    """Return the value to release: the cell's midpoint, or the clipped number without cells."""
+    """Return the midpoint of the cell of a noisy value; without cells, the clipped value."""
     if resolution > 0.0:
-        # The last midpoint may stick out of [0, 1].
+        # The last midpoint may exceed 1.
         return np.minimum((to_cell(noisy, resolution) + 0.5) * resolution, 1.0)
     return np.clip(noisy, 0.0, 1.0)
 
@@ -135,7 +136,7 @@ def released_value(noisy, resolution):
 class Answers:
     """Answers that a mechanism released for a batch of queries.
 
-    Scalars when the batch was a scalar pair, read-only arrays of shape ``(m,)`` otherwise.
+    Fields are scalars for a scalar pair, and read-only arrays of shape ``(m,)`` otherwise.
 
     Parameters
     ----------
@@ -174,7 +175,7 @@ class Answers:
         Answers
             The same record with ``float`` and ``bool`` entries.
         """
-        return Answers(*(part.item() for part in (self.values, self.above, self.answered)))
+        return Answers(self.values.item(), self.above.item(), self.answered.item())
 
 
 def thresholdout_epsilon(
@@ -189,17 +190,17 @@ def thresholdout_epsilon(
 ) -> float:
     r"""Return the pure DP level of a whole transcript of Thresholdout with Laplace noise.
 
-    :math:`\Delta (k_T/\sigma_T + 2B/\sigma_q + B/\sigma_a)` with :math:`k_T` threshold draws that
+    :math:`\Delta (k_T/\sigma_T + 2B/\sigma_q + B/\sigma_a)` with :math:`k_T` noisy thresholds that
     queries were compared with and ``B`` "above" answers.
 
     Parameters
     ----------
     sensitivity : float
-        How far one record can move a holdout value, ``1/n`` for a mean of scores in [0, 1].
+        Largest change of a holdout value by one record: ``1/n`` for a mean of scores in [0, 1].
     budget : int
         Number of "above" answers.
     threshold_scale, query_scale, answer_scale : float
-        Laplace scales; 0 means no noise, and the level is infinite once such noise was used.
+        Laplace scales. 0 means no noise: the level is infinite once such noise was used.
     refresh : bool, default=True
         Whether the threshold noise is drawn anew after each "above": :math:`k_T = B`, else 1.
     n_thresholds : int or None, default=None
@@ -236,9 +237,9 @@ def thresholdout_epsilon(
     if n_thresholds is None:
         n_thresholds = rounds if refresh else 1
     n_thresholds = check_integer("n_thresholds", n_thresholds, low=0)
-    # Theory T1. Moving one record moves every margin by at most Δ. Shift the threshold noise by
-    # Δ: all "below" answers of its round are then at least as likely. An "above" query has moved
-    # towards or away from the shifted threshold by at most 2Δ, and its released value by Δ.
+    # Theory T1. Changing one record changes every margin by at most Δ. With the threshold noise
+    # shifted by Δ, all "below" answers of its round are at least as likely. An "above" margin
+    # changes by at most 2Δ relative to the shifted threshold, and the released value by Δ.
     terms = (
         (n_thresholds, check_real("threshold_scale", threshold_scale, low=0.0)),
         (2 * rounds, check_real("query_scale", query_scale, low=0.0)),
@@ -252,10 +253,10 @@ def thresholdout_epsilon(
 class Thresholdout:
     r"""Compare each training value with the holdout's; answer from the holdout if they differ.
 
-    The state machine of theory T1 [1]_ [2]_. For each query with training value ``v``
-    and holdout value ``q``, and while budget is left: if ``|q - v| + noise`` exceeds the noisy
-    threshold the query is *above*, the budget drops by one and the answer is ``q`` plus noise,
-    rounded to a grid and clipped to [0, 1]; otherwise the answer is ``v``.
+    The state machine of theory T1 [1]_ [2]_. A query has a training value ``v`` and a holdout value
+    ``q``. If ``|q - v| + noise`` exceeds the noisy threshold, the query is *above*: the budget
+    drops by one, and the answer is ``q`` plus noise, rounded to a grid and clipped to [0, 1].
+    Otherwise the answer is ``v``. Queries are answered while budget is left.
 
     Parameters
     ----------
@@ -263,20 +264,20 @@ class Thresholdout:
         :math:`T`, in units of the score in [0, 1]; not negative.
     threshold_scale, query_scale, answer_scale : float
         Noise scales :math:`\sigma_T, \sigma_q, \sigma_a` (Laplace scale, or standard deviation of
-        Gaussian noise). Zero means no noise; then no DP level is finite, and only theory G2
-        speaks about the answers.
+        Gaussian noise). Zero means no noise: then no DP level is finite, and only theory G2
+        applies to the answers.
     budget : int or None, default=None
         Number of "above" answers, counted in integers. None: no cap.
     refresh : bool, default=True
-        Draw the threshold noise anew after every "above".
+        Whether to draw new threshold noise after every "above".
     resolution : float in [0, 1], default=0.0
-        Width of the cells of released answers (see `to_cell`); 0: no cells. Even then
-        answers are multiples of a step near 1e-13, so that the low-order bits carry nothing [3]_.
+        Width of the cells of released answers (see `to_cell`); 0: no cells. Even then answers are
+        multiples of a step near 1e-13, so that the low-order bits carry no information [3]_.
     noise : {"laplace", "gaussian"}, default="laplace"
         Laplace noise is exact (see Notes). Gaussian noise has no finite pure DP level.
     random_state : None, int or numpy.random.Generator, default=None
-        None: the operating system's cryptographic generator. A seed makes the noise known, which
-        voids the protection: for tests only.
+        None: the operating system's cryptographic generator. A seed makes the noise reproducible,
+        which voids the protection: for tests only.
 
     Attributes
     ----------
@@ -290,7 +291,7 @@ class Thresholdout:
     Raises
     ------
     TypeError, ValueError
-        Where an argument breaks its rule.
+        If an argument breaks its rule.
 
     See Also
     --------
@@ -299,11 +300,11 @@ class Thresholdout:
 
     Notes
     -----
-    Query values are rounded to multiples of a step :math:`g` (2**-44 for scales up to 4), the
-    threshold and answer noise is discrete Laplace on that grid and sampled exactly, and the test
-    against the threshold compares an exact real Laplace variate (known through random bits, as
-    many as the comparison needs). Hence `dp_epsilon` holds for the program, not only for the
-    formula; rounding to the grid adds :math:`g` to the sensitivity.
+    Query values are rounded to multiples of a step :math:`g` (2**-44 for scales up to 4). The
+    threshold and answer noise is discrete Laplace on that grid and sampled exactly. The comparison
+    with the threshold uses an exact real Laplace variate (given by as many random bits as the
+    comparison needs). Hence `dp_epsilon` is valid for the program, not only for the formula.
+    Rounding to the grid adds :math:`g` to the sensitivity.
 
     References
     ----------
@@ -340,97 +341,113 @@ class Thresholdout:
         noise: Literal["laplace", "gaussian"] = "laplace",
         random_state: Seed = None,
     ) -> None:
-        self.threshold = check_real("threshold", threshold, low=0.0, high=_FAR)
-        self.threshold_scale, self.query_scale, self.answer_scale = (
-            check_real(name, scale, low=0.0, high=2.0**20)
-            for name, scale in zip(
-                _SETTINGS[1:4], (threshold_scale, query_scale, answer_scale), strict=True
-            )
-        )
+        self.threshold = check_real("threshold", threshold, low=0.0, high=_MAX_MAGNITUDE)
+        self.threshold_scale = _check_scale("threshold_scale", threshold_scale)
+        self.query_scale = _check_scale("query_scale", query_scale)
+        self.answer_scale = _check_scale("answer_scale", answer_scale)
+        self.budget = budget
         if budget is not None:
-            budget = check_integer("budget", budget, low=1, high=_MOST)
-        self.budget, self.refresh = budget, check_boolean("refresh", refresh)
+            self.budget = check_integer("budget", budget, low=1, high=_MAX_COUNT)
+        self.refresh = check_boolean("refresh", refresh)
         self.resolution = check_resolution(resolution)
         self.noise = check_option("noise", noise, ("laplace", "gaussian"))
         self._step = fine_step(self.threshold_scale, self.query_scale, self.answer_scale)
         # |computed - exact| < 16 steps g: the scale (at most 4 * 2**44 g) times the variate's error
         # 2**-50 (1 + E), E < 2**7, is 8 g; the roundings of product and sum add at most 1 g each.
-        # Whatever is closer to the level than that is decided exactly.
-        exact = noise == "laplace" and self.query_scale > 0.0
-        self._slack = 16.0 * self._step if exact else 0.0
-        self.n_answered, self.n_above, self._level_used = 0, 0, False
+        # Margins closer to the noisy threshold are compared exactly.
+        is_exact = noise == "laplace" and self.query_scale > 0.0
+        self._slack = 16.0 * self._step if is_exact else 0.0
+        self.n_answered = 0
+        self.n_above = 0
+        self._is_threshold_used = False
         self._start_noise(random_state, key=(0, 0))
 
     # -- Noise -----------------------------------------------------------------------------------
 
     def _start_noise(self, random_state, *, key):
-        self._bits, threshold, answer = bit_sources(random_state, 3, key=key)
-        self._levels = self._pool(threshold, self.threshold_scale)
-        self._answer_pool = self._pool(answer, self.answer_scale)
-        self._query_noise, self._used, self._size = np.empty(0), 0, _FIRST
+        self._query_bits, threshold_bits, answer_bits = bit_sources(random_state, 3, key=key)
+        self._threshold_pool = self._make_pool(threshold_bits, self.threshold_scale)
+        self._answer_pool = self._make_pool(answer_bits, self.answer_scale)
+        self._query_noise = np.empty(0)
+        self._n_used = 0
+        self._block_size = _FIRST_BLOCK_SIZE
         self._owner = os.getpid()
 
-    def _pool(self, bits, scale):
+    def _make_pool(self, bits, scale):
         sampler = grid_laplace if self.noise == "laplace" else grid_gaussian
         if scale == 0.0:
-            return Pool(lambda: np.zeros(_FEW))
-        return Pool(lambda: sampler(bits, _FEW, scale=scale, step=self._step))
+            return Pool(lambda: np.zeros(_POOL_SIZE))
+        return Pool(lambda: sampler(bits, _POOL_SIZE, scale=scale, step=self._step))
 
     @functools.cached_property
-    def _level(self):
-        """The noise of the threshold: drawn when it is first needed, or set by a state."""
-        return self._levels.take(1).item()
+    def _threshold_noise(self):
+        """Noise of the threshold: drawn when it is first needed, or set by a state."""
+        return self._threshold_pool.take(1).item()
 
-    def _room(self):
-        """Return how many queries the current block has noise for; at least 1.
+    def _refill_query_noise(self):
+        """Draw query noise if the block is used up; return the number of unused variates.
 
         Query noise is drawn in blocks of fixed sizes and used in order, one variate per query, so
-        that the outcome does not depend on how queries are batched.
+        that answers do not depend on how queries are batched.
         """
-        # A forked child draws a block of its own: parent and child must not share noise.
-        if self._used == self._query_noise.size or self._owner != os.getpid():
-            self._block = Exponentials(self._bits, self._size)
-            standard = self._block.signs * self._block.values
+        # A forked child draws a new block: parent and child must not share noise.
+        if self._n_used == self._query_noise.size or self._owner != os.getpid():
+            self._block = Exponentials(self._query_bits, self._block_size)
             if self.noise == "gaussian":
-                standard = gaussian(self._block, self._bits)
-            self._query_noise = self.query_scale * standard
-            self._used, self._owner, self._size = 0, os.getpid(), _BLOCK
-        return self._query_noise.size - self._used
+                standard_noise = gaussian(self._block, self._query_bits)
+            else:
+                standard_noise = self._block.signs * self._block.values
+            self._query_noise = self.query_scale * standard_noise
+            self._n_used = 0
+            self._owner = os.getpid()
+            self._block_size = _BLOCK_SIZE
+        return self._query_noise.size - self._n_used
 
-    def _scan(self, margins, most):
-        """Compare margins with the noisy threshold, in order; stop after ``most`` hits.
+    def _compare(self, margins, max_hits):
+        """Compare margins with the noisy threshold, in order; stop after ``max_hits`` hits.
 
-        Margins are multiples of the grid's step, at most `_room` of them. Returned are the places
-        found above, and how many were compared: up to and including the last allowed hit, or all.
+        Margins are multiples of the grid's step, at most as many as there are unused variates. The
+        return values are the indices of margins above the threshold and the number of compared
+        margins: up to and including the last allowed hit, or all.
         """
-        noisy = margins + self._query_noise[self._used : self._used + margins.size]
-        # The whole block first, and after a hit a few at a time: where hits are dense the level
-        # will have changed by then.
-        hits, start, width = [], 0, margins.size
-        while start < margins.size and len(hits) != most:
-            self._level_used = True
-            near = np.flatnonzero(noisy[start : start + width] > self._level - self._slack)
-            for place in (start + near).tolist():
-                clear = not self._slack or noisy[place] > self._level + self._slack
-                if clear or self._exceeds(place, margins[place]):
-                    hits.append(place)
-                    start, width = place + 1, 32
+        noisy_margins = margins + self._query_noise[self._n_used : self._n_used + margins.size]
+        # The whole block is compared first, and a few margins at a time after a hit: if hits are
+        # dense, the threshold changes soon.
+        hits = []
+        start = 0
+        window = margins.size
+        while start < margins.size and len(hits) != max_hits:
+            self._is_threshold_used = True
+            candidates = start + np.flatnonzero(
+                noisy_margins[start : start + window] > self._threshold_noise - self._slack
+            )
+            for index in candidates.tolist():
+                if self._is_above(index, margins[index], noisy_margins[index]):
+                    hits.append(index)
+                    start = index + 1
+                    window = 32
                     if self.refresh:
-                        self._level, self._level_used = self._levels.take(1).item(), False
+                        self._threshold_noise = self._threshold_pool.take(1).item()
+                        self._is_threshold_used = False
                     break
             else:
-                start, width = start + width, 4 * width
-        compared = min(start, margins.size)
-        self._used += compared
-        return hits, compared
+                start += window
+                window *= 4
+        n_compared = min(start, margins.size)
+        self._n_used += n_compared
+        return hits, n_compared
 
-    def _exceeds(self, place, margin):
-        """Return whether a margin with its exact Laplace variate is above the level."""
-        gap = (Fraction(self._level) - Fraction(float(margin))) / Fraction(self.query_scale)
-        place += self._used
-        if self._block.signs[place] > 0:
-            return self._block.exceeds(place, gap)
-        return gap < 0 and not self._block.exceeds(place, -gap)
+    def _is_above(self, index, margin, noisy_margin):
+        """Return whether a margin that is not clearly below the noisy threshold is above it."""
+        if not self._slack or noisy_margin > self._threshold_noise + self._slack:
+            return True
+        # Within the rounding error of doubles: compare the exact Laplace variate.
+        gap = Fraction(self._threshold_noise) - Fraction(float(margin))
+        standard_gap = gap / Fraction(self.query_scale)
+        variate = self._n_used + index
+        if self._block.signs[variate] > 0:
+            return self._block.exceeds(variate, standard_gap)
+        return standard_gap < 0 and not self._block.exceeds(variate, -standard_gap)
 
     @classmethod
     def zhao2017(
@@ -462,11 +479,16 @@ class Thresholdout:
             The configured mechanism.
         """
         c = check_probability("c", c)
-        tau, log_term = _accuracy(tau, beta, n_queries)
-        budget = check_integer("budget", budget, low=1)
+        tau, log_term = _check_promise(tau, beta, n_queries)
         sigma = (1.0 - c) * tau / (12.0 * log_term)
-        scales = (sigma, 2 * sigma, 4 * sigma)
-        return cls._scaled((1.0 + c) * tau / 2.0, scales, budget, options)
+        return cls(
+            (1.0 + c) * tau / 2.0,
+            threshold_scale=sigma,
+            query_scale=2 * sigma,
+            answer_scale=4 * sigma,
+            budget=check_integer("budget", budget, low=1),
+            **options,
+        )
 
     @classmethod
     def dwork2017(
@@ -487,10 +509,16 @@ class Thresholdout:
         Thresholdout
             The configured mechanism.
         """
-        tau, log_term = _accuracy(tau, beta, n_queries)
-        budget = check_integer("budget", budget, low=1)
+        tau, log_term = _check_promise(tau, beta, n_queries)
         sigma = tau / (96.0 * log_term)
-        return cls._scaled(0.75 * tau, (2 * sigma, 4 * sigma, sigma), budget, options)
+        return cls(
+            0.75 * tau,
+            threshold_scale=2 * sigma,
+            query_scale=4 * sigma,
+            answer_scale=sigma,
+            budget=check_integer("budget", budget, low=1),
+            **options,
+        )
 
     @classmethod
     def dwork2017_practical(
@@ -501,7 +529,7 @@ class Thresholdout:
         budget: int | None = None,
         **options: Any,
     ) -> Self:
-        """Return the Gaussian variant of Dwork et al., Section 4.1, which comes without a proof.
+        """Return the Gaussian variant of Dwork et al., Section 4.1, which has no proof.
 
         Parameters
         ----------
@@ -518,14 +546,15 @@ class Thresholdout:
             The configured mechanism.
         """
         sigma = check_real("sigma", sigma, low=0.0, closed="right")
-        options = {"noise": "gaussian", **options}
-        return cls._scaled(threshold, (2 * sigma, 4 * sigma, sigma), budget, options)
-
-    @classmethod
-    def _scaled(cls, threshold, scales, budget, options):
-        """Return the mechanism with these noise scales of threshold, query and answer."""
-        named = dict(zip(_SETTINGS[1:4], scales, strict=True))
-        return cls(threshold, **named, budget=budget, **options)
+        options.setdefault("noise", "gaussian")
+        return cls(
+            threshold,
+            threshold_scale=2 * sigma,
+            query_scale=4 * sigma,
+            answer_scale=sigma,
+            budget=budget,
+            **options,
+        )
 
     # -- Answers ---------------------------------------------------------------------------------
 
@@ -546,12 +575,12 @@ class Thresholdout:
         Parameters
         ----------
         training_values : array-like of shape (m,) or float
-            Training-side values ``v``: any public predictions of the holdout's values, in
-            [-100, 100].
+            Training values ``v``: any public predictions of the holdout values, in [-100, 100].
         holdout_values : array-like of shape (m,) or float
             Holdout values ``q(X)`` in [0, 1].
         thresholds : array-like of shape (m,) or float, optional
-            Thresholds that override the scalar one, not negative, chosen from public quantities.
+            Thresholds that replace the mechanism's own: not negative, and chosen from public
+            quantities.
 
         Returns
         -------
@@ -562,9 +591,9 @@ class Thresholdout:
         Raises
         ------
         TypeError, ValueError
-            If an input is not a finite array of the right shape and range. Nothing is spent then.
+            If an input is not a finite array of the right shape and range. No budget is spent then.
         """
-        return self._answer(training_values, holdout_values, thresholds, run=False)
+        return self._answer(training_values, holdout_values, thresholds, stop_at_above=False)
 
     def answer_run(
         self,
@@ -594,49 +623,69 @@ class Thresholdout:
         TypeError, ValueError
             As for `answer`.
         """
-        return self._answer(training_values, holdout_values, thresholds, run=True)
+        return self._answer(training_values, holdout_values, thresholds, stop_at_above=True)
 
-    def _answer(self, training_values, holdout_values, thresholds, *, run):
-        training = check_array("training_values", training_values, low=-_FAR, high=_FAR)
+    def _answer(self, training_values, holdout_values, thresholds, *, stop_at_above):
+        training = check_array(
+            "training_values", training_values, low=-_MAX_MAGNITUDE, high=_MAX_MAGNITUDE
+        )
         holdout = check_array("holdout_values", holdout_values, low=0.0, high=1.0)
         if training.shape != holdout.shape or not training.ndim <= 1:
             raise ValueError(
                 "training_values and holdout_values must be two numbers or two 1-d arrays of the "
                 f"same length, got shapes {training.shape} and {holdout.shape}."
             )
-        scalar = training.ndim == 0
-        training, holdout = np.atleast_1d(training), np.atleast_1d(holdout)
-        given = self.threshold if thresholds is None else thresholds
-        limits = check_array("thresholds", given, low=0.0, high=_FAR)
-        if limits.ndim and limits.shape != training.shape:
-            raise ValueError(f"thresholds must have shape {training.shape}, got {limits.shape}.")
-        limits = limits if limits.ndim else np.full(training.shape, limits)
-        n_queries = training.size
-        above = np.zeros(n_queries, dtype=bool)
-        n_done, most = 0, self.remaining_budget
-        if run and most != 0:
-            most = 1
-        while n_done < n_queries and most != 0:
-            part = slice(n_done, min(n_done + self._room(), n_queries))
-            # |q - v| - T, exact multiples of the grid's step.
-            rows = np.array([holdout[part], training[part], limits[part]])
-            q, v, t = to_grid(rows, self._step)
-            hits, consumed = self._scan(np.abs(q - v) - t, most)
-            if hits:
-                above[n_done + np.array(hits)] = True
-            most = None if most is None else most - len(hits)
-            n_done += consumed
-            self.n_answered += consumed
-            self.n_above += len(hits)
-        if run and above.any():
-            above, training, holdout = above[:n_done], training[:n_done], holdout[:n_done]
+        is_scalar = training.ndim == 0
+        training = np.atleast_1d(training)
+        holdout = np.atleast_1d(holdout)
+        thresholds = self._check_thresholds(thresholds, training.shape)
+        above, n_done = self._decide(training, holdout, thresholds, stop_at_above)
+        if stop_at_above and above.any():
+            above = above[:n_done]
+            training = training[:n_done]
+            holdout = holdout[:n_done]
         answered = np.arange(training.size) < n_done
         values = np.where(answered, training, np.nan)
         if above.any():
-            noisy = to_grid(holdout[above], self._step) + self._answer_pool.take(int(above.sum()))
-            values[above] = released_value(noisy, self.resolution)
+            answer_noise = self._answer_pool.take(int(above.sum()))
+            noisy_values = to_grid(holdout[above], self._step) + answer_noise
+            values[above] = released_value(noisy_values, self.resolution)
         answers = Answers(values, above, answered)
-        return answers.scalar() if scalar else answers
+        return answers.scalar() if is_scalar else answers
+
+    def _check_thresholds(self, thresholds, shape):
+        """Return one threshold for each query."""
+        if thresholds is None:
+            thresholds = self.threshold
+        thresholds = check_array("thresholds", thresholds, low=0.0, high=_MAX_MAGNITUDE)
+        if thresholds.ndim == 0:
+            return np.full(shape, thresholds)
+        if thresholds.shape != shape:
+            raise ValueError(f"thresholds must have shape {shape}, got {thresholds.shape}.")
+        return thresholds
+
+    def _decide(self, training, holdout, thresholds, stop_at_above):
+        """Return which queries are above, and the number of decided queries; count both."""
+        above = np.zeros(training.size, dtype=bool)
+        n_done = 0
+        max_hits = self.remaining_budget
+        if stop_at_above and max_hits != 0:
+            max_hits = 1
+        while n_done < training.size and max_hits != 0:
+            block = slice(n_done, min(n_done + self._refill_query_noise(), training.size))
+            q, v, t = to_grid(
+                np.array([holdout[block], training[block], thresholds[block]]), self._step
+            )
+            # Margins |q - v| - T are exact multiples of the grid's step.
+            hits, n_compared = self._compare(np.abs(q - v) - t, max_hits)
+            if hits:
+                above[n_done + np.array(hits)] = True
+            if max_hits is not None:
+                max_hits -= len(hits)
+            n_done += n_compared
+            self.n_answered += n_compared
+            self.n_above += len(hits)
+        return above, n_done
 
     # -- Cost ------------------------------------------------------------------------------------
 
@@ -649,7 +698,7 @@ class Thresholdout:
         Parameters
         ----------
         sensitivity : float
-            :math:`\Delta`: how far one record can move a holdout value (``1/n`` for a mean).
+            :math:`\Delta`: largest change of a holdout value by one record (``1/n`` for a mean).
         rounds : int, optional
             Number of "above" answers to account for instead of the budget, up to and including the
             last of them. A round begun after it costs one threshold more: see `dp_epsilon_used`.
@@ -657,7 +706,7 @@ class Thresholdout:
         Returns
         -------
         float
-            Level for replace-one neighbors; infinite where a scale is zero or noise is Gaussian.
+            Level for replace-one neighbors; infinite if a scale is zero or noise is Gaussian.
 
         Raises
         ------
@@ -669,50 +718,53 @@ class Thresholdout:
                 "dp_epsilon without a budget needs rounds=: an uncapped mechanism has no level "
                 "for its whole life."
             )
-        rounds = (
-            self.budget if rounds is None else check_integer("rounds", rounds, low=0, high=_MOST)
-        )
-        return self._cost(sensitivity, thresholds=rounds if self.refresh else 1, rounds=rounds)
+        if rounds is None:
+            rounds = self.budget
+        else:
+            rounds = check_integer("rounds", rounds, low=0, high=_MAX_COUNT)
+        n_thresholds = rounds if self.refresh else 1
+        return self._level(sensitivity, n_thresholds=n_thresholds, n_above=rounds)
 
     def dp_epsilon_used(self, sensitivity: float) -> float:
-        """Return the DP level of what has been released so far.
+        """Return the DP level of all answers so far.
 
-        The sum over finished rounds plus the threshold in use; a valid odometer, because the
-        privacy loss of a transcript under pure DP adds up along the transcript.
+        The level is the sum over finished rounds plus the threshold in use. It is a valid odometer,
+        because the privacy loss of a transcript under pure DP adds up along the transcript.
 
         Parameters
         ----------
         sensitivity : float
-            How far one record can move a holdout value.
+            Largest change of a holdout value by one record.
 
         Returns
         -------
         float
             Level for replace-one neighbors.
         """
-        started = self.n_above + int(self._level_used)
-        thresholds = started if self.refresh else min(self.n_answered, 1)
-        return self._cost(sensitivity, thresholds=thresholds, rounds=self.n_above)
+        n_thresholds = min(self.n_answered, 1)
+        if self.refresh:
+            n_thresholds = self.n_above + int(self._is_threshold_used)
+        return self._level(sensitivity, n_thresholds=n_thresholds, n_above=self.n_above)
 
-    def _cost(self, sensitivity, *, thresholds, rounds):
+    def _level(self, sensitivity, *, n_thresholds, n_above):
         sensitivity = check_real("sensitivity", sensitivity, low=0.0, high=1.0, closed="right")
-        if self.noise != "laplace" and thresholds:
+        if self.noise != "laplace" and n_thresholds:
             return math.inf
         level = thresholdout_epsilon(
             sensitivity=sensitivity,
-            budget=rounds,
+            budget=n_above,
             threshold_scale=self.threshold_scale,
             query_scale=self.query_scale,
             answer_scale=self.answer_scale,
-            n_thresholds=thresholds,
+            n_thresholds=n_thresholds,
         )
-        # Rounding to the fine grid moves a value by up to half a step at either neighbour.
+        # Rounding to the fine grid changes a value by up to half a step at either neighbor.
         return level * (1.0 + self._step / sensitivity)
 
     # -- State -----------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Return all that the future depends on, except the source of randomness.
+        """Return the state on which future answers depend, without the source of randomness.
 
         Returns
         -------
@@ -722,8 +774,8 @@ class Thresholdout:
         return {
             "version": _STATE_VERSION,
             **{name: getattr(self, name) for name in _SETTINGS},
-            "threshold_noise": self._level,
-            "level_used": self._level_used,
+            "threshold_noise": self._threshold_noise,
+            "level_used": self._is_threshold_used,
             "n_answered": self.n_answered,
             "n_above": self.n_above,
         }
@@ -749,32 +801,37 @@ class Thresholdout:
         ValueError
             If the state is incomplete, contradictory or of an unknown version.
         """
-        counts = {"version", "n_answered", "n_above", "level_used", "threshold_noise"}
-        if set(state) != {*_SETTINGS, *counts} or state["version"] != _STATE_VERSION:
+        names = {*_SETTINGS, "version", "n_answered", "n_above", "level_used", "threshold_noise"}
+        if set(state) != names or state["version"] != _STATE_VERSION:
             raise ValueError(
                 f"state must be one of Thresholdout.state(), version {_STATE_VERSION}."
             )
         mechanism = cls(**{name: state[name] for name in _SETTINGS})
         mechanism.n_answered = check_integer("n_answered", state["n_answered"], low=0)
-        most = min(mechanism.n_answered, mechanism.budget or mechanism.n_answered)
-        mechanism.n_above = check_integer("n_above", state["n_above"], low=0, high=most)
-        # Keyed by position: a seed used before and after the interruption must not repeat itself.
+        max_above = min(mechanism.n_answered, mechanism.budget or mechanism.n_answered)
+        mechanism.n_above = check_integer("n_above", state["n_above"], low=0, high=max_above)
+        # Keyed by position: the same seed before and after an interruption must give new noise.
         mechanism._start_noise(random_state, key=(mechanism.n_answered + 1, mechanism.n_above))
-        mechanism._level = check_real("threshold_noise", state["threshold_noise"])
-        mechanism._level_used = bool(state["level_used"])
+        mechanism._threshold_noise = check_real("threshold_noise", state["threshold_noise"])
+        mechanism._is_threshold_used = bool(state["level_used"])
         return mechanism
 
     def __reduce__(self):
-        # A copy continues from the state with noise of its own: sharing drawn but unused noise
-        # would let two copies answer with the same noise.
+        # A copy continues from the state with new noise: two copies that share drawn but unused
+        # noise would answer with the same noise.
         return (type(self).from_state, (self.state(),))
 
     def __repr__(self) -> str:
-        named = ", ".join(f"{name}={getattr(self, name)!r}" for name in _SETTINGS[1:])
-        return f"Thresholdout({self.threshold!r}, {named})"
+        settings = ", ".join(f"{name}={getattr(self, name)!r}" for name in _SETTINGS[1:])
+        return f"Thresholdout({self.threshold!r}, {settings})"
 
 
-def _accuracy(tau, beta, n_queries):
+def _check_scale(name, scale):
+    return check_real(name, scale, low=0.0, high=2.0**20)
+
+
+def _check_promise(tau, beta, n_queries):
+    """Check the parameters of a theorem; return ``tau`` and ln(4m/β)."""
     tau = check_real("tau", tau, low=0.0, high=1.0, closed="right")
     beta = check_probability("beta", beta)
     n_queries = check_integer("n_queries", n_queries, low=1, high=2**53)
