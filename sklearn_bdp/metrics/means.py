@@ -247,6 +247,25 @@ class ClippedError(ClippedMetric):
         error = np.minimum(np.abs(raw), cap) if clipped else np.abs(raw)
         return 1.0 - (error**self.power).mean(axis=1) / (cap**self.power).mean()
 
+    def difference_limits(self, first: Any, second: Any) -> tuple[Any, Any]:
+        """Return the least and the largest gain of one prediction over another (theory G31).
+
+        Parameters
+        ----------
+        first, second : ndarray of shape (n,)
+            Predictions of two models for the same records, of one output.
+
+        Returns
+        -------
+        least, most : ndarray of shape (n,)
+            Ends of what the second model's score less the first's may be, whatever the target is,
+            in units of the range.
+        """
+        cap = float(self._cap[0])
+        distance = np.minimum(np.abs(second - first), cap)
+        most = (cap**self.power - (cap - distance) ** self.power) / cap**self.power
+        return -most, most
+
     def _raw(self, estimator, X, y):
         """Return ``y - prediction``, one column for each output."""
         prediction = respond(estimator, X, self._methods).astype(float)
@@ -275,6 +294,26 @@ class PinballLoss(ClippedError):
     """
 
     alpha: float = 0.5
+
+    def difference_limits(self, first: Any, second: Any) -> tuple[Any, Any]:
+        """Return the least and the largest gain of one prediction over another (theory G31).
+
+        Parameters
+        ----------
+        first, second : ndarray of shape (n,)
+            Predictions of two models for the same records, of one output.
+
+        Returns
+        -------
+        least, most : ndarray of shape (n,)
+            Ends of what the second model's score less the first's may be, whatever the target is,
+            in units of the range.
+        """
+        cap = float(self._cap[0])
+        gap = np.clip(second - first, -2.0 * cap, 2.0 * cap)
+        costs = np.stack([self.alpha * gap, (self.alpha - 1.0) * gap])
+        costs /= max(self.alpha, 1.0 - self.alpha) * cap
+        return np.maximum(costs.min(axis=0), -1.0), np.minimum(costs.max(axis=0), 1.0)
 
     def _cut(self, per_record):
         return True  # the cheaper side of the loss is clipped before its score is the worst

@@ -27,7 +27,6 @@ from sklearn_bdp.utils.sklearn_compat import safe_indexing
 from sklearn_bdp.utils.validation import check_integer
 
 _SEASONAL = re.compile(r"seasonal-([1-9]\d{0,3})")
-_MAE = "neg_mean_absolute_error"
 _MOST_CLASSES = 20  # for which all outcomes of a difference are tried
 _LENGTHS = 4  # of the holdout, of earlier dates whose differences are looked at
 
@@ -227,7 +226,8 @@ def align_predictions(name: str, predictions: Any, holdout: Any) -> Any:
 def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> tuple[Any, ...]:
     """Return each record's difference, second minus first, and the ends that it may have.
 
-    The ends are known with the forecasts: minus and plus their distance for absolute errors; for
+    The ends are known with the forecasts: minus and plus their distance for absolute errors, ranges
+    of their own for squared and pinball errors (theory G31), and for
     classes the least and the largest difference that any outcome would make. In units of the range,
     which comes last: 1 for absolute errors without declared bounds.
     """
@@ -251,11 +251,17 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
         return gap, -ones, ones, span
     if classes is None:
         first, second = (records.rows(name, "values") for name in models)
-        most = np.abs(first - second) / span
-        if measure.metric is not None and measure.metric.name != _MAE:
-            most = np.where(most > 0.0, 1.0, 0.0)
-        most = np.where(np.isfinite(most), most, 1.0)
-        return gap, -most, most, span
+        limits = getattr(measure.metric, "difference_limits", None)
+        if measure.metric is None:
+            most = np.abs(first - second)
+            least = -most
+        elif limits is not None:
+            least, most = limits(first, second)
+        else:
+            most = np.where(first != second, 1.0, 0.0)
+            least = -most
+        differs = ~np.isfinite(first - second)  # a model that fails has the worst score
+        return gap, np.where(differs, -1.0, least), np.where(differs, 1.0, most), span
     ends = [0.0 * ones]  # a label that no model knows
     for label in classes:
         supposed = np.repeat(np.asarray([label]), len(gap))

@@ -122,6 +122,56 @@ def test_intervals_of_pairs_hold_for_the_period(runs):
     assert missed == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("neg_mean_absolute_error", {}),
+        ("neg_mean_squared_error", {}),
+        ("neg_mean_pinball_loss", {"alpha": 0.9}),
+        ("neg_mean_pinball_loss", {"alpha": 0.2}),
+    ],
+)
+def test_no_outcome_makes_a_difference_beyond_its_range(name, more):
+    """Theory G31: 200,000 targets for each distance of two forecasts; the range is attained."""
+    rng = np.random.default_rng(0)
+    metric = get_metric(name, bounds=(0.0, 1.0), **more)
+    first, second = np.repeat(rng.uniform(-1.0, 2.0, size=(2, 100)), 2000, axis=1)
+    scores = [
+        metric.evaluate(Given(forecast), np.zeros((200_000, 1)), y).per_record
+        for y in [np.tile(np.linspace(-2.0, 3.0, 2000), 100)]
+        for forecast in (first, second)
+    ]
+    gained = (scores[1] - scores[0]).reshape(100, 2000)
+    least, most = (ends[::2000] for ends in metric.difference_limits(first, second))
+    assert (gained >= least[:, None] - 1e-9).all()
+    assert (gained <= most[:, None] + 1e-9).all()
+    near = np.abs(first - second)[::2000] < 0.5
+    np.testing.assert_allclose(gained.max(axis=1)[near], most[near], atol=0.01)
+    np.testing.assert_allclose(gained.min(axis=1)[near], least[near], atol=0.01)
+
+
+class Given(Ridge):
+    """Predicts what it is given."""
+
+    def __init__(self, values=None):
+        self.values = values
+
+    def predict(self, X):
+        return self.values
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+
+@pytest.mark.parametrize("scoring", ["neg_mean_squared_error", "neg_mean_pinball_loss"])
+def test_better_than_a_seasonal_forecast_is_proven_by_other_losses(scoring):
+    X, y, _ = sales(1200)
+    metric = get_metric(scoring, bounds=(11.0, 19.0))  # errors beyond 8 count as 8
+    search = searched(X, y)
+    (row,) = differences(search.final_report(scoring=metric, compare="seasonal-7"))
+    assert row.proven[0] > 0.0
+
+
 def test_models_and_arrays_of_forecasts_are_compared_without_a_declared_range():
     X, y, _ = sales()
     holdout = ReusableHoldout(X[1500:], y[1500:], correlation="time", random_state=0)
