@@ -310,9 +310,11 @@ def warn_undeclared_dependence(division, report=None):
 
 
 def warn_about_selected_model(
-    holdout, metric, division, *, of, score, interval, training, clipping=None
+    holdout, metric, division, *, of, score, interval, training, clipping=None, has_interval=True
 ):
     """Warn where hardly anything is known of what was chosen, or its score is not what it seems.
+
+    ``has_interval``: whether the metric has one; the certificate explains why it has none.
 
     Everything here is released or of the training side. Of a holdout that is too small, or of few
     groups, it was said before.
@@ -327,7 +329,7 @@ def warn_about_selected_model(
         unit = min(1.0, max(0.0, metric.to_unit(training)))
         if training - CHANCE * span * float(tail.standard_deviation(unit)) > high:
             OPTIMISTIC_CV_SCORE.warn(training=training, **known)
-    if math.isinf(low) and math.isinf(high):  # no interval, which the certificate explains
+    if not has_interval:
         return
     share = (high - low) / span
     if (

@@ -84,6 +84,8 @@ class Experiment:
     #: Secondary metrics that each candidate is asked about; they decide nothing.
     secondary: dict = field(default_factory=dict)
     dates: Any = field(default=None, repr=False)  # of training records judged given their past
+    #: Sampling units of the records that test the folds, in their order, and why these are unknown.
+    tested_units: tuple[Any, str] = field(default=(None, ""), repr=False)
 
     @classmethod
     def of(cls, owner, division, **known):

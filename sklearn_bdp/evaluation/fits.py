@@ -191,6 +191,20 @@ class Progress:
         return scores, fold
 
 
+def tested_units(division, folds):
+    """Return the sampling unit of each tested record in the order of the folds.
+
+    None where every record is one, and why the units are unknown, empty if they are known.
+    """
+    if division.model.is_independent:
+        return None, ""
+    groups = division.train_groups()
+    if groups is None:
+        return None, "the groups of the training records are not declared"
+    codes = np.unique(groups, return_inverse=True)[1]
+    return np.concatenate([codes[test] for _, test in folds]), ""
+
+
 def check_dependence(division, setting, params, *, groups=None, known=None):
     """Compare training-side scores of a candidate with the declared correlation; warn once."""
 
@@ -396,7 +410,7 @@ class CrossValidation:
             if metric.by_predictions:
                 predictions = self.progress.predictions(row, len(self.splits), metric.name)
             if predictions is not None:
-                unit_codes, reason = self._unit_codes()
+                unit_codes, reason = tested_units(self.division, self.splits)
                 reference = metric.training_reference(
                     predictions,
                     unit_codes=unit_codes,
@@ -406,19 +420,6 @@ class CrossValidation:
                 )
             self._references[row, name] = reference
         return self._references[row, name]
-
-    def _unit_codes(self):
-        """Return the sampling unit of each tested record in the order of the folds, or None.
-
-        Also why these units are not known, empty if they are.
-        """
-        if self.division.model.is_independent:
-            return None, ""
-        groups = self.division.train_groups()
-        if groups is None:
-            return None, "the groups of the training records are not declared"
-        groups = np.unique(groups, return_inverse=True)[1]
-        return np.concatenate([groups[test] for _, test in self.splits]), ""
 
     def cv_score(self, row, name=None):
         """Return the cross-validated score by the formula that is applied to the holdout."""

@@ -241,13 +241,9 @@ def bounded_metric(search, scoring, division, *, approximate=False):
         function = WithoutTargets(scoring.function)
         scoring = dataclasses.replace(scoring, function=function, name=name)
     if approximate:
-        config = division.config or search.holdout.config
-        metric = scorer_metric(
-            scoring,
-            estimator=search.estimator,
-            y=y,
-            proof_needed_for=config.proof_needed_for(model),
-        )
+        config = division.config or getattr(search.holdout, "config", None)
+        needed = "" if config is None else config.proof_needed_for(model)
+        metric = scorer_metric(scoring, estimator=search.estimator, y=y, proof_needed_for=needed)
     else:
         metric = get_metric(scoring, estimator=search.estimator, y=y)
     if scoring is None and metric.note:
@@ -280,7 +276,10 @@ def certified(
     """
     score, *interval = found.in_units(metric)
     facts = {"of": of, "score": score, "interval": interval, "training": training}
-    warn_about_selected_model(holdout, metric, division, **facts, clipping=clipping)
+    has_interval = found.answer.interval != "none"
+    warn_about_selected_model(
+        holdout, metric, division, **facts, clipping=clipping, has_interval=has_interval
+    )
     caveats, span = [metric.caveat] if metric.caveat else [], metric.upper - metric.lower
     past = holdout.dependence.is_time_ordered
     if caveats and holdout.dependence.is_sequential and not past:  # a loss of a declared range

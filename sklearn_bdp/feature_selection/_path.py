@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.stats import rankdata
+from scipy.stats import t as student
 from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel, delayed
@@ -22,6 +23,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn_bdp.evaluation.candidates import Assessment, Candidate, NoAnswer, columns_of, fit_fold
 from sklearn_bdp.evaluation.scoring import released
 from sklearn_bdp.feature_selection._rankings import text_columns
+from sklearn_bdp.metrics.approximate import ApproximateMetric, Predictions, TrainingReference
 from sklearn_bdp.utils.sklearn_compat import num_samples
 from sklearn_bdp.utils.validation import caller_level
 
@@ -49,15 +51,31 @@ class Proposal:
     #: The same for what predictions know of the classes, all counted alike: 0 on average where that
     #: is nothing. ``None`` where the constant prediction is the rival (:func:`_classes`).
     beyond: np.ndarray | None = field(default=None, repr=False)
+    #: Pooled out-of-fold predictions, for a metric without a proven bound that reads predictions.
+    predictions: Predictions | None = field(default=None, repr=False)
 
     @property
     def training(self):
         """Return the training-side score in [0, 1]; NaN where a fit failed."""
-        return float(np.nanmean(self.scores)) if np.isfinite(self.scores).any() else math.nan
+        if not np.isfinite(self.scores).any():
+            return math.nan
+        return float(np.clip(np.nanmean(self.scores), 0.0, 1.0))  # but for rounding
+
+
+@dataclass(frozen=True)
+class FoldResult:
+    """What one subset scored on the records that test a fold."""
+
+    scores: np.ndarray  # of records, in [0, 1]; of a metric without a proven bound in score units
+    beyond: np.ndarray  # what predictions know beyond chance
+    predictions: Predictions | None = None
 
 
 def propose(setting, ranking, *, target, n_jobs):
-    """Return the :class:`Proposal` list of a path; the first is the constant, if there is one."""
+    """Return the :class:`Proposal` list of a path, and the metric with its public range.
+
+    The first proposal is the constant, if there is one.
+    """
     units, n, stable = ranking.units, num_samples(setting.X), target == "stable"
 
     univariate = ranking.univariate([*(train for train, _ in setting.folds), np.arange(n)])
@@ -91,15 +109,56 @@ def propose(setting, ranking, *, target, n_jobs):
     for (name, size), found in zip(plans, zip(*done, strict=True), strict=True):
         failed = [one for one in found if isinstance(one, str)]
         errors += failed[:1]
-        scores = np.full((2, n), math.nan)
-        for (_, tested), own in zip(setting.folds, [] if failed else found, strict=False):
-            scores[:, tested] = own
+        scores = np.full(n, math.nan)
+        beyond = np.full(n, math.nan)
+        predictions = []
+        for (_, tested), result in zip(setting.folds, [] if failed else found, strict=False):
+            scores[tested] = result.scores
+            beyond[tested] = result.beyond
+            if result.predictions is not None:
+                predictions.append(result.predictions)
         chosen = tuple(whole[name][:size].tolist())
-        beyond = None if classes is None else scores[1]
-        proposals.append(Proposal(name, chosen, units.columns(chosen), scores[0], beyond))
+        proposals.append(
+            Proposal(
+                name,
+                chosen,
+                units.columns(chosen),
+                scores,
+                beyond=None if classes is None else beyond,
+                predictions=Predictions.concatenate(predictions) if predictions else None,
+            )
+        )
     if errors:
         _report_failures(errors, proposals, bare, text_columns(setting.X))
-    return proposals
+    if not isinstance(setting.metric, ApproximateMetric):
+        return proposals, setting.metric
+    return _in_public_range(proposals, setting)
+
+
+def _in_public_range(proposals, setting):
+    """Return proposals by a metric without a proven bound in [0, 1], and the metric.
+
+    Its public range follows from the out-of-fold scores of all proposals.
+    """
+    order = np.concatenate([tested for _, tested in setting.folds])
+    known = [proposal.predictions is not None for proposal in proposals]
+    scores = [
+        setting.metric.pooled(proposal.predictions).score if is_known else proposal.scores
+        for proposal, is_known in zip(proposals, known, strict=True)
+    ]
+    metric = setting.metric.with_range(np.concatenate([np.ravel(score) for score in scores]))
+    ranged = []
+    for proposal, score, is_known in zip(proposals, scores, known, strict=True):
+        values = metric.to_unit(proposal.scores)
+        if is_known and math.isfinite(score):
+            values = np.full(proposal.scores.size, math.nan)
+            values[order] = metric.record_values(
+                proposal.predictions, metric.pooled(proposal.predictions)
+            )
+        elif is_known:
+            values = np.full(proposal.scores.size, math.nan)
+        ranged.append(replace(proposal, scores=values))
+    return ranged, metric
 
 
 def _orders(ranking, target, rows, univariate):
@@ -128,17 +187,42 @@ def _score(setting, columns, fold, classes):
         if setting.error_score == "raise":
             raise
         return traceback.format_exc()
+    if isinstance(setting.metric, ApproximateMetric):
+        return _approximate_score(setting, model, tested, labels, classes)
     evaluation = setting.metric.evaluate(model, tested, labels)
     own, made = evaluation.per_record, evaluation.by_class
     if own is None:
         own = np.full(len(labels), evaluation.value) if made is None else influence_values(made)
     if classes is None:
-        return own, own
+        return FoldResult(own, own)
     if made is not None and made.shape.kind == "pairs":
-        return own, own - 0.5
+        return FoldResult(own, own - 0.5)
     hits = own if made is None else made.rows
+    return FoldResult(own, _beyond_chance(np.nan_to_num(hits), labels, classes))
+
+
+def _beyond_chance(hits, labels, classes):
+    """Return what hits know of the classes, all counted alike; 0 on average by chance."""
     places = np.searchsorted(classes, np.asarray(labels))
-    return own, by_class(np.nan_to_num(hits), places, range(len(classes))) - 1.0 / len(classes)
+    return by_class(hits, places, range(len(classes))) - 1.0 / len(classes)
+
+
+def _approximate_score(setting, model, tested, labels, classes):
+    """Return the result of a fold by a metric without a proven bound, in score units."""
+    metric, predictions = setting.metric, None
+    try:
+        if metric.by_predictions:
+            predictions = metric.predictions(model, tested, labels)
+        scores = np.full(len(labels), metric.score_model(model, tested, labels))
+        beyond = scores
+        if classes is not None:
+            hits = np.asarray(model.predict(tested)) == np.asarray(labels)
+            beyond = _beyond_chance(hits.astype(float), labels, classes)
+    except Exception:  # of the model or of the caller's function
+        if setting.error_score == "raise":
+            raise
+        return traceback.format_exc()
+    return FoldResult(scores, beyond, predictions)
 
 
 def influence_values(made):
@@ -266,6 +350,12 @@ def _luck(proposals, places, best, constant, setting):
     if not proposals[best].training > proposals[constant].training:
         return 1.0
     alone = proposals[best].beyond is None
+    if (
+        alone
+        and isinstance(setting.metric, ApproximateMetric)
+        and not setting.metric.by_predictions
+    ):
+        return _luck_of_folds(proposals[best].scores - least, setting.folds, len(places))
     gains = [
         proposals[place].scores - least if alone else proposals[place].beyond for place in places
     ]
@@ -281,6 +371,19 @@ def _luck(proposals, places, best, constant, setting):
     draws = np.random.default_rng(0).standard_normal((_DRAWS, len(gains)))
     draws = (draws * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     return float(np.mean(draws.max(axis=1) >= ahead))
+
+
+def _luck_of_folds(gains, folds, n_subsets):
+    """Return how often the best of some useless subsets gains as much, from the scores of folds.
+
+    Of a caller's function nothing but its scores of whole folds is known: Student's test of their
+    gains (Nadeau and Bengio 2003), with Bonferroni's correction.
+    """
+    by_fold = np.array([np.mean(gains[tested]) for _, tested in folds])
+    deviation = by_fold.std(ddof=1) / math.sqrt(by_fold.size) * overlap(folds)
+    if not deviation > 0.0:
+        return 0.0 if by_fold.mean() > 0.0 else 1.0
+    return min(1.0, n_subsets * float(student.sf(by_fold.mean() / deviation, by_fold.size - 1)))
 
 
 # -- what the holdout says ------------------------------------------------------------------------
@@ -307,9 +410,30 @@ def ask(verifier, proposals, found, places):
     places = [place for place in places if place not in {None, *known}]
     if places and verifier is not None:
         training = [proposals[place].training for place in places]
-        asked = verifier.assess([proposals[place].columns for place in places], training)
+
+        def reference(row, name):
+            return training_reference(verifier, proposals[places[row]])
+
+        asked = verifier.assess(
+            [proposals[place].columns for place in places], training, references=reference
+        )
         for place, answer in zip(places, asked, strict=True):
             found[place] = answer
+
+
+def training_reference(verifier, proposal):
+    """Return what out-of-fold predictions of a subset say of a metric without a proven bound."""
+    setting, holdout = verifier.setting, verifier.holdout
+    if proposal.predictions is None:
+        return TrainingReference(score=float(setting.metric.from_unit(proposal.training)))
+    unit_codes, reason = setting.tested_units
+    return setting.metric.training_reference(
+        proposal.predictions,
+        unit_codes=unit_codes,
+        rule_out=reason,
+        n_holdout_units=holdout.dependence.units(holdout.n)[0],
+        n_holdout_records=holdout.n,
+    )
 
 
 def judge(found, choice, *, verified):

@@ -236,7 +236,11 @@ def path_report(selector, proposals, choice, place, metric, ranking, *, proved, 
         score, low, high = (path[f"holdout_{name}"][place] for name in ("score", "lower", "upper"))
         if math.isnan(score):
             return f"{path['training_score'][place]:.3g} in cross-validation"
-        return f"{score:.3g} [{low:.3g}, {high:.3g}]"
+        interval = path["holdout_interval"][place]
+        if interval == "none":
+            return f"{score:.3g} without an interval"
+        kind = " approximately" if interval == "approximate" else ""
+        return f"{score:.3g} [{low:.3g}, {high:.3g}]{kind}"
 
     least, kept = "a constant prediction", "The one best feature is"
     if units.fixed:
@@ -260,6 +264,11 @@ def path_report(selector, proposals, choice, place, metric, ranking, *, proved, 
         lines.append(f"Verified: together they score {scored(place)} ({metric.name}).")
         if choice.constant not in (None, place):
             then = "shown to be better" if proved else "the intervals do not separate them"
+            if "none" in (
+                path["holdout_interval"][place],
+                path["holdout_interval"][choice.constant],
+            ):
+                then = "no intervals separate them"
             lines.append(f"Verified: {least} scores {scored(choice.constant)}; {then}.")
     if handed.chosen:
         share = STABLE if handed.ranking == "stable" else OFTEN

@@ -17,7 +17,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.evaluation.candidates import Candidate, Experiment, Verifier, fit_candidate
-from sklearn_bdp.evaluation.fits import check_dependence
+from sklearn_bdp.evaluation.fits import check_dependence, tested_units
 from sklearn_bdp.evaluation.holdout_split import (
     FitData,
     check_folds,
@@ -71,8 +71,8 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         in any case. ``"baseline"``: the fixed features or, without any, the one best feature;
         ``"keep_best"``: the selected features, and the report labels them.
     scoring : str, callable or None, default=None
-        A bounded metric (see :mod:`sklearn_bdp.metrics`); ``None``: accuracy for classifiers, a
-        clipped absolute error for regressors.
+        A metric with a proven bound (see :mod:`sklearn_bdp.metrics`), or any other scorer of
+        scikit-learn, whose intervals are approximate. ``None``: the estimator's own score.
     fixed_features : list of int or str, default=None
         Columns that are always selected.
     feature_groups : list of list of (int or str), default=None
@@ -287,14 +287,21 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
             params = dict(process_routing(self, "fit", **params).estimator.fit)
         data = FitData(X, y, X_val, y_val, groups, times=times, horizon=horizon)
         division = self._divide(self.estimator, data)
-        metric, verifier = bounded_metric(self, self.scoring, division), None
+        metric = bounded_metric(self, self.scoring, division, approximate=True)
+        verifier = None
         params = check_method_params(X, params, indices=division.train)
         splitter = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
         folds = list(splitter.split(division.X, division.y, division.groups))
         check_folds(division, folds)
         n_effective = self._training_n_effective(division)
         setting = Experiment.of(
-            self, division, metric=metric, folds=folds, fit_params=params, n_effective=n_effective
+            self,
+            division,
+            metric=metric,
+            folds=folds,
+            fit_params=params,
+            n_effective=n_effective,
+            tested_units=tested_units(division, folds),
         )
         if self.holdout is not None:
             if not hasattr(self, "holdout_"):  # an error about shared rows refers to the split
@@ -309,7 +316,10 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
             best = np.argsort(-ranking.univariate([np.arange(n)])[0], kind="stable")
             shown = replace(setting, X=safe_indexing(setting.X, np.sort(best[:n]), axis=1))
         dependence_test, _ = check_dependence(division, shown, {}, groups=division.groups)
-        proposals = propose(setting, ranking, target=target, n_jobs=self.n_jobs)
+        proposals, metric = propose(setting, ranking, target=target, n_jobs=self.n_jobs)
+        setting = replace(setting, metric=metric)
+        if verifier is not None:
+            verifier.use_metrics(metric, {})
         choice = choose(proposals, setting, tol=self.tol, target=target)
         strength = "" if dependence_test is None else dependence_test.note
         self._select(proposals, choice, division, setting, verifier, ranking, strength=strength)

@@ -388,14 +388,8 @@ class ApproximateMetric(BoundedMetric):
         TrainingReference
             Without an interval if public facts rule one out.
         """
-        reference = self._clips(predictions)
-        try:
-            with silenced():
-                score = self.statistic(predictions, reference)
-        except Exception:
-            score = math.nan
-        reference = dataclasses.replace(reference, score=score)
-        if not math.isfinite(score):
+        reference = self.pooled(predictions)
+        if not math.isfinite(reference.score):
             return dataclasses.replace(reference, reason="its out-of-fold score is undefined")
         reason = rule_out or self._rule_out(predictions, n_holdout_records)
         if unit_codes is None:
@@ -423,6 +417,27 @@ class ApproximateMetric(BoundedMetric):
             least = math.sqrt(spread.center * (1.0 - spread.center) / records_per_unit)
             spread = spread._replace(deviation=max(spread.deviation, least))
         return dataclasses.replace(reference, family=family, spread=spread, reason="")
+
+    def pooled(self, predictions: Predictions) -> TrainingReference:
+        """Return the score of pooled out-of-fold predictions and the clips, without an interval.
+
+        Parameters
+        ----------
+        predictions : Predictions
+            Of the training records.
+
+        Returns
+        -------
+        TrainingReference
+            Its score is NaN where the metric is undefined.
+        """
+        reference = self._clips(predictions)
+        try:
+            with silenced():
+                score = self.statistic(predictions, reference)
+        except Exception:  # an undefined score, whatever the function raises
+            score = math.nan
+        return dataclasses.replace(reference, score=score)
 
     def _family(self):
         if self.function_name in (*_CONFUSION, *_RANKING):
@@ -466,18 +481,56 @@ class ApproximateMetric(BoundedMetric):
                 return "some targets are near 0"
         return ""
 
-    def _spread(self, predictions, reference, unit_codes):
-        name = self.function_name
-        if name in (*_SQUARED, *_SKILL):
-            return self._squared_spread(predictions, reference, unit_codes)
-        if name in _CONFUSION and predictions.y.ndim == 1:
-            labels = np.union1d(predictions.y, predictions.response)
-            if labels.size**2 <= _MAX_CONFUSION_CELLS:
-                return self._confusion_spread(predictions, labels, unit_codes)
-        return self._block_spread(predictions, unit_codes)
+    def record_values(self, predictions: Predictions, reference: TrainingReference) -> Array:
+        """Return a number for each record that stands for what it adds to the score.
 
-    def _squared_spread(self, predictions, reference, unit_codes):
-        """Return the spread of a function of mean squared errors."""
+        Parameters
+        ----------
+        predictions : Predictions
+            Pooled out-of-fold predictions of training records.
+        reference : TrainingReference
+            Of these predictions.
+
+        Returns
+        -------
+        ndarray of shape (n_records,)
+            In units of [0, 1]. Their mean is the score, and their variance divided by the number of
+            independent records that of the score: influence values, or for metrics that are left
+            out in blocks those of the blocks.
+        """
+        n_records = len(predictions.y)
+        labels = self._confusion_labels(predictions)
+        if self.function_name in (*_SQUARED, *_SKILL):
+            influence = self._squared_influence(predictions, reference)
+        elif labels is not None:
+            _, _, cell, by_cell = self._confusion_influence(predictions, labels)
+            influence = by_cell[cell]
+        else:
+            _, by_block, block, size = self._block_influence(predictions, np.arange(n_records))
+            influence = by_block[block] * math.sqrt(size)
+        return self.to_unit(reference.score) + influence - influence.mean()
+
+    def _spread(self, predictions, reference, unit_codes):
+        """Return the spread of the influence of sampling units."""
+        if self.function_name in (*_SQUARED, *_SKILL):
+            influence = self._squared_influence(predictions, reference)
+            center = (reference.score - self.lower) / (self.upper - self.lower)
+            return influence_spread(center, _sum_by_unit(influence, unit_codes))
+        labels = self._confusion_labels(predictions)
+        if labels is not None:
+            return self._confusion_spread(predictions, labels, unit_codes)
+        center, influence, _, size = self._block_influence(predictions, unit_codes)
+        return influence_spread(center, influence, units_per_block=size)
+
+    def _confusion_labels(self, predictions):
+        """Return the labels of a metric of the confusion matrix, or None for other metrics."""
+        if self.function_name not in _CONFUSION or predictions.y.ndim != 1:
+            return None
+        labels = np.union1d(predictions.y, predictions.response)
+        return labels if labels.size**2 <= _MAX_CONFUSION_CELLS else None
+
+    def _squared_influence(self, predictions, reference):
+        """Return the influence of records on a function of mean squared errors."""
         loss, scale = self._clipped_losses(predictions, reference)
         mean_loss = float(np.mean(loss))
         if self.function_name in _SKILL:
@@ -487,12 +540,14 @@ class ApproximateMetric(BoundedMetric):
             influence = (loss - mean_loss) / (2.0 * math.sqrt(mean_loss))
         else:
             influence = loss - mean_loss
-        influence = influence / (self.upper - self.lower)
-        center = (reference.score - self.lower) / (self.upper - self.lower)
-        return influence_spread(center, _sum_by_unit(influence, unit_codes))
+        # A smaller loss is a better score.
+        return -influence / (self.upper - self.lower)
 
-    def _confusion_spread(self, predictions, labels, unit_codes):
-        """Return the spread of a function of the confusion matrix, one pseudo record per class."""
+    def _confusion_influence(self, predictions, labels):
+        """Return the score, the table, the cell of each record, and the influence of each cell.
+
+        The score and the table have one pseudo record per class.
+        """
         n_labels = labels.size
         true = np.searchsorted(labels, predictions.y)
         called = np.searchsorted(labels, predictions.response)
@@ -515,20 +570,27 @@ class ApproximateMetric(BoundedMetric):
         center = float(scores[0])
         influence = (scores[1:] - center) / step
         influence *= table.sum() / (self.upper - self.lower)
-        unit_center = self.to_unit(center)
+        return self.to_unit(center), table, cell, influence
+
+    def _confusion_spread(self, predictions, labels, unit_codes):
+        """Return the spread of a function of the confusion matrix."""
+        center, table, cell, influence = self._confusion_influence(predictions, labels)
         n_units = np.unique(unit_codes).size
-        if n_units == len(true):
-            return influence_spread(unit_center, influence, weights=table, n_units=n_units)
+        if n_units == cell.size:
+            return influence_spread(center, influence, weights=table, n_units=n_units)
         by_unit = _sum_by_unit(influence[cell], unit_codes)
         return influence_spread(
-            unit_center,
+            center,
             np.concatenate([by_unit, influence]),
-            weights=np.concatenate([np.ones(by_unit.size), np.full(table.size, 1.0 / n_labels)]),
+            weights=np.concatenate([np.ones(by_unit.size), np.full(table.size, 1.0 / labels.size)]),
             n_units=n_units,
         )
 
-    def _block_spread(self, predictions, unit_codes):
-        """Return the spread of any function of predictions, from at most 200 blocks of units."""
+    def _block_influence(self, predictions, unit_codes):
+        """Return the score, the influence of at most 200 blocks, and which record is in which.
+
+        The last value is the number of units in a block.
+        """
         units, unit = np.unique(unit_codes, return_inverse=True)
         n_blocks = min(_N_BLOCKS, units.size)
         order = np.random.default_rng(0).permutation(units.size)
@@ -536,7 +598,7 @@ class ApproximateMetric(BoundedMetric):
         score, values = self._scores_without_blocks(predictions, block, n_blocks)
         influence = (n_blocks - 1.0) * (values.mean() - values) / (self.upper - self.lower)
         center = (score - self.lower) / (self.upper - self.lower)
-        return influence_spread(center, influence, units_per_block=units.size / n_blocks)
+        return center, influence, block, units.size / n_blocks
 
     def _scores_without_blocks(self, predictions, block, n_blocks):
         """Return the score of all predictions, and the scores without each block."""

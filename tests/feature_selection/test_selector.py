@@ -24,7 +24,7 @@ from sklearn_bdp import HoldoutConfig, ReusableHoldout
 from sklearn_bdp.exceptions import BudgetExhaustedError, UnboundedMetricError, UnknownFeaturesError
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
 from sklearn_bdp.holdout import ExpertSettings
-from tests.facts import refused, warned
+from tests.facts import refused
 
 #: Each fit has a holdout of its own here, of the same targets: that is what is compared.
 ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
@@ -141,15 +141,14 @@ def test_explicit_validation_set_and_splitter(data):
     assert fitted.holdout_indices_.size == 200
 
 
-def test_regression_says_which_metric_it_uses():
+def test_regression_is_verified_by_r2():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1000, 6))
     y = 2 * X[:, 0] + X[:, 1] + rng.standard_normal(1000)
     chooser = HoldoutFeatureSelector(LinearRegression(), tol=0.01, cv=3, random_state=0)
-    with warned(UserWarning, "R²"):
-        fitted = chooser.fit(X, y)
+    fitted = chooser.fit(X, y)
     assert fitted.get_support(indices=True).tolist() == [0, 1]
-    assert fitted.score_ < 0
+    assert fitted.interval_[0] < 0.83 < fitted.interval_[1]  # 5 / 6 in truth
 
 
 def test_fit_parameters_reach_every_fit(data):
@@ -198,7 +197,7 @@ BAD = {
     "number of features": {"n_features_to_select": 9},
     "verify": {"verify": 0},
     "holdout fraction": {"holdout": 1.0},
-    "unbounded metric": {"scoring": "f1"},
+    "unknown metric": {"scoring": "f2"},
     "unknown column": {"fixed_features": ["a"]},
 }
 

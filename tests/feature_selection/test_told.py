@@ -10,7 +10,7 @@ from scipy import stats
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.exceptions import DataConversionWarning, FitFailedWarning, NotFittedError
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -18,7 +18,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import (
-    DefaultMetricWarning,
     HoldoutClosedError,
     NothingConfirmedWarning,
     UninformativeIntervalWarning,
@@ -374,17 +373,3 @@ def test_without_fixed_features_there_is_nothing_to_compare_with():
     with refused(ValueError, "fixed_features"):
         fitted.final_report(compare="fixed")
     assert len(fitted.final_report().rows) == 1
-
-
-@ANEW
-@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.NothingConfirmedWarning")
-def test_a_heavy_tailed_target_is_told_to_be_logged():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((300, 4))
-    y = np.exp(2.0 * rng.standard_normal(300) + X[:, 0])
-    with warned(DefaultMetricWarning, "log(y)"):
-        HoldoutFeatureSelector(LinearRegression(), cv=3, random_state=0).fit(X, y)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        HoldoutFeatureSelector(LinearRegression(), cv=3, random_state=0).fit(X, np.log(y))
-    assert not [w for w in caught if "log(y)" in str(w.message)]
