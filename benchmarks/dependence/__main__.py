@@ -9,7 +9,8 @@ Past (theory G26): scores in time, each judged given its past, beside Newey-West
 bootstrap of blocks (``benchmarks.dependence.past``). Searches: two adaptive rounds of
 ``ReusableHoldoutSearchCV`` under every declaration, a miss
 is *any* of the answered intervals missing its truth. Networks (theory G27): nodes that are not
-neighbors beside a random split, blocks and the oracle, coverage given the training labels. Studies:
+neighbors beside a random split, blocks and the oracle, coverage given the training labels; then
+cross-validated scores as predictions of the holdout score. Studies:
 patients, panels, maps and networks with right and wrong declarations, beside what their fields
 use today (``benchmarks.dependence.studies``). With ``--csv``: rolling windows of a real series
 (records in time, a column of classes), three adaptive rounds of search; the truth is the score on
@@ -21,6 +22,7 @@ import argparse
 import numpy as np
 
 from benchmarks.dependence.networks import show_network
+from benchmarks.dependence.node_predictions import show_predictions
 from benchmarks.dependence.past import show_past
 from benchmarks.dependence.searches import show_searches
 from benchmarks.dependence.series import show_series
@@ -48,6 +50,7 @@ def main():
     part = arguments.part
     if part in ("all", "searches"):
         show_network(replications, rng)
+        show_predictions(replications)
         show_searches(replications, n, rng)
     if part in ("all", "past"):
         show_past(replications, rng)

@@ -607,6 +607,22 @@ class CorrelationModel(ABC):
         """
         return self.given_rest(indices)
 
+    def match_nodes(self, train: Array, holdout: Array) -> Any:
+        """Return how cross-validation on the training records predicts the score on the holdout.
+
+        Parameters
+        ----------
+        train, holdout : ndarray of int
+            Records of the two sides.
+
+        Returns
+        -------
+        NodeMatching or None
+            None if a training record is like a holdout record, as always unless neighbors are on
+            the other side.
+        """
+        return None
+
     def cuts(self, train: Array, test: Array) -> int:
         """Return how many components (for ``reach="edges"``: test records) a split ties together.
 

@@ -28,6 +28,7 @@ from sklearn_bdp.correlation.base import (
 )
 from sklearn_bdp.correlation.components import ComponentModel, GivenRest, Groups, unnamed_groups
 from sklearn_bdp.correlation.graph_input import NodeNames, edges_between, read_edges
+from sklearn_bdp.correlation.node_matching import NodeMatching
 from sklearn_bdp.utils.validation import check_option
 
 #: Nodes without common edges that a holdout must have (theory G27).
@@ -87,6 +88,14 @@ class GraphModel(ComponentModel):
     def names(self, indices):
         """Return the :class:`NodeNames` of some records, None if they are not known."""
         return None if self._nodes is None else self._nodes.take(indices)
+
+    def match_nodes(self, train: Array, holdout: Array) -> NodeMatching | None:
+        if not self.holds_given_rest or self._is_whole(holdout):
+            return None
+        counts = np.diff(sparse.csr_array(self.adjacency_[holdout][:, train]).indptr)
+        between = sparse.csr_array(self.adjacency_[train][:, train])
+        between.data = np.ones_like(between.data)
+        return NodeMatching(between, counts)
 
     def _is_whole(self, indices):
         """Return whether the records are whole components."""
@@ -299,6 +308,9 @@ class DependencyGraph(GraphModel, Groups):
 
     def training_part(self, indices: ArrayLike) -> CorrelationModel:
         return self.subset(indices)
+
+    def match_nodes(self, train: Array, holdout: Array) -> None:
+        return None  # whole components or a buffer: no neighbor is on the other side
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         indices = check_indices(indices, self.n_records)

@@ -631,6 +631,7 @@ class Verifier:
         secondary=None,
         variances=None,
         references=None,
+        n_train=None,
     ):
         """Return an :class:`Assessment` of each candidate, from one batch of queries.
 
@@ -638,7 +639,8 @@ class Verifier:
         ``secondary`` holds training-side scores by secondary metrics, by name (``None`` where they
         come with the fit), ``variances`` those of records' training scores. ``references`` takes
         the place of a candidate and a secondary metric (None for what ranks), and returns what
-        out-of-fold predictions say; for metrics without a proven bound.
+        out-of-fold predictions say; for metrics without a proven bound. ``n_train``: number of
+        training records behind a training-side score, if not all count alike.
         """
         candidates = [c if isinstance(c, Candidate) else Candidate(columns=c) for c in candidates]
         if rows is None:
@@ -676,7 +678,7 @@ class Verifier:
                 answers = self.holdout.answer_evaluations(
                     values,
                     [query.outcome.evaluation for query in queries],
-                    n_train=num_samples(self.setting.X),
+                    n_train=num_samples(self.setting.X) if n_train is None else n_train,
                     keys=[query.key for query in queries],
                     relaxed_to=np.where(is_secondary, 0.0, RELAXED_PART * (leader - values)),
                     secondary=is_secondary,

@@ -19,6 +19,7 @@ import joblib
 import numpy as np
 from sklearn.base import clone
 
+from sklearn_bdp.correlation.node_matching import MIN_EFFECTIVE_NODES, effective_number
 from sklearn_bdp.diagnostics.scores import run_dependence_test, warn_undeclared_dependence
 from sklearn_bdp.evaluation.candidates import (
     INTERRUPTIONS,
@@ -42,6 +43,13 @@ from sklearn_bdp.utils.sklearn_compat import (
 )
 from sklearn_bdp.utils.validation import strip_traceback_frames
 
+#: Of nodes whose cross-validated scores are compared with the holdout as they are.
+TOO_FEW_MATCHED_NODES = (
+    "too few training nodes see as many labeled neighbors in a fold as the holdout nodes do "
+    f"(fewer than {MIN_EFFECTIVE_NODES} would count): the cross-validated score is the mean over "
+    "all training nodes. If models use labels of neighbors, it is too low, and the holdout "
+    "corrects it more often"
+)
 #: Bytes of per-record scores that are kept of a search's folds; the worst candidates go first.
 ROOM = 2**25
 
@@ -96,6 +104,8 @@ class FoldScores:
     sums: tuple = (0, 0.0, 0.0)
     #: Predictions of the tested records, by metric without a proven bound.
     predictions: dict | None = field(default=None, repr=False)
+    #: Part of the score that predicts the holdout: weighted sum of the records' scores in [0, 1].
+    weighted_sum: float | None = None
 
 
 class Progress:
@@ -116,9 +126,11 @@ class Progress:
         known = file is not None and file.is_file()
         for line in file.read_text("utf-8").splitlines() if known else ():
             with contextlib.suppress(ValueError, TypeError):
-                name, result, sums, clipping = json.loads(line)
+                name, result, sums, clipping, weighted_sum = json.loads(line)
                 clipping = clipping and Clipping(*clipping)
-                self._known[name] = FoldScores(result, None, clipping, tuple(sums))
+                self._known[name] = FoldScores(
+                    result, None, clipping, tuple(sums), weighted_sum=weighted_sum
+                )
 
     def find(self, row, part, name):
         """Return what is known about a fit, or None."""
@@ -127,8 +139,13 @@ class Progress:
             self._keep(row, part, known)
         return known
 
-    def add(self, row, part, name, found, units=None):
-        """Keep a finished fit; ``units``: scores of what varies by itself, such as dates."""
+    def add(self, row, part, name, found, units=None, weights=None):
+        """Keep a finished fit; ``units``: scores of what varies by itself, such as dates.
+
+        ``weights``: of the tested records in the score that predicts the holdout.
+        """
+        if found.scores is not None and weights is not None:
+            found.weighted_sum = float(weights @ found.scores.astype(float))
         if found.scores is not None:
             values = (found.scores if units is None else units).astype(float)
             found.sums = len(values), float(values.sum()), float(values @ values)
@@ -138,7 +155,8 @@ class Progress:
             clipping = found.clipping and astuple(found.clipping)
             # A folder that cannot be written is the ledger's concern.
             with contextlib.suppress(OSError, TypeError):
-                line = json.dumps([name, found.result, found.sums, clipping], default=float)
+                content = [name, found.result, found.sums, clipping, found.weighted_sum]
+                line = json.dumps(content, default=float)
                 with self.file.open("a", encoding="utf-8") as file:
                     file.write(line + "\n")
         self._keep(row, part, found)
@@ -164,6 +182,13 @@ class Progress:
         if not count:
             return np.nan
         return float(np.clip(squares / count - (total / count) ** 2, 0.0, 0.25))
+
+    def weighted_score(self, row, n_folds):
+        """Return the score of a row in [0, 1] that predicts the holdout; NaN if it is not known."""
+        folds = [self._rows[row].get(part) for part in range(n_folds)]
+        if any(fold is None or fold.weighted_sum is None for fold in folds):
+            return math.nan
+        return float(np.clip(math.fsum(fold.weighted_sum for fold in folds), 0.0, 1.0))
 
     def clipping(self, row):
         """Return what clipping changes on the folds of a row, None where it is not known."""
@@ -240,6 +265,9 @@ class CrossValidation:
         self.candidates, self.out, self._more = [], [], collections.defaultdict(list)
         self.results, self.scores, self.splits = None, None, []
         self._references = {}
+        self.n_train = num_samples(self.division.X)  # records behind a score that is compared
+        self._weights = None  # of nodes by fold, for scores that predict the holdout
+        self.notes = ()  # for the certificate
         self.report = self.per_record = None
         self.first = 0  # row of the first candidate that is not eliminated
         self.verification = None
@@ -273,7 +301,8 @@ class CrossValidation:
         dates = division.time_ordered_dates()
 
         def score(row):
-            return float(np.mean([self._value(found.get((row, k))) for k in range(len(splits))]))
+            mean = float(np.mean([self._value(found.get((row, k))) for k in range(len(splits))]))
+            return self._predicted(row, len(splits), mean)
 
         def take(job, task, result):
             if isinstance(job, WholeJob):
@@ -285,7 +314,8 @@ class CrossValidation:
             if units is not None and dates is not None:  # dates are judged given their past
                 _, codes = np.unique(dates[job.options["test"]], return_inverse=True)
                 units = np.bincount(codes, weights=units.astype(float)) / np.bincount(codes)
-            self.progress.add(task.row, job.part, task.name, result, units)
+            weights = None if self._weights is None else self._weights[job.part]
+            self.progress.add(task.row, job.part, task.name, result, units, weights)
 
         try:
             run_jobs(jobs, take, **verifier.dispatch)
@@ -309,7 +339,28 @@ class CrossValidation:
         self.results = search._format_results(params, len(splits), self.out, self._more)
         # A copy: scores without a proven bound become those of pooled predictions.
         self.scores = np.array(self.results[f"mean_test_{self.name}"], dtype=float)
+        for row in range(self.first, len(self.scores)):
+            self.scores[row] = self._predicted(row, len(splits), self.scores[row])
         return self.results
+
+    def _predicted(self, row, n_folds, mean):
+        """Return the score of a row that predicts the holdout: ``mean`` if records are no nodes."""
+        if self._weights is None or not self.metric.is_mean or not math.isfinite(mean):
+            return mean
+        weighted = self.progress.weighted_score(row, n_folds)
+        return self.metric.from_unit(weighted) if math.isfinite(weighted) else mean
+
+    def _match_nodes(self, splits):
+        """Set the weights of tested nodes, and how many of them a weighted score is worth."""
+        matching = self.division.node_matching
+        self.n_train, self._weights, self.notes = num_samples(self.division.X), None, ()
+        if matching is None:
+            return
+        self._weights = matching.weights(splits)
+        if self._weights is None:
+            self.notes = (TOO_FEW_MATCHED_NODES,)
+        else:
+            self.n_train = effective_number(np.concatenate(self._weights))
 
     def _splits(self, splitter):
         """Return the folds of the training set."""
@@ -327,6 +378,7 @@ class CrossValidation:
                 "cv.split and cv.get_n_splits return inconsistent results. Expected "
                 f"{expected} splits, got {len(splits)}"
             )
+        self._match_nodes(splits)
         return splits
 
     def _fold_jobs(self, tasks, splits, found, callback_ctx):

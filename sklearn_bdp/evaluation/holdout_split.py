@@ -35,6 +35,7 @@ from sklearn_bdp.correlation.dates import (
     index_dates,
     step_name,
 )
+from sklearn_bdp.correlation.node_matching import NodeMatching
 from sklearn_bdp.correlation.time_order import TimeOrdered
 from sklearn_bdp.diagnostics.overlap import TrainingData, targets_digest
 from sklearn_bdp.diagnostics.scores import CV_MIXES_DATES, CV_SPLITS_GROUPS, warn_too_few_groups
@@ -158,6 +159,8 @@ class Division:
     seed: int | None = None  # of the split and of sampled candidates, where none was given
     split: dict | None = None  # what a ledger records of it
     groups: object = field(default=None, repr=False)  # of the training records, as given to ``fit``
+    #: Of nodes: how cross-validation on the training nodes predicts the score on the holdout.
+    node_matching: NodeMatching | None = field(default=None, repr=False)
 
     def train_groups(self):
         """Return the groups of the training records, or None where they are independent."""
@@ -241,6 +244,7 @@ def divide(estimator, data, *, test_size, correlation, random_state):
         assumption=STRATIFIED.format(splitter=type(test_size).__name__) if stratified else "",
         stratified=stratified,
         past_records=_past_records(model, X, y, np.arange(n), test),
+        node_matching=model.match_nodes(train, test),
     )
 
 
@@ -298,6 +302,7 @@ def _explicit(data, correlation):
     if model.is_sequential and model.n_records is None:
         check_validation_is_later(X, X_val)
     sides = np.arange(n), np.arange(n, n + held)
+    node_matching = None
     past_records = None
     if model.is_time_ordered and model.n_records in (None, n + held):
         past_records = _past_records(model, X, y, *sides)
@@ -306,6 +311,7 @@ def _explicit(data, correlation):
         _refuse_cut(model, *sides, n=n + held, cutter="X_val")
         if y is not None:
             model = model.estimated(np.concatenate([y, y_val]), sides[0])
+        node_matching = model.match_nodes(*sides)
         train_model, model = model.training_part(sides[0]), model.given_rest(sides[1])
         # Dates of one chain go on from side to side; nothing is dropped between them.
         assumption = APART if model.is_sequential and not model.is_time_ordered else ""
@@ -316,7 +322,15 @@ def _explicit(data, correlation):
         assumption = "" if model.is_time_ordered else APART
     y_val = targets(X_val, y_val)
     return Division(
-        X, y, X_val, y_val, model, train_model, assumption=assumption, past_records=past_records
+        X,
+        y,
+        X_val,
+        y_val,
+        model,
+        train_model,
+        assumption=assumption,
+        past_records=past_records,
+        node_matching=node_matching,
     )
 
 
@@ -388,7 +402,9 @@ def inner_folds(cv, division, *, classifier):
     """
     model = division.train_model
     if cv is None or isinstance(cv, numbers.Integral):
-        if model is not None and not (model.is_independent and model.n_records is None):
+        if division.node_matching is not None:
+            cv = division.node_matching.folds(5 if cv is None else cv)
+        elif model is not None and not (model.is_independent and model.n_records is None):
             n_splits = 5 if cv is None else cv
             cv = model.folds(num_samples(division.X), n_splits, random_state=0)
     elif division.train is not None:
@@ -651,7 +667,12 @@ def _reused(owner, X, y, correlation, groups):
             InnerFoldsWarning,
             stacklevel=caller_level(),
         )
-    return Division(X, y, owner.holdout.X, owner.holdout.y, model, train_model)
+    node_matching = owner.holdout.context.node_matching
+    if node_matching is not None and node_matching.n_train != num_samples(X):
+        node_matching = None  # other training records
+    return Division(
+        X, y, owner.holdout.X, owner.holdout.y, model, train_model, node_matching=node_matching
+    )
 
 
 def open_holdout(owner, division, *, metric=None, fit_params=None):
@@ -680,7 +701,10 @@ def open_holdout(owner, division, *, metric=None, fit_params=None):
         if seed is not None and not isinstance(seed, numbers.Integral):
             seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))
         context = HoldoutContext(
-            past_records=division.past_records, dry_run_sample=dry_run_sample, both_parts_given=True
+            past_records=division.past_records,
+            dry_run_sample=dry_run_sample,
+            both_parts_given=True,
+            node_matching=division.node_matching,
         )
         holdout = ReusableHoldout.from_config(
             division.config,

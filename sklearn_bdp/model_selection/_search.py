@@ -153,9 +153,12 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
     ----------
     cv_results_ : dict of arrays
         Everything :class:`~sklearn.model_selection.GridSearchCV` reports on the training set,
-        and ``training_score``, ``holdout_score``, ``holdout_lower``, ``holdout_upper``,
+        and ``cv_score``, ``holdout_score``, ``holdout_lower``, ``holdout_upper``,
         ``answered_from`` (``"cv"``, ``"holdout"`` or ``"unanswered"``) and
-        ``rank_holdout_score``, in score units. With several metrics also
+        ``rank_holdout_score``, in score units. ``cv_score`` is compared with the holdout. It is
+        ``mean_test_score`` for means over records, unless these are nodes of a network: then
+        training nodes have weights, so that they see as many labeled neighbors in a fold as the
+        holdout nodes do. With several metrics also
         ``holdout_score_<name>``, ``holdout_lower_<name>``, ``holdout_upper_<name>`` and
         ``answered_from_<name>`` for each.
     best_estimator_ : estimator
@@ -535,6 +538,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             secondary=secondary,
             variances=variances,
             references=lambda place, name: folds.reference(rows[place], name),
+            n_train=folds.n_train,
         )
         for context in filter(None, (folds.verification, folds.context)):
             context.call_on_fit_task_end(estimator=self)
@@ -584,7 +588,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         self.cv_results_ = results = search_results(self, folds, found)
         self.holdout_, self._metric = verifier.holdout, folds.metric
         self._n_metrics = 1 + len(folds.secondary)
-        self._n_train = num_samples(division.X)
+        self._n_train = folds.n_train
         if callable(self.refit):
             best = self._select_best_index(self.refit, folds.name, results)
         else:
@@ -727,7 +731,7 @@ def certificate_of(search, folds, found):
     assumptions = [*folds.verifier.row_wise.assumptions]
     if folds.report is not None and folds.report.note:
         assumptions.append(folds.report.note)
-    said = {"notes": notes, "assumptions": assumptions}
+    said = {"notes": [*notes, *folds.notes], "assumptions": assumptions}
     facts = {"of": "the chosen candidate", "training": expected, "clipping": clipping, **said}
     return certified(search.holdout_, folds.division, metric, one, **facts)
 

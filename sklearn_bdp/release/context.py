@@ -28,7 +28,7 @@ class CVData(NamedTuple):
 class HoldoutContext:
     """Public records that accompany a holdout.
 
-    A pickle of the holdout keeps only ``dry_run_sample``.
+    A pickle of the holdout keeps only ``dry_run_sample`` and ``node_matching``.
 
     Parameters
     ----------
@@ -40,12 +40,15 @@ class HoldoutContext:
         Some training records, on which a final report tries models before the holdout closes.
     both_parts_given : bool, default=False
         Whether one fit was given both the training records and the holdout records.
+    node_matching : NodeMatching or None, default=None
+        Of a holdout of nodes: the graph between the training nodes, for folds of later searches.
     """
 
     past_records: PastRecords | None = None
     cv_data: CVData | None = None
     dry_run_sample: tuple[Any, Any] | None = None
     both_parts_given: bool = False
+    node_matching: Any = None
 
     def for_pickle(self) -> HoldoutContext:
         """Return the context without the records that a pickle does not keep."""

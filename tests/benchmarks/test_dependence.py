@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks.dependence import past, processes, searches, studies
+from benchmarks.dependence import node_predictions, past, processes, searches, studies
 
 
 @pytest.mark.parametrize("phi", [0.3, 0.9, 0.99])
@@ -111,3 +111,31 @@ def test_a_study_is_played_and_judged_beside_what_people_use(what, declared):
     assert not told
     assert all(covers and 0.0 < half <= 0.5 for covers, half in ours)
     assert 0.0 < peer[1] < ours[0][1]
+
+
+def test_compared_scores_of_nodes_predict_the_holdout():
+    """In 40 replications (``benchmarks.dependence``); here few, with three standard errors."""
+    for name in ("grid", "bipartite"):
+        rows = node_predictions.prediction_table(8, names=[name])
+        (_, plain, plain_mean, *_), (_, matched, mean, error, _) = rows
+        assert (plain, matched) == ("all nodes", "cv_score")
+        assert abs(mean) < 3.0 * error
+        assert mean > plain_mean
+
+
+def test_chances_of_labels_given_all_others_are_those_of_enumeration():
+    graph = node_predictions.sparse.csr_array(np.ones((3, 3)) - np.eye(3))
+    field = node_predictions.Field(graph, np.random.default_rng(0))
+    feature, labels = np.array([0.3, -1.0, 0.5]), np.array([1, 0, 1])
+
+    def log_weight(labels):
+        spins = 2 * labels - 1
+        return 0.5 * field.coupling * (spins[:, None] * spins)[np.triu_indices(3, 1)].sum() + (
+            0.6 * feature @ spins
+        )
+
+    for node in range(3):
+        on, off = (np.where(np.arange(3) == node, k, labels) for k in (1, 0))
+        expected = 1.0 / (1.0 + math.exp(log_weight(off) - log_weight(on)))
+        found = field.chances(labels, feature, np.array([node]))
+        assert found[0] == pytest.approx(expected)

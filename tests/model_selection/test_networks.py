@@ -1,5 +1,6 @@
 """Networks in searches: order of nodes, nodes that are not neighbors, strength after the split."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -8,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, ShuffleSplit
 
 from benchmarks.dependence.studies import coloring, drawn_again
-from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import DependencyGraph, MarkovNetwork
 from sklearn_bdp.exceptions import DependenceWarning, UnboundedMetricError
 from tests.facts import refused
@@ -182,3 +183,68 @@ def test_sentences_about_nodes_claim_nothing_about_time():
         assert "on these nodes, given the training nodes" in text.splitlines()[0]
         assert "drift or dependence" not in text
         assert "next year" not in text
+
+
+# -- scores that predict the holdout --------------------------------------------------------------
+
+
+def test_the_compared_score_gives_nodes_the_neighbors_of_holdout_nodes():
+    X, y, _ = nodes(7, 0.5)
+    network = MarkovNetwork(GRID)
+    search, _ = fit(X, y, network)
+    train, results = search.train_indices_, search.cv_results_
+    matching = network.match_nodes(train, search.holdout_indices_)
+    folds = matching.folds(5)
+    expected = 0.0
+    for (kept, tested), weights in zip(folds, matching.weights(folds), strict=True):
+        model = LogisticRegression(C=0.1).fit(X[train[kept]], y[train[kept]])
+        expected += weights @ (model.predict(X[train[tested]]) == y[train[tested]])
+    assert results["cv_score"][0] == pytest.approx(expected, abs=1e-6)
+    assert results["cv_score"][0] != results["mean_test_score"][0]
+    again = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [0.1, 5.0]}, holdout=pickle.loads(pickle.dumps(search.holdout_))
+    ).fit(X[train], y[train])
+    assert again.cv_results_["cv_score"][0] == results["cv_score"][0]
+    few = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [0.1]}, holdout=search.holdout_, cv=5
+    ).fit(X[train[:200]], y[train[:200]])
+    assert few.cv_results_["cv_score"][0] == few.cv_results_["mean_test_score"][0]
+
+
+def test_too_few_matched_nodes_are_noted():
+    X, y, _ = nodes(8, 0.2)
+    network = MarkovNetwork(GRID)
+    train = fit(X, y, network)[0].train_indices_
+    search, _ = fit(X, y, network, cv=[(train[20:], train[:20])])
+    assert search.cv_results_["cv_score"][0] == search.cv_results_["mean_test_score"][0]
+    assert "fewer than 30" in " ".join(search.certificate_.notes)
+    plenty, _ = fit(X, y, network)
+    assert "fewer than 30" not in " ".join(plenty.certificate_.notes)
+
+
+def test_an_interrupted_search_keeps_weighted_scores(tmp_path):
+    X, y, _ = nodes(9, 0.2)
+    options = {"holdout": HoldoutConfig(ledger=tmp_path / "nodes.ledger")}
+    whole, _ = fit(X, y, MarkovNetwork(GRID))
+
+    class Interrupted(LogisticRegression):
+        def fit(self, X, y, sample_weight=None):
+            if interrupting and self.C == 1.0:
+                raise KeyboardInterrupt
+            return super().fit(X, y)
+
+    def run():
+        return ReusableHoldoutSearchCV(
+            Interrupted(),
+            {"C": [0.1, 1.0]},
+            correlation=MarkovNetwork(GRID),
+            random_state=0,
+            **options,
+        ).fit(X, y)
+
+    interrupting = True
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    interrupting = False
+    search = run()
+    np.testing.assert_allclose(search.cv_results_["cv_score"], whole.cv_results_["cv_score"])

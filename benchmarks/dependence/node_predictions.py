@@ -1,0 +1,164 @@
+"""Cross-validated scores of nodes as predictions of the holdout score (theory G4, G27).
+
+A holdout node has all its neighbors in the training set, a training node has not. The mean over
+all training nodes is therefore too low for models that use labels of neighbors. ``cv_score`` gives
+training nodes the weights of holdout nodes.
+"""
+
+import time
+import warnings
+
+import networkx as nx
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import MarkovNetwork
+
+COUPLING = 1.6  # of all neighbors of a node together, in log odds
+SWEEPS = 40
+GRID = {"C": [0.03, 0.3, 3.0], "uses_neighbors": [True, False]}
+
+
+def pedigree(n_nodes, n_per_generation, rng):
+    """Return a moral graph of children with two parents of the generation before."""
+    graph = nx.empty_graph(n_nodes)
+    for child in range(n_per_generation, n_nodes):
+        first = (child // n_per_generation - 1) * n_per_generation
+        mother, father = rng.choice(n_per_generation, 2, replace=False) + first
+        graph.add_edges_from([(child, mother), (child, father), (mother, father)])
+    return graph
+
+
+def graphs():
+    """Return graphs of 900 nodes by name."""
+    inside, between = 0.02, 0.002
+    blocks = np.full((3, 3), between) + (inside - between) * np.eye(3)
+    return {
+        "grid": nx.convert_node_labels_to_integers(nx.grid_2d_graph(30, 30)),
+        "SBM": nx.stochastic_block_model([300] * 3, blocks, seed=0),
+        "pedigree": pedigree(900, 60, np.random.default_rng(0)),
+        "bipartite": nx.Graph(nx.bipartite.gnmk_random_graph(600, 300, 1800, seed=0)),
+        "Barabasi-Albert": nx.barabasi_albert_graph(900, 2, seed=0),
+    }
+
+
+class NeighborVote(ClassifierMixin, BaseEstimator):
+    """Logistic regression on a feature and on the labels of neighbors in the training set.
+
+    ``X`` holds the number of the node and the feature.
+    """
+
+    def __init__(self, graph, C=1.0, uses_neighbors=True):
+        self.graph = graph
+        self.C = C
+        self.uses_neighbors = uses_neighbors
+
+    def _features(self, X):
+        if not self.uses_neighbors:
+            return X[:, 1:]
+        votes = self.graph[X[:, 0].astype(int)] @ self.signs_
+        return np.column_stack([X[:, 1:], votes])
+
+    def fit(self, X, y):
+        """Keep the labels of the training nodes, and fit; no node votes for itself."""
+        self.signs_ = np.zeros(self.graph.shape[0])
+        self.signs_[X[:, 0].astype(int)] = 2 * np.asarray(y) - 1
+        self.model_ = LogisticRegression(C=self.C).fit(self._features(X), y)
+        self.classes_ = self.model_.classes_
+        return self
+
+    def predict(self, X):
+        """Return the more probable label."""
+        return self.model_.predict(self._features(X))
+
+    def predict_proba(self, X):
+        """Return probabilities of both labels."""
+        return self.model_.predict_proba(self._features(X))
+
+
+class Field:
+    """Two-class Potts model on a graph: labels that neighbors pull along, and a feature."""
+
+    def __init__(self, graph, rng):
+        self.graph, self.rng = graph, rng
+        self.degree = np.diff(graph.indptr)
+        self.coupling = COUPLING * graph.shape[0] / graph.nnz
+        colors = nx.greedy_color(nx.from_scipy_sparse_array(graph))
+        color = np.array([colors[node] for node in range(graph.shape[0])])
+        self.parts = [np.flatnonzero(color == k) for k in range(color.max() + 1)]
+
+    def draw(self):
+        """Return the records: number and feature of each node, and its label."""
+        n = self.graph.shape[0]
+        feature = self.rng.normal(size=n)
+        labels = self.rng.integers(0, 2, n)
+        for _ in range(SWEEPS):
+            for part in self.parts:
+                chance = self.chances(labels, feature, part)
+                labels[part] = self.rng.random(len(part)) < chance
+        return np.column_stack([np.arange(n), feature]), labels
+
+    def chances(self, labels, feature, nodes):
+        """Return the probability of label 1 of some nodes, given all others."""
+        votes = 2 * (self.graph[nodes] @ labels) - self.degree[nodes]
+        return 1.0 / (1.0 + np.exp(-self.coupling * votes - 1.2 * feature[nodes]))
+
+
+def errors_of_predictions(field, seed):
+    """Return the errors of two predictions of the holdout score, and the corrections of a search.
+
+    The expected score of a fitted model on the holdout nodes is known given all other nodes.
+    """
+    X, y = field.draw()
+    search = ReusableHoldoutSearchCV(
+        NeighborVote(field.graph), GRID, correlation=MarkovNetwork(field.graph), random_state=seed
+    ).fit(X, y)
+    results, held, train = search.cv_results_, search.holdout_indices_, search.train_indices_
+    chance = field.chances(y, X[:, 1], held)
+    found = {"all nodes": [], "cv_score": []}
+    for row, params in enumerate(results["params"]):
+        if not params["uses_neighbors"]:
+            continue
+        model = NeighborVote(field.graph, **params).fit(X[train], y[train])
+        truth = np.where(model.predict(X[held]) == 1, chance, 1.0 - chance).mean()
+        found["all nodes"].append(results["mean_test_score"][row] - truth)
+        found["cv_score"].append(results["cv_score"][row] - truth)
+    errors = {name: float(np.mean(values)) for name, values in found.items()}
+    return errors, int((results["answered_from"] == "holdout").sum())
+
+
+def prediction_table(replications, *, names=None):
+    """Return rows of graph, prediction, mean error, its standard error and corrections a search."""
+    rows = []
+    for name, graph in graphs().items():
+        if names is not None and name not in names:
+            continue
+        matrix = sparse.csr_array(nx.to_scipy_sparse_array(graph, dtype=float))
+        field = Field(matrix, np.random.default_rng(1))
+        runs = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            runs = [errors_of_predictions(field, seed) for seed in range(replications)]
+        corrections = float(np.mean([count for _, count in runs]))
+        for prediction in ("all nodes", "cv_score"):
+            errors = np.array([found[prediction] for found, _ in runs])
+            standard_error = float(errors.std(ddof=1)) / np.sqrt(replications)
+            rows.append((name, prediction, float(errors.mean()), standard_error, corrections))
+    return rows
+
+
+def show_predictions(replications):
+    """Print the table."""
+    print(f"cross-validated scores of nodes: error of the prediction, {replications} replications")
+    began = time.process_time()
+    for name, prediction, mean, error, corrections in prediction_table(replications):
+        beside = f"  {corrections:.2f} corrections per search" * (prediction == "cv_score")
+        print(f"  {name:<16} {prediction:<10} {mean:+.4f} ± {error:.4f}{beside}")
+    print(f"  {time.process_time() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    show_predictions(40)
