@@ -433,11 +433,16 @@ class Rows:
         return pair, notes
 
     def over_time(self, holdout: Any) -> tuple[Any, Any]:
-        """Return the dates, and the score of each in the first row, in score units."""
-        one, dates = self.plan.statements[0], calendar(holdout)
-        low, high = one.measure.span
-        scores = self.means(self.records.contributions(one.measure, one.models[0])[0])
-        return np.arange(len(scores)) if dates is None else dates, low + (high - low) * scores
+        """Return the dates, and the scores by date of each model on the first metric, by row."""
+        first, scores = self.plan.statements[0], {}
+        for place, one in enumerate(self.plan.statements):
+            is_model = len(one.models) == 1 and not one.inside and one.ahead == 1
+            if is_model and one.measure.name == first.measure.name:
+                low, high = one.measure.span
+                by_record = self.records.contributions(one.measure, one.models[0])[0]
+                scores[place] = low + (high - low) * self.means(by_record)
+        dates = calendar(holdout)
+        return np.arange(self.count) if dates is None else dates, scores
 
     # -- values ---------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import textwrap
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -271,8 +272,9 @@ class FinalReport(RenderedResult):
         Parameters
         ----------
         over : {"time"}, default=None
-            Draw the first row's score over the dates, with the interval of the period as a band.
-            For records in time, in the process that made the report. By default proven intervals
+            Draw the scores of the first metric over the dates, of at most two models, each with the
+            interval of the period as a band. For records in time, in the process that made the
+            report. By default proven intervals
             are drawn thin, approximate ones thick, and the baseline is marked.
         ax : matplotlib Axes, default=None
             Where to draw.
@@ -291,14 +293,7 @@ class FinalReport(RenderedResult):
             )
         ax = plt.subplots(layout="constrained")[1] if ax is None else ax
         if over == "time":
-            (dates, scores), row = self._over_time(), self.rows[0]
-            days = max(1, len(scores) // 20)
-            mean = np.convolve(scores, np.full(days, 1.0 / days), "valid")
-            ax.plot(dates, scores, ".", color="gray", alpha=0.3, label="each date")
-            ax.plot(dates[days - 1 :], mean, color="black", label=f"mean of {days} dates")
-            ax.axhspan(*self.interval, color=GOOD, alpha=0.25, label="expected over the period")
-            ax.set_ylabel(row.words)
-            ax.legend(fontsize="small")
+            self._plot_over_time(ax)
             return ax
         for one, width, color in zip(_FAMILIES, (1.5, 5.0), (GOOD, BAD), strict=True):
             pairs = [getattr(row, one) for row in self.rows]
@@ -319,5 +314,33 @@ class FinalReport(RenderedResult):
             ax.legend(fontsize="small")
         return ax
 
+    def _plot_over_time(self, ax):
+        """Draw the scores of at most two models by date, each with the interval of the period."""
+        dates, scores = self._over_time()
+        window = max(1, len(dates) // 20)
+        for (place, by_date), color in zip(scores.items(), _MODEL_COLORS, strict=False):
+            row = self.rows[place]
+            name = "\n".join(textwrap.wrap(row.model, _LABEL_WIDTH))
+            mean = np.convolve(by_date, np.full(window, 1.0 / window), "valid")
+            ax.plot(dates, by_date, ".", color=color, alpha=0.3)
+            ax.plot(dates[window - 1 :], mean, color=color, label=f"{name}, mean of {window} dates")
+            if math.isfinite(row.lower):
+                label = "expected over the period"
+                ax.axhspan(row.lower, row.upper, color=color, alpha=0.2, label=label)
+        ax.set_ylabel("\n".join(textwrap.wrap(self.rows[0].metric, _LABEL_WIDTH)))
+        if np.asarray(dates).dtype.kind == "M":
+            from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+            locator = AutoDateLocator()
+            ax.xaxis.set_major_locator(locator)
+            ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+            days = [str(date)[:10] for date in (dates[0], dates[-1])]
+            ax.set_xlabel(f"{days[0]} to {days[1]}")  # with the year, wherever labels leave it out
+        else:
+            ax.set_xlabel("date")
+        ax.legend(fontsize="small")
+
 
 _FAMILIES = ("proven", "approximate")
+#: Of a plot over dates: colors of the models, and letters of a line of a label.
+_MODEL_COLORS, _LABEL_WIDTH = (GOOD, BAD), 45

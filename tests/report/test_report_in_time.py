@@ -322,10 +322,32 @@ def test_scores_are_drawn_over_time():
     report = searched(X, y).final_report()
     ax = report.plot(over="time")
     assert len(ax.lines[0].get_xdata()) == 145
+    assert "2013-0" in ax.get_xlabel()  # the year
     kept = pickle.loads(pickle.dumps(report))
     with refused(ValueError, "over='time'"):
         kept.plot(over="time")
     assert kept == report
+
+
+def test_two_models_are_drawn_over_time_and_no_label_is_cut():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
+    X, y, _ = sales(600)
+    report = searched(X, y).final_report(compare="naive")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ax = report.plot(over="time")
+        ax.figure.canvas.draw()
+    labels = ax.get_legend_handles_labels()[1]
+    assert len(labels) == 4
+    assert any(label.startswith("naive") for label in labels)
+    figure = ax.figure.get_window_extent()
+    for text in (ax.xaxis.label, ax.yaxis.label, *ax.get_xticklabels(), *ax.get_legend().texts):
+        box = text.get_window_extent()
+        assert figure.x0 <= box.x0 <= box.x1 <= figure.x1
+    years = [text.get_text() for text in ax.get_xticklabels()]
+    assert any(year in " ".join([*years, ax.get_xlabel()]) for year in ("2013", "2014"))
+    plt.close("all")
 
 
 def test_panels_are_reported_by_dates():
