@@ -15,7 +15,7 @@ from sklearn_bdp.accounting.spending import report_attempt_length
 from sklearn_bdp.intervals.bounds import order_free_limits, share_limits, star_limits
 from sklearn_bdp.intervals.concentration import ModelTail, score_tail
 from sklearn_bdp.intervals.dates import date_row, date_statistic, too_few_dates
-from sklearn_bdp.intervals.jackknife import SKILL, approximate_row, public_refusal
+from sklearn_bdp.intervals.jackknife import SKILL, STATISTICS, approximate_row, public_refusal
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.ledger.records import Answers, canonical
 from sklearn_bdp.metrics.base import Evaluation
@@ -388,6 +388,7 @@ class Rows:
             most = one.most * (one.measure.span[1] - one.measure.span[0])
             notes.append(f"The proven interval counts differences beyond ±{most:.3g} as that.")
         notes += filter(None, [one.measure.note])
+        notes += self._clip_notes(one)
         for name in one.models:
             failing = self.records.failing.get(name, ())
             if len(failing):
@@ -425,7 +426,10 @@ class Rows:
         found = self.approximate(one, math.exp(log_level))
         pair, notes = _finite((found.lower, found.upper)), list(found.notes)
         # A skill score has no lower end.
-        if pair is not None and one.measure.metric is not None and not one.skill:
+        is_bounded = one.measure.metric is not None and not one.skill
+        if self.model.is_time_ordered and is_bounded:
+            is_bounded = self._unclipped(one) is None
+        if pair is not None and is_bounded:
             _, low, high = one.ends
             pair = [max(pair[0], low), min(pair[1], high)]
             if pair == [low, high]:
@@ -536,10 +540,50 @@ class Rows:
 
     def _date_row(self, one, level):
         """Return limits over these dates, each given its past (theory G31)."""
-        statistic, y, sides = self._statistic(one)
-        name = one.measure.statistic or one.measure.name
+        measure = one.measure
+        unclipped = None if one.skill else self._unclipped(one)
+        if unclipped is not None:
+            name, sides = unclipped
+            statistic, y = STATISTICS[name], self.records.y.astype(float)
+        else:
+            statistic, y, sides = self._statistic(one)
+            name = measure.statistic or (measure.metric.name if measure.metric else measure.name)
         metric = date_statistic(name, statistic, training_mean=self.plan.training_mean)
         return date_row(metric, y, sides, dates=self.units, level=level, horizon=one.ahead)
+
+    def _unclipped(self, one):
+        """Return the statistic of a clipped error without its clip and what it reads, or None.
+
+        Approximate rows need no range: they are about errors as they are (theory G31).
+        """
+        metric = one.measure.metric
+        if not hasattr(metric, "difference_limits") or self.records.y.ndim != 1:
+            return None
+        alpha = getattr(metric, "alpha", None)
+        name = metric.name if alpha is None else f"{metric.name}_{alpha:g}"
+        predictions = [self.records.rows(model, "values") for model in one.models[::-1]]
+        if name not in STATISTICS or not np.isfinite(predictions).all():
+            return None
+        parts = one.inside[::-1] or ("",)
+        sides = [(values, self._mask(part) > 0.0) for values in predictions for part in parts]
+        return name, sides
+
+    def _clip_notes(self, one):
+        """Return how many holdout errors of each model are beyond the clip, in sentences."""
+        if not self.model.is_time_ordered or one.skill or self._unclipped(one) is None:
+            return []
+        notes, metric = [], one.measure.metric
+        for name in one.models:
+            per_record = self.records.contributions(one.measure, name)[0]
+            model, X = self.records.asked(name)
+            clipping = metric.clipping(model, X, self.records.y, per_record)
+            if clipping is not None and clipping.n_clipped:
+                notes.append(
+                    f"{clipping.n_clipped} of {clipping.n} holdout errors of {name} are beyond the "
+                    "clip. The proven interval is about clipped errors, the approximate one about "
+                    "errors as they are."
+                )
+        return notes
 
     def _statistic(self, one):
         """Return the statistic of a row, targets, and what the models say of which records."""

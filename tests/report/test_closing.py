@@ -164,7 +164,7 @@ REGRESSOR = LinearRegression().fit(X, VALUES)
 @pytest.mark.parametrize(
     ("n", "correlation"),
     [
-        (100, TimeOrdered()),
+        (29, TimeOrdered()),
         (15, None),
         (400, Groups(np.arange(400) // 40)),
         (400, MarkovChain([[0.9, 0.1], [0.1, 0.9]])),

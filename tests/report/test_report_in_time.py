@@ -302,6 +302,20 @@ def test_every_metric_of_classes_has_an_interval_for_these_dates():
     assert report.rows[0].proven is not None
 
 
+def test_approximate_rows_are_about_errors_as_they_are():
+    """Theory G31: the proven interval is about clipped errors, and the row counts the others."""
+    X, y, _ = sales(620)
+    search = searched(X, y)
+    metric = get_metric("neg_mean_absolute_error", bounds=(0.0, 1.0))  # errors count as 1 at most
+    row = search.final_report(scoring=metric).rows[0]
+    held = search.holdout_indices_
+    errors = np.abs(y[held] - search.best_estimator_.predict(X.iloc[held]))
+    assert row.value == pytest.approx(-np.minimum(errors, 1.0).mean())
+    assert row.proven[0] < row.value < row.proven[1]
+    assert row.approximate[0] < -errors.mean() < row.approximate[1]
+    assert any(f"{np.count_nonzero(errors > 1.0)} of 150" in note for note in row.notes)
+
+
 def test_r2_is_about_the_training_mean():
     X, y, _ = sales(620)
     search = searched(X, y)
