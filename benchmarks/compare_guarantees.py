@@ -28,7 +28,12 @@ from sklearn_bdp.accounting.noise_calibration import (
     noise_margin,
     noise_share,
 )
-from sklearn_bdp.accounting.spending import PredictiveCode, Spending, code_length, final_code_length
+from sklearn_bdp.accounting.spending import (
+    AlphaSpending,
+    PredictiveCode,
+    code_length,
+    final_code_length,
+)
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
 from sklearn_bdp.intervals.concentration import ModelTail
 from sklearn_bdp.planning import certify
@@ -105,7 +110,7 @@ def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05, final=False):
             sensitivities=np.ones(1),
             training_factors=np.full(1, 4 / 3),
             deviation=lambda positions, predictions: tail.standard_deviation(predictions),
-        ).run(paced(Spending(), query, math.log(0.9 * beta / 2) - spent))
+        ).run(paced(AlphaSpending(), query, math.log(0.9 * beta / 2) - spent))
         released, rounds = released + outcome.released, rounds + outcome.n_above
     least, most = outcome.least, outcome.most
     if final:

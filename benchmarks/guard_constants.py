@@ -9,7 +9,7 @@ import argparse
 
 import numpy as np
 
-from sklearn_bdp.accounting.spending import check_length
+from sklearn_bdp.accounting.spending import outcome_code_length
 from sklearn_bdp.correlation import Groups, independence_test
 
 
@@ -84,9 +84,10 @@ def few_groups():
 def prices():
     """The prior of a complaint, .05 in 1.05: what 20 silent checks and a first word cost."""
     silent = sum(
-        check_length(n_checks=i, n_complaints=0, complaint=False, n_findings=4) for i in range(20)
+        outcome_code_length(n_checks=i, n_complaints=0, complaint=False, n_findings=4)
+        for i in range(20)
     )
-    first = check_length(n_checks=0, n_complaints=0, complaint=True, n_findings=4)
+    first = outcome_code_length(n_checks=0, n_complaints=0, complaint=True, n_findings=4)
     print(f"\n20 silent checks {silent:.2f} nats, a first word {first:.2f} nats")
 
 

@@ -34,7 +34,12 @@ from sklearn_bdp.accounting.noise_calibration import (
     noise_margin,
     noise_share,
 )
-from sklearn_bdp.accounting.spending import PredictiveCode, Spending, code_length, final_code_length
+from sklearn_bdp.accounting.spending import (
+    AlphaSpending,
+    PredictiveCode,
+    code_length,
+    final_code_length,
+)
 from sklearn_bdp.correlation import Independent, MarkovChain
 from sklearn_bdp.intervals.concentration import ModelTail
 from sklearn_bdp.mechanisms import Thresholdout
@@ -53,7 +58,7 @@ LAZY = [[0.9, 0.1], [0.1, 0.9]]
 class Choice:
     """What is under test; ``None`` and the defaults are those of the library."""
 
-    spending: Spending = dataclasses.field(default_factory=Spending)
+    spending: AlphaSpending = dataclasses.field(default_factory=AlphaSpending)
     pace: Callable = paced
     noise: float | None = None
     even: float | None = None  # part of the weights of places that is spread evenly
@@ -306,9 +311,9 @@ def alternative(name, value):
     if name in ("coarse", "least", "wanted", "finest"):
         yield Choice(pace=pace_with(name, value))
     elif name == "reserve":
-        policy = dataclasses.replace(spending.POLICIES["final"], reserve=value)
-        with mock.patch.dict(spending.POLICIES, other=policy):
-            yield Choice(Spending("other"))
+        policy = dataclasses.replace(spending.SPENDING_POLICIES["final"], reserve=value)
+        with mock.patch.dict(spending.SPENDING_POLICIES, other=policy):
+            yield Choice(AlphaSpending("other"))
     elif name in ("offset", "bandwidth"):
         with mock.patch.object(spending, name.upper(), value):
             yield Choice()
@@ -378,12 +383,14 @@ def main():
                 show(f"{work} {label}", row)
             continue
         for name in ("final", "even"):
-            row = summarise(work, Choice(Spending(name)), seed=args.seed, **options)
+            row = summarise(work, Choice(AlphaSpending(name)), seed=args.seed, **options)
             show(f"{work} {name}", row)
     for name in real_searches.DATA if args.real else ():
         for way in ("final", "even"):
             ends = [
-                real_half_widths(real_searches.make_pool(name, seed), Choice(Spending(way)), seed)
+                real_half_widths(
+                    real_searches.make_pool(name, seed), Choice(AlphaSpending(way)), seed
+                )
                 for seed in range(8)
             ]
             print(f"{name} {way}: lower limit interim, report", np.mean(ends, axis=0).round(3))

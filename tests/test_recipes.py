@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp.accounting.spending import POLICIES, Spending
+from sklearn_bdp.accounting.spending import SPENDING_POLICIES, AlphaSpending
 from sklearn_bdp.exceptions import LedgerBusyError, LedgerCorruptedError
 from sklearn_bdp.holdout import ExpertSettings
 from sklearn_bdp.metrics import get_metric
@@ -91,13 +91,13 @@ def test_a_correlation_model_divides_answers_and_is_certified(recipe, name, argu
     assert private.certificate().bdp_epsilon <= 5000.0
 
 
-@mock.patch.dict(POLICIES)  # the recipe adds one
+@mock.patch.dict(SPENDING_POLICIES)  # the recipe adds one
 def test_a_spending_policy_answers_reports_and_is_certified(recipe, path):
     with refused(ValueError, "spending"):
         HoldoutConfig(spending="halves")
     recipe("A spending policy")
-    spending = Spending("halves")
-    spent = sum(spending.of_batch(t) for t in range(1, 8)) + spending.of_report(7)
+    spending = AlphaSpending("halves")
+    spent = sum(spending.batch_weight(t) for t in range(1, 8)) + spending.report_weight(7)
     assert spent == pytest.approx(1.0)  # a path holds one report, and weights of batches telescope
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), GRID, holdout=HoldoutConfig(spending="halves", ledger=path)

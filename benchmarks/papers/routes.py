@@ -13,8 +13,8 @@ from benchmarks.papers.dwork import dwork_required_n
 from benchmarks.papers.posterior import posterior_design
 from sklearn_bdp.accounting.certificate import Certificate
 from sklearn_bdp.accounting.noise_calibration import (
-    least_accuracy,
     sampling_half_width,
+    smallest_accuracy,
     zhao_required_n,
 )
 from sklearn_bdp.mechanisms import Thresholdout
@@ -175,7 +175,7 @@ def _printed_required_n(task, tau, route):
 def _printed_certificate(task, route, correlation):
     """Return the printed error if G1 confirms it for the same mechanism, else the confirmed one."""
     promised = replace(task, budget=min(task.budget, task.n_queries))
-    printed_tau = least_accuracy(lambda tau: _printed_required_n(promised, tau, route), task.n)
+    printed_tau = smallest_accuracy(lambda tau: _printed_required_n(promised, tau, route), task.n)
     if not printed_tau < 1.0:
         note = "The theorem needs more records than there are for every tau."
         return _certificate(task, Design(tau=1.0, sampling=1.0, route=route, notes=(note,)))

@@ -377,7 +377,7 @@ def zhao_accuracy(n, *, n_queries, budget, beta, model, c=0.5, threshold=None):
     tiny = 1e-9  # every c gives the same u; this one lets it come near 1
     promise = {"n_queries": n_queries, "budget": budget, "beta": beta, "c": tiny}
     given = {"model": model, "n": model.n_records}
-    margin = least_accuracy(lambda tau: zhao_required_n(tau=tau, **promise, **given), n)
+    margin = smallest_accuracy(lambda tau: zhao_required_n(tau=tau, **promise, **given), n)
     margin *= 1.0 - tiny
     margin *= 1.0 + 1e-12  # so that rounding in τ and c cannot undo the premise
     if threshold is not None:
@@ -386,7 +386,7 @@ def zhao_accuracy(n, *, n_queries, budget, beta, model, c=0.5, threshold=None):
     return (tau, c) if tau <= 1.0 else (math.inf, c)
 
 
-def least_accuracy(required: Callable[..., Any], n: int) -> float:
+def smallest_accuracy(required: Callable[..., Any], n: int) -> float:
     r"""Smallest τ for which a theorem asks for at most ``n`` records; ``inf`` if none up to 1.
 
     ``required(tau)`` falls at least like :math:`\tau^{-2}`. The premise holds at the result.

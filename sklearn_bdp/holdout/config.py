@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from sklearn_bdp.accounting.spending import Spending
+from sklearn_bdp.accounting.spending import AlphaSpending
 from sklearn_bdp.correlation import CorrelationModel
 from sklearn_bdp.exceptions import LedgerUnavailableError
 from sklearn_bdp.ledger.backend import Backend
@@ -205,7 +205,7 @@ class HoldoutConfig:
             "calibration": self.calibration,
             "epsilon": _number_or_auto("epsilon", self.epsilon, low=0.0, closed="right"),
             "budget": budget,
-            "spending": Spending(self.spending).name,
+            "spending": AlphaSpending(self.spending).name,
             "beta": failure_probability(self.confidence_level),
             **(self.expert or ExpertSettings()).validated(),
         }

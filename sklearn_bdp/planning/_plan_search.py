@@ -13,7 +13,12 @@ from sklearn_bdp.accounting.noise_calibration import (
     auto_scales,
     noise_share,
 )
-from sklearn_bdp.accounting.spending import Spending, code_length, final_code_length, place_lengths
+from sklearn_bdp.accounting.spending import (
+    AlphaSpending,
+    code_length,
+    final_code_length,
+    rank_code_lengths,
+)
 from sklearn_bdp.intervals.concentration import half_of, score_tail
 from sklearn_bdp.planning.models import continued
 from sklearn_bdp.release.graded_release import paced
@@ -201,7 +206,7 @@ def expected_half_width(
         side -= final_code_length(released=released, n_batches=searches)
     else:
         side -= code_length(released=released, batch_index=searches)
-        place = float(place_lengths(np.zeros(m))[0])
-        fine = paced(Spending(), searches, side).fine(_KNOWN, searches - 1, places=place)
+        place = float(rank_code_lengths(np.zeros(m))[0])
+        fine = paced(AlphaSpending(), searches, side).fine(_KNOWN, searches - 1, places=place)
         known_to, side = known_to + float(fine * tail.standard_deviation(value)), side - place
     return half_of(tail, value, side, known_to)

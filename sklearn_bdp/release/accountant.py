@@ -239,7 +239,7 @@ class Account:
         later = list(book.records(after=number))
         known = known.copy() if later else known  # an interrupt leaves what was learned before
         for record in later:
-            known.follow(record.code)
+            known.update_from_state(record.code)
         self._learned = (book.head[0], known)
         return known.copy()
 

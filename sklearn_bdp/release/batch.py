@@ -17,10 +17,10 @@ import numpy as np
 from sklearn_bdp.accounting.noise_calibration import auto_threshold
 from sklearn_bdp.accounting.spending import (
     PredictiveCode,
-    check_length,
     code_length,
     final_code_length,
-    leaked_length,
+    leakage_code_length,
+    outcome_code_length,
     report_attempt_length,
 )
 from sklearn_bdp.diagnostics.overlap import OVERLAP_FINDINGS, RELABELED_GROUPS_ASSUMPTION
@@ -64,7 +64,7 @@ def route(
 
     lengths = {"code": last.released}
     if settings.information is not None and last.dp_epsilon is not None:
-        lengths["leakage"] = leaked_length(
+        lengths["leakage"] = leakage_code_length(
             information=settings.information, failure=settings.sampling_failure / 2.0
         )
     by = min(lengths, key=lambda name: (lengths[name], name))
@@ -146,7 +146,7 @@ def decide(batch, terms, *, statements=None):
         shape["kind"] == "approximate" for shape in batch.shapes
     )
     level = float(epsilon) if np.isfinite(epsilon) and private else None
-    weight = spending.of_report(last.number) if closes else spending.of_batch(number)
+    weight = spending.report_weight(last.number) if closes else spending.batch_weight(number)
     metrics, _, models, levels = zip(*batch.labels, strict=True)
     record = BatchRecord(
         number=number,
@@ -438,7 +438,7 @@ def planned(batch, terms, log_failure):
     code, settings = terms.code, terms.settings
     if not settings.is_adaptive or not np.isfinite(batch.variances).any():
         return None
-    code.expect(batch.cv_scores)  # as the race will, which changes nothing twice
+    code.observe_cv_scores(batch.cv_scores)  # as the race will, which changes nothing twice
     centers = batch.cv_scores
     if batch.own_cells is None:
         centers, _ = code.predict(batch.cv_scores)
@@ -512,7 +512,7 @@ def check_overlap(holdout: Any, side: Any, *, explicit: bool = False) -> str:
             elif not last.closed:  # then nothing is asked any more
                 rows = not holdout.allow_shared_rows
                 finding = side.finding(holdout.X, holdout.y, holdout.dependence, rows=rows)
-                length = check_length(
+                length = outcome_code_length(
                     n_checks=len(before),
                     n_complaints=sum(check["finding"] is not None for check in before),
                     complaint=finding is not None,

@@ -19,7 +19,7 @@ from sklearn_bdp.accounting.noise_calibration import (
     noise_share,
     zhao_scales,
 )
-from sklearn_bdp.accounting.spending import Spending
+from sklearn_bdp.accounting.spending import AlphaSpending
 from sklearn_bdp.exceptions import LedgerVersionError
 from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.utils.validation import check_integer
@@ -169,9 +169,9 @@ class Calibration:
         return self.information is not None or self.tau is not None
 
     @functools.cached_property
-    def spending(self) -> Spending:
+    def spending(self) -> AlphaSpending:
         """How failure probability is spread over the life of the holdout."""
-        return Spending(self.parameters["spending"])
+        return AlphaSpending(self.parameters["spending"])
 
     @property
     def final_noise_ratio(self) -> float:

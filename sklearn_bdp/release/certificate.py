@@ -11,7 +11,7 @@ import numpy as np
 
 from sklearn_bdp.accounting.certificate import Certificate
 from sklearn_bdp.accounting.noise_calibration import auto_threshold, zhao_required_n
-from sklearn_bdp.accounting.spending import PredictiveCode, code_length, place_lengths
+from sklearn_bdp.accounting.spending import PredictiveCode, code_length, rank_code_lengths
 from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.exceptions import HoldoutClosedError, UninformativeIntervalWarning
 from sklearn_bdp.intervals.concentration import ModelTail, half_of, half_width, score_tail
@@ -110,7 +110,7 @@ def _lone(last, settings, model, code=None):
         threshold = settings.threshold
     elif settings.is_adaptive:
         code = PredictiveCode() if code is None else code.copy()
-        code.begin()
+        code.start_batch()
         half = fine_half_width(
             pace_of(last, settings, length),
             code,
@@ -196,7 +196,7 @@ def holdout_certificate(account: Any, book: Any) -> Certificate:
         n_without_interval=n_without_interval,
         next_error=None if last.closed else min(1.0, widest),
         final_error=final,
-        spending=settings.spending.policy.words,
+        spending=settings.spending.policy.description,
     )
 
 
@@ -386,7 +386,7 @@ def preview_batch(account, book, *, score, n_train, n_queries=1, metric=None, pr
         metric, note = with_prevalence(metric, prevalence, last.shares, settings.n)
         shape = metric.expected_shape(settings.n)
         tail = score_tail(model, settings.n, **dataclasses.asdict(shape))
-    length, places = route(last, settings)[0], place_lengths(np.zeros(n_queries))
+    length, places = route(last, settings)[0], rank_code_lengths(np.zeros(n_queries))
     deviation = float(tail.standard_deviation(score))
     typical = deviation * math.sqrt(1.0 + settings.n / n_train)
     below, above = settings.noise_margins(last.n_rounds)

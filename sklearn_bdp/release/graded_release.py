@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri_exp
 
 from sklearn_bdp._typing import Array, FloatOrArray
-from sklearn_bdp.accounting.spending import PredictiveCode, Spending, place_lengths
+from sklearn_bdp.accounting.spending import AlphaSpending, PredictiveCode, rank_code_lengths
 
 # Noise may release the central cell as "above": it is priced like the rim of the cell, and any
 # cell at this part of its price besides.
@@ -124,7 +124,7 @@ class FinalPace:
         return _OTHERS * fine
 
 
-def paced(spending: Spending, batch_index: int, log_failure: float) -> Pace | FinalPace:
+def paced(spending: AlphaSpending, batch_index: int, log_failure: float) -> Pace | FinalPace:
     """Return how finely a batch asks; ``log_failure`` is that of one side of its intervals."""
     if not spending.policy.coarse:
         return Pace()
@@ -274,14 +274,14 @@ class Race:
         # A first surprise is where the offset starts, not its walk.
         self.knew = bool(self.code.pairs)
         self.secondary = np.broadcast_to(self.secondary, m)
-        self.code.begin()
-        self.code.expect(self.cv_scores)
+        self.code.start_batch()
+        self.code.observe_cv_scores(self.cv_scores)
         self.order = np.zeros(m, dtype=int)
         if m > 1:
             centers, _ = self.code.predict(self.cv_scores)
             self.order = np.lexsort((-centers, self.secondary))
         # Theory G7, conditions: ranks are fixed here, before anything of the batch is known.
-        self.outcome.places = place_lengths(-np.argsort(self.order))
+        self.outcome.places = rank_code_lengths(-np.argsort(self.order))
 
     def run(self, pace: Pace | FinalPace) -> Outcome:
         """Pass in the order of predictions, the leader finely; then refine who leads."""
@@ -366,7 +366,7 @@ class Race:
             if walks:  # theory G17: the common offset walks
                 at = asked.positions[0]
                 off = 0.5 * (self.low[at] + self.high[at]) - asked.predictions[0]
-                code.surprised(0.0 if cell is None else max(0.0, off**2 - 2.0 * expected))
+                code.observe_surprise(0.0 if cell is None else max(0.0, off**2 - 2.0 * expected))
             code.n_fine += leads
             order = order[count:]
         return True

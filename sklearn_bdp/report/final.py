@@ -167,7 +167,7 @@ def _read(holdout, plan, terms):
     log_approximate = math.log(settings.beta / len(plan.statements)) - before.released
     log_approximate -= report_attempt_length(n_earlier=terms.n_attempts, finished=True)
     if before.cells.get("approximate"):
-        log_approximate += math.log(spending.of_report(before.number))
+        log_approximate += math.log(spending.report_weight(before.number))
     said, proven, scales = [], [], {}
     for place, one in enumerate(plan.statements):
         log_shares = length - by_shares if one.proven == CLASSES else 0.0
@@ -198,7 +198,7 @@ def _read(holdout, plan, terms):
         code_length=by_shares,
         cells={},
         scales={one.metric: list(one.scale) for one in answers},
-        spending={"name": spending.name, "weight": spending.of_report(last.number)},
+        spending={"name": spending.name, "weight": spending.report_weight(last.number)},
     )
     levels = {
         "level": math.exp(log_level),
@@ -261,7 +261,7 @@ def shown_report(holdout: Any, record: Any) -> FinalReport:
         "rows": tuple(ReportRow.of(row, target) for row in content["rows"]),
         "units": tuple(content["units"]),
         "assumptions": tuple(assumptions),
-        "spending": settings.spending.policy.words,
+        "spending": settings.spending.policy.description,
     }
     return FinalReport(
         **(content | known),

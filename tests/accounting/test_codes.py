@@ -3,12 +3,23 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.accounting.spending import Spending, code_length, final_code_length, leaked_length
+from sklearn_bdp.accounting.spending import (
+    AlphaSpending,
+    code_length,
+    final_code_length,
+    leakage_code_length,
+)
 from tests.accounting.routes import adaptive_failure
 from tests.facts import refused
 
-EVEN = Spending("even")
-WAYS = [Spending(), EVEN, Spending("final", 1), Spending("final", 40), Spending("even", 8)]
+EVEN = AlphaSpending("even")
+WAYS = [
+    AlphaSpending(),
+    EVEN,
+    AlphaSpending("final", 1),
+    AlphaSpending("final", 40),
+    AlphaSpending("even", 8),
+]
 
 
 def test_the_first_batch_pays_for_its_order_only_and_releases_are_added():
@@ -30,10 +41,10 @@ def test_weights_of_all_batches_sum_to_one():
 @pytest.mark.parametrize("after", [0, 1, 2, 7, 100])
 def test_a_report_takes_what_the_batches_before_it_left(spending, after):
     """G16: whenever it is given, and whatever number of searches was expected."""
-    before = sum(spending.of_batch(t) for t in range(1, after + 1))
-    assert before + spending.of_report(after) == pytest.approx(1.0)
+    before = sum(spending.batch_weight(t) for t in range(1, after + 1))
+    assert before + spending.report_weight(after) == pytest.approx(1.0)
     assert final_code_length(released=2.0, n_batches=after, spending=spending) == pytest.approx(
-        2.0 - math.log(spending.of_report(after))
+        2.0 - math.log(spending.report_weight(after))
     )
 
 
@@ -47,7 +58,7 @@ def test_a_reserved_report_pays_next_to_nothing_for_batches():
 def test_leakage_spends_exactly_the_failure_probability():
     # All batches and a report: the union of fixed-query failures goes through G1 back to beta.
     information, beta, size, batches = 1.7, 0.03, 7, 12
-    nats, total = leaked_length(information=information, failure=beta), 0.0
+    nats, total = leakage_code_length(information=information, failure=beta), 0.0
     for t in range(1, batches + 1):
         each = code_length(released=nats, batch_index=t) + math.log(size)
         total += size * beta * math.exp(-each)
@@ -68,7 +79,7 @@ def test_impossible_accounts_raise(change):
 @pytest.mark.parametrize("information", [-1.0, np.nan])
 def test_impossible_leakage_raises(information):
     with refused(ValueError, "information"):
-        leaked_length(information=information, failure=0.05)
+        leakage_code_length(information=information, failure=0.05)
 
 
 @pytest.mark.parametrize(
@@ -78,4 +89,4 @@ def test_impossible_leakage_raises(information):
 def test_impossible_spending_raises(name, value):
     change = {"name" if name == "spending" else name: value}
     with refused((ValueError, TypeError), name):
-        Spending(**change)
+        AlphaSpending(**change)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sklearn_bdp import ReusableHoldout
-from sklearn_bdp.accounting.spending import check_length, report_attempt_length
+from sklearn_bdp.accounting.spending import outcome_code_length, report_attempt_length
 from sklearn_bdp.exceptions import SharedRecordsError
 
 
@@ -16,7 +16,7 @@ def length(path, n_findings):
     total, complaints = 0.0, 0
     for place, finding in enumerate(path):
         said = finding is not None
-        total += check_length(
+        total += outcome_code_length(
             n_checks=place, n_complaints=complaints, complaint=said, n_findings=n_findings
         )
         complaints += said

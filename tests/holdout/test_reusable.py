@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from sklearn_bdp.accounting.spending import code_length, place_lengths
+from sklearn_bdp.accounting.spending import code_length, rank_code_lengths
 from sklearn_bdp.correlation import Groups, MarkovChain
 from sklearn_bdp.exceptions import (
     BudgetExhaustedError,
@@ -92,7 +92,7 @@ def test_information_spent_is_the_code_length_of_the_next_query(holdout):
     assert 0 < released < 1
     assert holdout.information_spent == pytest.approx(code_length(released=released, batch_index=2))
     lengths = [record.code_length for record in holdout.history()]
-    assert lengths == pytest.approx(math.log(20) + place_lengths([0.5, 0.5, 0.5]))
+    assert lengths == pytest.approx(math.log(20) + rank_code_lengths([0.5, 0.5, 0.5]))
 
 
 def test_intervals_widen_with_what_was_spent(holdout):
@@ -139,7 +139,7 @@ def test_a_key_twice_in_a_batch_is_one_query(holdout):
     answers = holdout.answer([0.9, 0.9, 0.5], levels(0.3, 0.3, 0.5), keys=["a", "a", None])
     assert answers.values[0] == answers.values[1]
     assert len(holdout.history()) == 2
-    two = math.log(20) + place_lengths([0.9, 0.5])[0]  # two queries, not three
+    two = math.log(20) + rank_code_lengths([0.9, 0.5])[0]  # two queries, not three
     assert holdout.history()[0].code_length == pytest.approx(two)
 
 

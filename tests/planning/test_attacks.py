@@ -59,8 +59,8 @@ class Account:
     def edge(self, values):
         """Where lone queries of these training-side values turn from "below" to "above"."""
         code = self.code.copy()
-        code.begin()
-        code.expect(values)
+        code.start_batch()
+        code.observe_cv_scores(values)
         centers, drifts = code.predict(values)
         pace = pace_of(self.last, self.settings, route(self.last, self.settings)[0])
         return centers + fine_half_width(

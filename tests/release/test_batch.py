@@ -11,8 +11,8 @@ from sklearn_bdp.accounting.noise_calibration import noise_share
 from sklearn_bdp.accounting.spending import (
     PredictiveCode,
     code_length,
-    leaked_length,
-    place_lengths,
+    leakage_code_length,
+    rank_code_lengths,
 )
 from sklearn_bdp.correlation import Independent
 from sklearn_bdp.holdout import ExpertSettings, HoldoutConfig
@@ -74,7 +74,7 @@ def test_the_charge_is_made_of_releases_place_and_order():
     first, answers = run(queries([0.9, 0.5], [0.4, 0.9]), chosen, mechanism=mechanism, code=code)
     assert [a.corrected for a in answers] == [True, True]
     assert [a.code_length for a in answers] == pytest.approx(
-        code_length(released=0.0, batch_index=1) + place_lengths([0.9, 0.5])
+        code_length(released=0.0, batch_index=1) + rank_code_lengths([0.9, 0.5])
     )
     assert route(first, chosen)[0] == pytest.approx(
         code_length(released=first.released, batch_index=2)
@@ -93,7 +93,9 @@ def test_leakage_and_code_share_beta_and_the_shorter_carries_the_answer():
     )  # fmt: skip
     length, by = route(loud, chosen)
     assert by == "leakage"
-    leaked = leaked_length(information=chosen.information, failure=chosen.sampling_failure / 2)
+    leaked = leakage_code_length(
+        information=chosen.information, failure=chosen.sampling_failure / 2
+    )
     assert length == pytest.approx(math.log(2) + code_length(released=leaked, batch_index=2))
     level = chosen.make_mechanism().dp_epsilon(1 / N)
     assert chosen.information == pytest.approx(MODEL.sequential_information(level, N))
@@ -122,7 +124,7 @@ def test_intervals_are_those_of_the_theory():
     value, reach = np.array([[answer.value, half] for answer, half in zip(
         answers, (0.05 + z_below, z_above + chosen.resolution / 2), strict=True
     )]).T  # fmt: skip
-    length = record.code_length + place_lengths([0.5, 0.9])
+    length = record.code_length + rank_code_lengths([0.5, 0.9])
     side = math.log(chosen.sampling_failure / 2) - length
     lower = ModelTail(MODEL, N).lower_limit(value - reach, side)
     upper = ModelTail(MODEL, N).upper_limit(value + reach, side)

@@ -100,7 +100,7 @@ def test_predictions_cells_and_intervals_follow_from_the_ledger_alone(correlatio
         side = math.log(holdout.account.settings.sampling_failure / 2) - lengths
         assert [row.lower for row in mine] == pytest.approx(tail.lower_limit(outcome.least, side))
         assert [row.upper for row in mine] == pytest.approx(tail.upper_limit(outcome.most, side))
-        before.follow(record.code)
+        before.update_from_state(record.code)
         assert before.state() == code.state() or len(code.pairs) > 64
         code = before
     assert sum(_looked(record.cells) for record in records) == records[-1].n_rounds

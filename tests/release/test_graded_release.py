@@ -7,7 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_bdp.accounting.spending import PredictiveCode, Spending, code_length, place_lengths
+from sklearn_bdp.accounting.spending import (
+    AlphaSpending,
+    PredictiveCode,
+    code_length,
+    rank_code_lengths,
+)
 from sklearn_bdp.release.graded_release import Cells, FinalPace, Pace, Race, paced
 
 WIDE = Pace(coarse=3.0, price=3.0, patience=3.0)  # few cells: small trees
@@ -114,7 +119,7 @@ def test_transcripts_of_relaxed_candidates_have_probabilities_that_sum_to_one(
         # Nobody's first cell is narrower than it was to be: what is known of it is as wide.
         known = np.where(outcome.relaxed, outcome.most - outcome.least, np.inf)
         assert (known >= np.minimum(relaxed_to, 1.0) - 1e-12).all()  # cut off at 0 and 1
-        assert outcome.places.tolist() == place_lengths(np.array(training)).tolist()
+        assert outcome.places.tolist() == rank_code_lengths(np.array(training)).tolist()
 
 
 def test_thresholds_that_read_the_holdout_have_too_much_weight():
@@ -177,7 +182,7 @@ def test_an_adaptive_game_of_three_batches_obeys_kraft(part):
         best = max(value, *training)
         queries = batch(training, relaxed_to=part * (best - np.array(training)))
         order = code_length(released=0.0, batch_index=number)
-        total = sum(math.exp(-order - place) for place in place_lengths(np.array(training)))
+        total = sum(math.exp(-order - place) for place in rank_code_lengths(np.array(training)))
         if number == most:
             return total
         for outcome, code in transcripts(queries, running(WIDE), state=state):
@@ -191,7 +196,8 @@ def test_an_adaptive_game_of_three_batches_obeys_kraft(part):
 
 @pytest.mark.parametrize("pace", [WIDE, COARSE])
 @pytest.mark.parametrize(
-    "spending", [Spending(), Spending("even"), Spending("final", 1), Spending("final", 9)]
+    "spending",
+    [AlphaSpending(), AlphaSpending("even"), AlphaSpending("final", 1), AlphaSpending("final", 9)],
 )
 def test_an_adaptive_game_with_a_report_at_the_worst_moment_obeys_kraft(spending, pace):
     """G16: weights of queries and of the report sum to at most 1, and reach 1.
@@ -200,13 +206,13 @@ def test_an_adaptive_game_with_a_report_at_the_worst_moment_obeys_kraft(spending
     """
 
     def heaviest(number, state, value, most):
-        report = spending.of_report(number - 1)
+        report = spending.report_weight(number - 1)
         if number > most:
             return report
         training = [np.clip(value, 0, 1)] if number == 2 else [0.3, np.clip(1.2 * value, 0, 1)]
         queries = batch(training)
-        weight = spending.of_batch(number)
-        total = weight * np.exp(-place_lengths(np.array(training))).sum()
+        weight = spending.batch_weight(number)
+        total = weight * np.exp(-rank_code_lengths(np.array(training))).sum()
         for outcome, code in transcripts(queries, running(pace), state=state):
             best = float(np.nanmax(outcome.values))
             total += math.exp(-outcome.released) * heaviest(number + 1, code.state(), best, most)
@@ -217,7 +223,7 @@ def test_an_adaptive_game_with_a_report_at_the_worst_moment_obeys_kraft(spending
 
 @pytest.mark.parametrize("m", [1, 2, 3, 10, 1000])
 def test_weights_of_places_sum_to_one_and_nobody_pays_more_than_two_nats_extra(m):
-    lengths = place_lengths(np.random.default_rng(m).random(m))
+    lengths = rank_code_lengths(np.random.default_rng(m).random(m))
     assert np.exp(-lengths).sum() == pytest.approx(1.0)
     assert lengths.max() <= math.log(m) + 1.9 + 1e-12
     assert lengths.min() <= math.log(2.0)  # the leader
@@ -226,7 +232,7 @@ def test_weights_of_places_sum_to_one_and_nobody_pays_more_than_two_nats_extra(m
 def test_places_are_those_of_the_start_whatever_the_answers_are():
     """G7, conditions: re-ranking inside a batch would break the union bound."""
     queries = batch([0.9, 0.4])
-    start = place_lengths(np.array([0.9, 0.4]))
+    start = rank_code_lengths(np.array([0.9, 0.4]))
     for outcome, _ in transcripts(queries, running(WIDE)):
         assert outcome.places.tolist() == start.tolist()
 
@@ -244,7 +250,7 @@ def test_what_is_asked_beside_comes_last_and_is_never_the_leader():
             seen.append(one)
             return len(one.positions), None
 
-        given(code=PredictiveCode(), ask=quietly).run(paced(Spending(), 1, -6.0))
+        given(code=PredictiveCode(), ask=quietly).run(paced(AlphaSpending(), 1, -6.0))
     first, second = asked["beside"]
     assert first.positions.tolist() == [2]
     assert first.halves == pytest.approx(asked["alone"][0].halves)
@@ -252,7 +258,7 @@ def test_what_is_asked_beside_comes_last_and_is_never_the_leader():
     race = queries(code=PredictiveCode(), ask=exactly(np.array([0.95, 0.5, 0.8, 0.99])))
     typical = race.deviation(second.positions, second.predictions) * math.sqrt(4 / 3)
     assert (second.thresholds > 6.0 * typical).all()
-    places = place_lengths(np.array([0.1, 0.3, 0.4, 0.2]))  # by rank: 3, 1 (beside), …
+    places = rank_code_lengths(np.array([0.1, 0.3, 0.4, 0.2]))  # by rank: 3, 1 (beside), …
     assert race.run(Pace()).places.tolist() == places.tolist()
 
 
@@ -335,7 +341,7 @@ def test_cells_tile_the_line_and_know_their_values():
 def test_one_outlier_does_not_move_the_others():
     """G14: an offset learned from a candidate that is unlike the rest is not believed of them."""
     code = PredictiveCode()
-    code.expect([0.6, 0.95])
+    code.observe_cv_scores([0.6, 0.95])
     code.learn(0.6, 0.95, 1e-5)
     centers, _ = code.predict([0.95, 0.9])
     assert np.abs(centers - [0.95, 0.9]).max() < 0.01
@@ -344,7 +350,7 @@ def test_one_outlier_does_not_move_the_others():
 def test_a_common_offset_is_learned():
     """G4: predictions follow from training-side values and released ones, nothing else."""
     code = PredictiveCode()
-    code.expect([0.9, 0.8])
+    code.observe_cv_scores([0.9, 0.8])
     assert code.predict([0.9, 0.8])[0].tolist() == [0.9, 0.8]
     for value in (0.9, 0.92, 0.95):
         code.learn(value, value - 0.05, 1e-4)
@@ -353,7 +359,7 @@ def test_a_common_offset_is_learned():
 
 def test_a_poor_candidate_does_not_teach_good_ones():
     code = PredictiveCode()
-    code.expect([0.3, 0.95])
+    code.observe_cv_scores([0.3, 0.95])
     code.learn(0.3, 0.6, 1e-4)
     assert code.predict([0.95])[0][0] == pytest.approx(0.95, abs=1e-6)
     assert code.predict([0.3])[0][0] > 0.5
@@ -361,7 +367,7 @@ def test_a_poor_candidate_does_not_teach_good_ones():
 
 def test_a_contradicted_difference_counts_little():
     code = PredictiveCode()
-    code.expect(np.full(6, 0.9))
+    code.observe_cv_scores(np.full(6, 0.9))
     for value in (0.86, 0.85, 0.60, 0.86, 0.85):
         code.learn(0.9, value, 1e-4)
     assert code.predict([0.9])[0][0] == pytest.approx(0.855, abs=0.01)
@@ -369,21 +375,21 @@ def test_a_contradicted_difference_counts_little():
 
 def test_predictions_stay_below_what_was_ever_seen():
     code = PredictiveCode()
-    code.expect([0.80, 0.82])
+    code.observe_cv_scores([0.80, 0.82])
     code.learn(0.80, 0.88, 1e-6)
     assert code.predict([0.82])[0][0] <= 0.88
 
 
 def test_the_state_rebuilds_the_code():
     code = PredictiveCode()
-    code.expect([0.9])
+    code.observe_cv_scores([0.9])
     code.learn(0.9, 0.85, 1e-4)
     first = code.state()
     code.learn(0.8, 0.77, 1e-4)
     code.charge(np.log(code.masses([0.7], [0.8], [0.75], [0.02], [0.01])))
     rebuilt = PredictiveCode()
     for state in (first, code.state(after=1)):
-        rebuilt.follow(state)
+        rebuilt.update_from_state(state)
     assert rebuilt.state() == code.state()
 
 
