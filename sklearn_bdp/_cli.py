@@ -1,49 +1,73 @@
-"""``python -m sklearn_bdp ledger``: look at a ledger without asking anything.
+"""``python -m sklearn_bdp ledger``: look at ledgers, check them and move them, without a query.
 
 Everything printed is public: released values, counts, information, digests. The sealed noise of the
 current threshold is never read into the output; its commitment is.
 """
 
+from __future__ import annotations
+
 import argparse
-import json
+import csv
+import math
 import sys
 
 import numpy as np
 from sklearn import __version__ as sklearn_version
 
+from sklearn_bdp._ledger_page import ledger_page
 from sklearn_bdp._version import __version__
+from sklearn_bdp.accounting.spending import code_length, final_code_length
 from sklearn_bdp.exceptions import LedgerError
 from sklearn_bdp.holdout.config import check_ledger
 from sklearn_bdp.ledger._ledger_url import without_passwords
-from sklearn_bdp.ledger.ledger import Fact, Ledger, backend_at
-from sklearn_bdp.ledger.records import canonical
+from sklearn_bdp.ledger.ledger import Ledger
+from sklearn_bdp.ledger.maintenance import (
+    copy_ledger,
+    delete_ledger,
+    list_ledgers,
+    move_ledger,
+    repair_ledger,
+    upgrade_ledger,
+)
+from sklearn_bdp.ledger.postgresql import is_url
+from sklearn_bdp.ledger.records import AnswerRecord, canonical, parse_json
 from sklearn_bdp.release.batch import route
 from sklearn_bdp.release.calibration import Calibration
 
 #: Of the table of answers.
-_ROW = "{:>6} {:>9} {:>9} {:>9}  {:<9}{:<17} {:<18.18} {:.40}"
+_ROW = "{:>6} {:>9} {:>9} {:>9}  {:<9}{:<17} {:<12.12} {:<18.18} {:.40}"
+_EPILOG = """exit codes:
+  0  done
+  1  a ledger cannot be used: the error's class is on stderr (with --json: on stdout)
+  2  wrong usage
+"""
+_LEDGER = "a file, or postgresql://user@host/database?holdout=name"
 
 
 def main(arguments=None):
-    """Run the command line."""
+    """Run the command line, and return the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        options.path = _location(options.path)
-        options.ledger = Ledger(options.path)
-        with options.ledger.seen() as book:
-            options.run(book, options)
-    except LedgerError as error:
-        print(f"{type(error).__name__}: {_clean(error)}", file=sys.stderr)
-        return 1
+        options.run(options)
     except LocationError as error:
         print(_clean(error), file=sys.stderr)
         return 2
+    except (LedgerError, NotImplementedError) as error:
+        return _failed(options, type(error).__name__, str(error))
     except (KeyError, TypeError, ValueError, AttributeError):  # a header that we did not write
-        print(f"{_clean(options.path)}: its header cannot be read", file=sys.stderr)
-        return 1
+        return _failed(options, "LedgerCorruptedError", "the header cannot be read")
     except BrokenPipeError:  # the reader of our output has had enough
         sys.stderr.close()
     return 0
+
+
+def _failed(options, kind, message):
+    """Report an error, and return the exit code."""
+    if getattr(options, "json", False):
+        print(canonical({"error": kind, "message": _clean(message)}))
+    else:
+        print(f"{kind}: {_clean(message)}", file=sys.stderr)
+    return 1
 
 
 class LocationError(Exception):
@@ -71,96 +95,327 @@ def _parser():
     versions = f"sklearn_bdp {__version__}, scikit-learn {sklearn_version}, numpy {np.__version__}"
     parser.add_argument("--version", action="version", version=versions)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    ledger = commands.add_parser("ledger", help="inspect the ledger of a holdout")
+    layout = argparse.RawDescriptionHelpFormatter
+    ledger = commands.add_parser(
+        "ledger", help="ledgers of holdouts", epilog=_EPILOG, formatter_class=layout
+    )
     actions = ledger.add_subparsers(required=True, metavar="ACTION")
     for name, run, text in (
+        ("list", _list, "ledgers of a folder or of a database"),
         ("show", _show, "state, information spent and the latest released values"),
-        ("verify", _verify, "check the file and its chain of digests"),
-        ("export", _export, "everything released, as JSON lines"),
-        ("copy", _copy, "the whole ledger to another place, for instance from a file to a server"),
+        ("export", _export, "everything released, as JSON lines or CSV"),
+        ("verify", _verify, "check every entry and the chain of digests"),
+        ("copy", _copy, "copy a ledger with all that is sealed in it"),
+        ("move", _move, "move a ledger; the source answers nothing from then on"),
+        ("upgrade", _upgrade, "write a ledger of an older format in that of this version"),
+        ("repair", _repair, "move the head to the last entry if all entries are intact"),
+        ("delete", _delete, "delete a ledger and the record of what was answered"),
     ):
-        action = actions.add_parser(name, help=text)
-        action.add_argument("path", help="the ledger: a file, or postgresql://...?holdout=name")
+        action = actions.add_parser(name, help=text, description=text)
         action.set_defaults(run=run)
-        if name == "copy":
-            action.add_argument("target", help="where there is none yet")
+        if name == "list":
+            action.add_argument("path", help="a folder, or postgresql://user@host/database")
+        else:
+            action.add_argument("path", help=f"the ledger: {_LEDGER}")
+        if name in ("copy", "move"):
+            action.add_argument("target", help=f"a place without a ledger: {_LEDGER}")
         if name == "show":
             action.add_argument("--last", type=int, default=10, help="answers to print")
+            action.add_argument("--html", action="store_true", help="print a page of HTML")
+        if name == "export":
+            formats = ("jsonl", "csv")
+            action.add_argument("--format", choices=formats, default="jsonl", help="default: jsonl")
+        else:
+            action.add_argument("--json", action="store_true", help="print JSON")
+        if name == "delete":
+            action.add_argument("--yes", action="store_true", help="without it nothing is deleted")
     return parser
 
 
-def _show(book, options):
-    """Print the public state, and the latest answers."""
+def _print_result(options, facts, text):
+    """Print a result as JSON or as text."""
+    print(canonical(facts) if options.json else _clean(text))
+
+
+# -- looking --------------------------------------------------------------------------------------
+
+
+def _list(options):
+    """Print the ledgers of a folder or a database."""
+    if is_url(options.path):
+        try:
+            locations = list_ledgers(options.path)
+        except ValueError as error:
+            raise LocationError(str(error)) from None
+    else:
+        locations = list_ledgers(options.path)
+    lines = [_summary(location) for location in locations]
+    if options.json:
+        print(canonical(lines))
+        return
+    for line in lines:
+        if "error" in line:
+            state = line["error"]
+        else:
+            state = f"{line['records']:,} records, {line['answers']:,} answers"
+            state += ", closed" if line["closed"] else ""
+            state += f", moved to {line['moved_to']}" if line["moved_to"] else ""
+        print(_clean(f"{line['ledger']}: {state}"))
+
+
+def _summary(location):
+    """Return a line of a list of ledgers."""
+    try:
+        with Ledger(location).transaction() as book:
+            return {
+                "ledger": str(location),
+                "records": book.header["settings"]["n"],
+                "format": book.header["format"],
+                "answers": book.last.n_answered,
+                "last_answer": book.last.time,
+                "closed": book.last.closed,
+                "moved_to": book.moved_to(),
+            }
+    except LedgerError as error:
+        return {"ledger": str(location), "error": type(error).__name__}
+
+
+def _facts(book, location):
+    """Return the public state of a ledger by name."""
     header, last = book.header, book.last
     settings, parameters = header["settings"], header["parameters"]
-    n, budget, level = settings["n"], settings["budget"], last.dp_epsilon
-    spent = route(last, Calibration.from_header(header))[0]
-    facts = {
-        "ledger of": f"{n:,} records, {header['described'].removeprefix(f'{n} records ')}",
-        "confidence": f"at least {100 * (1 - parameters['beta']):g}% for all intervals together",
-        "answers": f"{last.n_answered:,}, batches: {last.number:,}, corrected by the holdout: "
-        f"{last.n_above:,}",
-        "information spent": f"{spent:.4g} nats",
-        "DP level spent": "no finite level" if level is None else f"{level:.4g}",
-        "settings": f"epsilon {parameters['epsilon']}, {parameters['calibration']}",
-        "made by": header["made_by"],
+    n, budget = settings["n"], settings["budget"]
+    calibration = Calibration.from_header(header)
+    described = header["described"].removeprefix(f"{n} records ")
+    return {
+        "ledger": str(location),
+        "records": n,
+        "correlation": described,
+        "confidence_level": 1.0 - parameters["beta"],
+        "answers": last.n_answered,
+        "batches": last.number,
+        "corrected": last.n_above,
+        "information_spent": route(last, calibration)[0],
+        "dp_epsilon": last.dp_epsilon,
+        "budget": budget,
+        "budget_left": None if budget is None else budget - last.n_rounds,
+        "widest_interval": last.widest if last.number else None,
+        "last_answer": last.time or None,
+        "users": _users(book),
+        "closed": last.closed,
+        "moved_to": book.moved_to(),
+        "is_seeded": last.seeded,
+        "epsilon": parameters["epsilon"],
+        "calibration": parameters["calibration"],
+        "format": header["format"],
+        "made_by": header["made_by"],
         "data": header["data"],
-        "chain": f"intact, ends in {book.head[1]}",
+        "entries": book.head[0],
+        "digest": book.head[1],
     }
-    if last.closed:
-        facts["closed"] = f"by the final report of {last.time}; no new queries"
-    if budget is not None:
-        facts["budget left"] = f"{budget - last.n_rounds:,} of {budget:,}"
-    if last.number:
-        facts["widest interval"] = f"±{last.widest:.4g} of the range"
-        facts["last answer"] = last.time
-    if last.seeded:
-        facts["WARNING"] = "noise from a fixed random_state: for tests only"
-    for label, text in facts.items():
+
+
+def _users(book):
+    """Return numbers of answers by the user who asked."""
+    counts: dict[str, int] = {}
+    for record in book.records():
+        user = record.user or "not recorded"
+        counts[user] = counts.get(user, 0) + 1
+    return counts
+
+
+def _show(options):
+    """Print the public state, and the latest answers."""
+    location = _location(options.path)
+    with Ledger(location).transaction() as book:
+        facts = _facts(book, location)
+        history = book.history()
+        if options.html:
+            rows = _spending_over_time(book)
+            print(ledger_page(facts, history, spending=rows, forecast=_forecast(book)))
+            return
+    latest = history[-options.last :] if options.last > 0 else ()
+    if options.json:
+        answers = [
+            {name: getattr(answer, name) for name in (*AnswerRecord.SHOWN, "source")}
+            for answer in latest
+        ]
+        print(canonical(facts | {"latest": answers}))
+        return
+    for label, text in _in_words(facts).items():
         print(f"{label + ':':<24}{_clean(text)}")
-    latest = book.history()[-options.last :] if options.last > 0 else ()
     if latest:
-        names = "batch", "value", "lower", "upper", "from", "time", "metric", "model or key"
+        names = "batch", "value", "lower", "upper", "from", "time", "user", "metric", "model or key"
         print(f"\nLatest answers:\n{_ROW.format(*names)}")
     for answer in latest:
-        ends = [f"{end:.4g}" for end in (answer.value, answer.lower, answer.upper)]
-        words = _clean(answer.metric or "-"), _clean(answer.model or answer.key or "-")
-        print(_ROW.format(answer.batch, *ends, answer.source, answer.time[:16], *words))
+        numbers = [f"{number:.4g}" for number in (answer.value, answer.lower, answer.upper)]
+        texts = answer.user or "-", answer.metric or "-", answer.model or answer.key or "-"
+        words = map(_clean, texts)
+        print(_ROW.format(answer.batch, *numbers, answer.source, answer.time[:16], *words))
 
 
-def _verify(book, options):
-    """Report that the chain is whole; the walk happened when the ledger was opened."""
-    batches = f"batches: {book.last.number:,}, chain ends in {book.head[1]}"
-    print(f"{_clean(options.path)}: intact, {batches}")
+def _in_words(facts):
+    """Return labels and texts of the public state."""
+    level = facts["dp_epsilon"]
+    users = ", ".join(f"{user} ({count:,})" for user, count in facts["users"].items())
+    words = {
+        "ledger of": f"{facts['records']:,} records, {facts['correlation']}",
+        "confidence": f"at least {100 * facts['confidence_level']:g}% for all intervals together",
+        "answers": f"{facts['answers']:,}, batches: {facts['batches']:,}, corrected by the "
+        f"holdout: {facts['corrected']:,}",
+        "information spent": f"{facts['information_spent']:.4g} nats",
+        "DP level spent": "no finite level" if level is None else f"{level:.4g}",
+        "settings": f"epsilon {facts['epsilon']}, {facts['calibration']}",
+        "made by": f"{facts['made_by']}, format {facts['format']}",
+        "data": facts["data"],
+        "chain": f"intact, ends in {facts['digest']}",
+    }
+    if facts["closed"]:
+        words["closed"] = f"by the final report of {facts['last_answer']}; no new queries"
+    if facts["moved_to"]:
+        words["moved"] = f"to {facts['moved_to']}; no new queries here"
+    if facts["budget"] is not None:
+        words["budget left"] = f"{facts['budget_left']:,} of {facts['budget']:,}"
+    if facts["batches"]:
+        words["widest interval"] = f"±{facts['widest_interval']:.4g} of the range"
+        words["last answer"] = facts["last_answer"]
+        words["batches by user"] = users
+    if facts["is_seeded"]:
+        words["WARNING"] = "noise from a fixed random_state: for tests only"
+    return words
 
 
-def _export(book, options):
+def _spending_over_time(book):
+    """Return ``(time, spent, user)`` of each batch: failure probability spent up to then."""
+    settings = Calibration.from_header(book.header)
+    spent, rows = 0.0, []
+    for record in book.records():
+        spent += settings.sampling_failure * record.spending.get("weight", 0.0)
+        rows.append((record.time, spent, record.user))
+    return rows
+
+
+def _forecast(book):
+    """Return ``(label, half-width)``: sampling errors of later queries, for scores near 1/2.
+
+    From the header alone: Hoeffding's bound for the effective number of records, without noise.
+    """
+    last, settings = book.last, Calibration.from_header(book.header)
+    if last.closed:
+        return []
+
+    def half_width(length):
+        log_failure = length + math.log(2.0 / settings.sampling_failure)
+        return min(1.0, math.sqrt(log_failure / (2.0 * settings.n_effective)))
+
+    def length_after(n_batches):
+        return code_length(
+            released=last.released,
+            batch_index=last.number + 1 + n_batches,
+            spending=settings.spending,
+        )
+
+    report_length = final_code_length(
+        released=last.released, n_batches=last.number, spending=settings.spending
+    )
+    return [
+        ("the next query", half_width(length_after(0))),
+        ("a query after 10 more batches", half_width(length_after(10))),
+        ("a query after 100 more batches", half_width(length_after(100))),
+        ("a final report now", half_width(report_length)),
+    ]
+
+
+def _verify(options):
+    """Check every entry."""
+    location = _location(options.path)
+    book = Ledger(location).verify()
+    facts = {"ledger": str(location), "batches": book.last.number, "digest": book.head[1]}
+    text = f"{location}: intact, batches: {book.last.number:,}, chain ends in {book.head[1]}"
+    _print_result(options, facts | {"intact": True}, text)
+
+
+def _export(options):
     """Write everything released, as recorded."""
-    print(canonical({"header": book.header}))
-    for entry in book.entries:
-        line = {"commitment": entry.commitment, "digest": entry.digest}
-        if entry.note is not None:
-            name, content = entry.note
-            kind, name = ("fact", name.value) if isinstance(name, Fact) else ("note", name)
-            line[kind] = {"name": name, "content": content}
-        else:
-            line["batch"] = json.loads(entry.record.to_json())
-            line["answers"] = json.loads(entry.answers.to_json()) if entry.answers else []
-        print(canonical(line))
+    ledger = Ledger(_location(options.path))
+    with ledger.transaction() as book:
+        if options.format == "csv":
+            writer = csv.writer(sys.stdout, lineterminator="\n")
+            names = (*AnswerRecord.SHOWN, "source")
+            writer.writerow(names)
+            for answer in book.history():
+                writer.writerow([_cell(getattr(answer, name)) for name in names])
+            return
+        print(canonical({"header": book.header}))
+        for row in book.rows():
+            line = {
+                "commitment": row.commitment,
+                "digest": row.digest,
+                row.kind: parse_json(row.content),
+            }
+            if row.kind == "batch":
+                line["answers"] = parse_json(row.answers)
+            print(canonical(line))
 
 
-def _copy(book, options):
-    """Copy header and entries as they are, what is sealed with them, and walk the copy."""
-    target = backend_at(_location(options.target))
-    backend = options.ledger.backend
-    with backend.lock(options.ledger.timeout):
-        stored = backend.read(0)
-        if not target.create(stored.header, stored.start, stored.rows):
-            raise LedgerError(f"there is a ledger at {target} already. Nothing was copied.")
-    if Ledger(target).head != book.head:
-        raise LedgerError(f"the copy at {target} differs, because the ledger was in use.")
-    print(f"copied, chain ends in {book.head[1]}.")
-    print("Use one of the two from now on: each knows nothing of what the other answers.")
+def _cell(value):
+    """Return a value for a spreadsheet, which must not take a text for a formula."""
+    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return f"'{value}"
+    return "" if value is None else value
+
+
+# -- changing -------------------------------------------------------------------------------------
+
+
+def _copy(options):
+    """Copy a ledger."""
+    target = _location(options.target)
+    number, digest = copy_ledger(_location(options.path), target)
+    text = (
+        f"copied, chain ends in {digest}.\n"
+        "Use one of the two from now on: each knows nothing of what the other answers."
+    )
+    facts = {"copied_to": str(target), "entries": number, "digest": digest}
+    for line in [text] if options.json else text.splitlines():
+        _print_result(options, facts, line)
+
+
+def _move(options):
+    """Move a ledger."""
+    target = _location(options.target)
+    number, digest = move_ledger(_location(options.path), target)
+    facts = {"moved_to": str(target), "entries": number, "digest": digest}
+    _print_result(options, facts, f"moved to {target}, chain ends in {digest}.")
+
+
+def _upgrade(options):
+    """Upgrade a ledger."""
+    location = _location(options.path)
+    kept = upgrade_ledger(location)
+    facts = {"ledger": str(location), "older": kept}
+    _print_result(options, facts, f"{location}: upgraded. The older ledger is {kept}.")
+
+
+def _repair(options):
+    """Repair the head of a ledger."""
+    location = _location(options.path)
+    head = repair_ledger(location)
+    facts = {"ledger": str(location), "repaired": head is not None}
+    outcome = "nothing to repair" if head is None else f"its head is entry {head[0]} again"
+    _print_result(options, facts, f"{location}: {outcome}.")
+
+
+def _delete(options):
+    """Delete a ledger."""
+    location = _location(options.path)
+    if not options.yes:
+        raise LocationError(
+            f"{location} was not deleted. Its answers and what they have cost would be lost, and "
+            "the records must not be used as a holdout again. Add --yes to delete it."
+        )
+    delete_ledger(location)
+    _print_result(options, {"deleted": str(location)}, f"{location}: deleted.")
 
 
 def _clean(text):

@@ -1,8 +1,13 @@
 """The command line: what it says, what it exits with, what it leaves alone."""
 
 import contextlib
+import csv
+import html.parser
+import io
 import json
+import shutil
 import sqlite3
+import subprocess
 
 import numpy as np
 import pytest
@@ -10,9 +15,11 @@ from sklearn.datasets import load_diabetes
 from sklearn.linear_model import Ridge
 
 from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp.exceptions import LedgerUnavailableError
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.ledger.ledger import Chain
+from sklearn_bdp.ledger.ledger import Chain, Ledger
 from sklearn_bdp.ledger.records import canonical
+from tests.facts import refused
 
 N = 300
 X, Y = np.zeros((N, 2)), np.zeros(N)
@@ -118,3 +125,173 @@ def test_show_names_metric_model_units_and_time(path, said):
     frame = holdout.history().to_frame()
     assert frame["value"].iloc[-1] == pytest.approx(report.value)
     assert frame["value"].max() < -1.0
+
+
+# -- machine-readable output ----------------------------------------------------------------------
+
+
+def test_json_of_show_list_and_verify(used, said, tmp_path):
+    facts = json.loads(said("show", used, "--json", "--last", 1))
+    assert (facts["records"], facts["answers"], facts["batches"]) == (N, 6, 3)
+    assert facts["budget"] == 5
+    assert len(facts["latest"]) == 1
+    assert sum(facts["users"].values()) == 3
+    (line,) = json.loads(said("list", tmp_path, "--json"))
+    assert (line["ledger"], line["answers"], line["closed"]) == (str(used), 6, False)
+    assert json.loads(said("verify", used, "--json"))["intact"] is True
+
+
+def test_errors_are_json_too(path, command_line, capsys):
+    assert command_line("ledger", "show", path, "--json") == 1
+    assert json.loads(capsys.readouterr().out)["error"] == "LedgerUnavailableError"
+
+
+def test_list_shows_ledgers_and_nothing_else(used, said, tmp_path):
+    (tmp_path / "other.sqlite").write_bytes(b"SQLite format 3\0" + bytes(100))
+    (tmp_path / "notes.txt").write_text("x")
+    assert [line.partition(": ")[0] for line in said("list", tmp_path).splitlines()] == [str(used)]
+
+
+def test_csv_has_a_row_for_each_answer_and_no_formulas(path, said):
+    holdout = ReusableHoldout(X, Y, ledger=path)
+    holdout.answer([0.5, 0.4], np.zeros((2, N)), keys=["=1+1", "b"])
+    rows = list(csv.DictReader(io.StringIO(said("export", path, "--format", "csv"))))
+    assert [row["key"] for row in rows] == ["'=1+1", "b"]
+    assert float(rows[1]["cv_score"]) == 0.4
+    assert rows[0]["source"] in ("cv", "holdout")
+
+
+class Tags(html.parser.HTMLParser):
+    """The elements of a page that are open, and those that were seen."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen = [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.seen.append(tag)
+        if tag not in ("meta", "polyline", "path"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag, attributes):
+        self.seen.append(tag)
+
+
+def test_a_page_of_html_is_whole_and_escapes_what_users_wrote(path, said, monkeypatch):
+    monkeypatch.setenv("SKLEARN_BDP_USER", "<script>alert(1)</script>")
+    holdout = ReusableHoldout(X, Y, ledger=path)
+    for number in range(3):
+        holdout.answer([0.5], np.zeros((1, N)), keys=[f"<b>{number}"])
+    page = said("show", path, "--html")
+    tags = Tags()
+    tags.feed(page)
+    assert tags.open == []
+    assert "script" not in tags.seen
+    assert {"svg", "table"} <= set(tags.seen)
+    assert "&lt;script&gt;" in page
+    assert "a final report now" in page
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.mark.skipif(not any(map(shutil.which, BROWSERS)), reason="no browser is installed")
+def test_a_browser_shows_the_page(used, said, tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text(said("show", used, "--html"), "utf-8")
+    browser = next(filter(None, map(shutil.which, BROWSERS)))
+    dom = subprocess.run(
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", page.as_uri()],
+        capture_output=True, text=True, timeout=120, check=True,
+    ).stdout  # fmt: skip
+    assert dom.count("<tr>") > 6
+    assert "polyline" in dom
+
+
+# -- copies, moves, repairs -----------------------------------------------------------------------
+
+
+def test_a_moved_ledger_answers_at_its_target_only(used, tmp_path, said, command_line, capsys):
+    running = ReusableHoldout(X, Y, ledger=used, budget=5)
+    target = tmp_path / "there.sqlite"
+    said("move", used, target)
+    for open_it in (lambda: running, lambda: ReusableHoldout(X, Y, ledger=used, budget=5)):
+        with refused(LedgerUnavailableError, "there.sqlite"):
+            open_it().answer([0.5], np.zeros((1, N)))
+    assert "there.sqlite" in said("show", used)
+    moved = ReusableHoldout(X, Y, ledger=target, budget=5)
+    assert len(moved.history()) == 6
+    moved.answer([0.5], np.zeros((1, N)))
+    back = tmp_path / "back.sqlite"
+    said("move", target, back)  # and once more
+    assert len(ReusableHoldout(X, Y, ledger=back, budget=5).history()) == 7
+    assert command_line("ledger", "move", used, tmp_path / "elsewhere.sqlite") == 1
+    assert not (tmp_path / "elsewhere.sqlite").exists()
+
+
+def test_a_move_that_fails_leaves_the_source_in_use_and_no_target(used, tmp_path, command_line):
+    assert command_line("ledger", "move", used, tmp_path / "missing" / "there.sqlite") == 1
+    assert ReusableHoldout(X, Y, ledger=used, budget=5).answer([0.5], np.zeros((1, N))) is not None
+    occupied = tmp_path / "occupied.sqlite"
+    ReusableHoldout(X + 1.0, Y, ledger=occupied)
+    assert command_line("ledger", "move", used, occupied) == 1
+    assert len(ReusableHoldout(X + 1.0, Y, ledger=occupied).history()) == 0
+    assert command_line("ledger", "verify", used) == 0
+
+
+def test_a_move_that_was_killed_is_completed_by_the_same_command(used, tmp_path, said):
+    """Killed after the source was marked: neither answers until the move is run again."""
+    target = tmp_path / "there.sqlite"
+    Ledger(used).mark_moved(str(target))
+    with refused(LedgerUnavailableError, "there.sqlite"):
+        ReusableHoldout(X, Y, ledger=used, budget=5)
+    said("move", used, target)
+    said("move", used, target)  # it is complete: nothing changes
+    assert len(ReusableHoldout(X, Y, ledger=target, budget=5).history()) == 6
+
+
+def test_a_copy_of_a_damaged_ledger_is_not_made(used, tmp_path, command_line):
+    with contextlib.closing(sqlite3.connect(used)) as connection:
+        connection.execute("DROP TRIGGER log_update")
+        connection.execute("UPDATE log SET answers = replace(answers, 'key 1', 'key 9')")
+        connection.commit()
+    for action in ("copy", "move"):
+        assert command_line("ledger", action, used, tmp_path / "copy.sqlite") == 1
+    assert not (tmp_path / "copy.sqlite").exists()
+
+
+def test_a_head_that_was_moved_is_repaired_and_no_answer_is_lost(used, said, command_line):
+    with contextlib.closing(sqlite3.connect(used)) as connection:
+        connection.execute("UPDATE head SET number = 0")
+        connection.commit()
+    assert command_line("ledger", "verify", used) == 1
+    said("repair", used)
+    assert len(ReusableHoldout(X, Y, ledger=used, budget=5).history()) == 6
+    assert "nothing" in said("repair", used)
+
+
+def test_a_ledger_with_a_missing_entry_is_not_repaired(used, command_line):
+    """What was answered there stays answered: nothing goes on without it."""
+    with contextlib.closing(sqlite3.connect(used)) as connection:
+        connection.execute("DROP TRIGGER log_delete")
+        connection.execute("DELETE FROM log WHERE number = 2")
+        connection.commit()
+    assert command_line("ledger", "repair", used) == 1
+    assert command_line("ledger", "verify", used) == 1
+
+
+def test_a_ledger_is_deleted_only_on_request(used, command_line, capsys):
+    assert command_line("ledger", "delete", used) == 2
+    assert "--yes" in capsys.readouterr().err
+    assert used.exists()
+    assert command_line("ledger", "delete", used, "--yes") == 0
+    assert list(used.parent.iterdir()) == []
+
+
+def test_delete_leaves_other_files_alone(path, command_line):
+    path.write_text("mine")
+    assert command_line("ledger", "delete", path, "--yes") == 1
+    assert path.read_text() == "mine"

@@ -44,7 +44,7 @@ from sklearn_bdp.release.query_batch import (
 from sklearn_bdp.report.final import report_and_close, shown_report
 from sklearn_bdp.report.in_time import align_predictions
 from sklearn_bdp.report.measures import check_fitted, check_predictions
-from sklearn_bdp.utils.hashing import content_key, data_digest
+from sklearn_bdp.utils.hashing import column_names, content_key, data_digest, records_digest
 from sklearn_bdp.utils.html import Card
 from sklearn_bdp.utils.process import LIVE_HOLDOUTS
 from sklearn_bdp.utils.sklearn_compat import num_samples, safe_indexing
@@ -280,9 +280,11 @@ class ReusableHoldout:
         self.X, self.y = freeze_data(X), freeze_data(y)
         self._context = context or HoldoutContext()
         settings = Calibration.from_config(config, gap, model=self.dependence, n=self.n)
+        columns = column_names(self.X)
         header = {
             "made_by": f"sklearn_bdp {__version__}",
-            "data": data_digest(self.X, self.y),
+            "data": records_digest(self.X, self.y),
+            "columns": columns if columns is None else data_digest(columns),
             "correlation": self.dependence.fingerprint(),
             "described": self.dependence.describe(),
             **settings.header(),
@@ -298,6 +300,7 @@ class ReusableHoldout:
             seed=seed,
             timeout=config.ledger_timeout,
             both_parts_given=self._context.both_parts_given,
+            older_data=lambda: data_digest(self.X, self.y),
             **known,
         )
         LIVE_HOLDOUTS[self.account.token] = self

@@ -69,6 +69,14 @@ class LedgerURL(str):
             )
         return values[0]
 
+    def with_holdout(self, name: str) -> LedgerURL:
+        """Return the URL of another ledger of the same database, with the same password."""
+        parts = urlsplit(self.connection)
+        parameters = [*parse_qsl(parts.query, keep_blank_values=True), ("holdout", name)]
+        if self.schema != SCHEMA:
+            parameters.append(("schema", self.schema))
+        return LedgerURL(urlunsplit(parts._replace(query=urlencode(parameters))))
+
     def secrets(self) -> list[str]:
         """Return the passwords of this URL, as they are written and decoded."""
         parts = urlsplit(self.connection)

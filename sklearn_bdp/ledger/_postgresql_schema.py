@@ -179,7 +179,8 @@ SELECT header, start, number, digest, (
 # Numbers below 1 are not written by this package; the reader rejects them.
 ENTRIES = """
 SELECT number, kind, content, answers, sealed, commitment, digest FROM {schema}.{log}
-WHERE holdout = %(holdout)s AND (number > %(after)s OR number < 1) ORDER BY number
+WHERE holdout = %(holdout)s AND (number > %(after)s OR number < 1)
+ORDER BY number LIMIT %(limit)s::bigint
 """
 
 # A header is canonical JSON: its text is searched, because it may hold texts that PostgreSQL cannot

@@ -5,6 +5,7 @@ import functools
 import os
 import secrets
 import sqlite3
+import time
 from typing import ClassVar
 
 from sklearn_bdp.exceptions import (
@@ -13,9 +14,11 @@ from sklearn_bdp.exceptions import (
     LedgerError,
     LedgerUnavailableError,
 )
+from sklearn_bdp.ledger._writer_turn import WriterTurn, queue_path
 from sklearn_bdp.ledger.backend import (
     FORMAT,
-    DatabaseBackend,
+    FORMATS,
+    Backend,
     Row,
     Stored,
     corrupted,
@@ -80,7 +83,14 @@ class Connection(sqlite3.Connection):
             self.inherited.append(self)
 
 
-class SQLiteBackend(DatabaseBackend):
+#: Of a new file, in bytes: an answer takes about two kilobytes, which fit badly on smaller pages.
+_PAGE_SIZE = 16384
+#: Seconds after which a writer does not wait for those before it, which may have been stopped.
+_PATIENCE = 0.3
+_POLLING = 0.001  # seconds between two looks at the queue
+
+
+class SQLiteBackend(Backend):
     """Entries in a file that processes of one machine share.
 
     A rollback journal, not a write-ahead log: after a crash, damage to a log that was not copied
@@ -90,6 +100,8 @@ class SQLiteBackend(DatabaseBackend):
     def __init__(self, path, *, timeout=60.0):
         self.path, self._timeout = path, timeout
         self._file = None  # its identity
+        self._connection = None
+        self._owner = None  # the process that opened it
 
     def __str__(self):
         return str(self.path)
@@ -135,13 +147,20 @@ class SQLiteBackend(DatabaseBackend):
             with contextlib.suppress(OSError):
                 draft.unlink()
 
-    def read(self, after):
+    def read(self, after, limit=None):
         """Return what is in the file."""
         if self._connection is None and not os.path.isfile(self.path):
             return None
-        return super().read(after)
+        with self._translated():
+            if self._writing():
+                return self._stored(after, limit)
+            try:
+                self._begin("BEGIN")
+                return self._stored(after, limit)
+            finally:  # also if an interrupt comes right after it began
+                self._roll_back()
 
-    def _stored(self, after):
+    def _stored(self, after, limit):
         connection = self._connection
         if _identity(self.path) != self._file:
             raise corrupted(self, "it was deleted or replaced while in use")
@@ -151,17 +170,78 @@ class SQLiteBackend(DatabaseBackend):
         ).fetchall()
         if len(headers) != 1 or len(heads) != 1:
             raise corrupted(self, "its header or its head is missing")
-        # Numbers below 1 are none of ours; the reader sees them first. Two ranges of the key: with
-        # OR SQLite would walk through the whole log.
-        ranges = ("number < 1", ()), ("number > ?", (after,))
-        found = (
-            connection.execute(f"SELECT * FROM log WHERE {which} ORDER BY number", values)
-            for which, values in ranges
-        )
-        rows = [row for part in found for row in part]
+        # This package writes no number below 1; the reader sees them first. Two ranges of the key:
+        # with OR SQLite would walk through the whole log.
+        rows = connection.execute("SELECT * FROM log WHERE number < 1").fetchall()
+        later = "SELECT * FROM log WHERE number > ? ORDER BY number LIMIT ?"
+        rows += connection.execute(later, (after, -1 if limit is None else limit)).fetchall()
         (number, digest, known), (header, start) = heads[0], headers[0]
         known = start if after == 0 else known
-        return Stored(header, start, (number, digest), known, [Row(*row) for row in rows])
+        return Stored(header, start, (number, digest), known, list(map(Row._make, rows)))
+
+    @contextlib.contextmanager
+    def lock(self, timeout):
+        """Hold the lock of the database, in the order in which writers asked."""
+        turn = None
+        try:
+            with self._translated():
+                turn = WriterTurn(self.path)
+                self._begin_writing(turn, timeout)
+            yield
+        finally:  # also if an interrupt comes right after it began
+            self._roll_back()
+            if turn is not None:
+                turn.close()
+
+    def _begin_writing(self, turn, timeout):
+        """Begin to write when this writer is first, at most so many seconds later."""
+        start = time.monotonic()
+        while True:
+            waited = time.monotonic() - start
+            is_last_try = waited >= timeout
+            if is_last_try or waited > _PATIENCE or turn.is_first():
+                try:
+                    self._begin("BEGIN IMMEDIATE", busy_timeout=0.0)
+                    break
+                except sqlite3.OperationalError as error:
+                    is_busy = (getattr(error, "sqlite_errorname", "") or "").startswith(_BUSY)
+                    if is_last_try or not is_busy:
+                        raise
+            time.sleep(_POLLING)
+        remaining = max(1.0, timeout - (time.monotonic() - start))
+        self._connection.execute(f"PRAGMA busy_timeout = {int(1000 * remaining)}")  # for readers
+
+    def set_head(self, head):
+        """Move the head, inside :meth:`lock`: a repair."""
+        with self._translated():
+            self._connection.execute("UPDATE head SET number = ?, digest = ?", head)
+            self._connection.execute("COMMIT")
+
+    def delete(self):
+        """Remove the file and its queue."""
+        try:
+            os.unlink(self.path)
+            queue_path(self.path).unlink(missing_ok=True)
+        except OSError as error:
+            raise LedgerUnavailableError(
+                f"ledger {self.path} cannot be deleted: {error.strerror}."
+            ) from None
+
+    def close(self):
+        """Close the connection of this process."""
+        connection, self._connection = self._own(), None
+        if connection is not None:
+            connection.close()
+
+    @contextlib.contextmanager
+    def _translated(self):
+        """Raise the ledger's errors instead of the database's."""
+        try:
+            yield
+            return
+        except Exception as error:
+            failure = self._failure(error)
+        raise failure
 
     def append(self, expected_head, row):
         """Write the next entry; the commit returns when it is on the disk."""
@@ -176,12 +256,16 @@ class SQLiteBackend(DatabaseBackend):
             connection.execute(_INSERT, row)
             connection.execute("COMMIT")
 
-    def _begin(self, timeout=None):
+    def _own(self):
+        """Return the connection of this process; what a fork inherits is its parent's."""
+        return self._connection if self._owner == os.getpid() else None
+
+    def _begin(self, statement, *, busy_timeout=None):
         if self._own() is None:
             self._connect()
-        if timeout is not None:
-            self._connection.execute(f"PRAGMA busy_timeout = {int(1000 * timeout)}")
-        self._connection.execute("BEGIN" if timeout is None else "BEGIN IMMEDIATE")
+        seconds = self._timeout if busy_timeout is None else busy_timeout
+        self._connection.execute(f"PRAGMA busy_timeout = {int(1000 * seconds)}")
+        self._connection.execute(statement)
 
     def _connect(self):
         """Open a whole ledger."""
@@ -235,12 +319,23 @@ class SQLiteBackend(DatabaseBackend):
         return kind(f"ledger {self.path} {said} ({name}). The holdout was not queried.")
 
 
+def is_ledger_file(path):
+    """Return whether a file is a ledger of this package, from its first bytes."""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(100)
+    except OSError:  # a folder, or no permission
+        return False
+    is_database = start.startswith(b"SQLite format 3\x00")
+    return is_database and int.from_bytes(start[68:72], "big") == APPLICATION_ID
+
+
 def _check_schema(connection, path):
     """Raise unless the file is a whole ledger."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise LedgerCorruptedError(f"ledger {path} is not a ledger of this package.")
     found = connection.execute("PRAGMA user_version").fetchone()[0]
-    if found != FORMAT:
+    if found not in FORMATS:
         made_by = "another version"
         with contextlib.suppress(Exception):  # what it says could be anything
             text = connection.execute("SELECT content FROM header").fetchone()[0]
@@ -264,6 +359,7 @@ def _expected_objects():
 def _empty():
     """Return an empty ledger in memory, which a block closes."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.execute(f"PRAGMA page_size = {_PAGE_SIZE}")
     connection.executescript(_SCHEMA)
     return contextlib.closing(connection)
 

@@ -12,7 +12,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from sklearn_bdp.exceptions import (
     LedgerBusyError,
@@ -21,7 +21,10 @@ from sklearn_bdp.exceptions import (
     ProcessBoundaryError,
 )
 
-FORMAT = 6  # of headers and entries; another one is refused
+#: Formats of headers and entries, and the first version of the package that wrote them. A new
+#: format comes with a new version only.
+FORMATS = {5: "0.1.0", 6: "0.1.0", 7: "0.2.0"}
+FORMAT = max(FORMATS)  # the others can be read, and upgraded
 
 
 class Row(NamedTuple):
@@ -70,7 +73,7 @@ class Stored(NamedTuple):
         Digest of the entry that the reader knows as the last, ``None`` if it is missing;
         ``start`` for 0.
     rows : sequence of Row
-        Every later entry, in order.
+        Later entries, in order: all, or as many as were asked for.
     """
 
     header: str
@@ -109,13 +112,15 @@ class Backend(abc.ABC):
         """
 
     @abc.abstractmethod
-    def read(self, after: int) -> Stored | None:
+    def read(self, after: int, limit: int | None = None) -> Stored | None:
         """Return what is stored, as of one moment.
 
         Parameters
         ----------
         after : int
             Number of the last entry that the reader knows; 0 for none.
+        limit : int or None, default=None
+            Largest number of entries to return. ``None``: all.
 
         Returns
         -------
@@ -159,6 +164,20 @@ class Backend(abc.ABC):
             The entry.
         """
 
+    def set_head(self, head: tuple[int, str]) -> None:
+        """Move the head, inside :meth:`lock`; for repairs only.
+
+        Parameters
+        ----------
+        head : tuple of int and str
+            Number and digest of the last entry.
+        """
+        raise NotImplementedError(f"the head of {self} cannot be moved by a command.")
+
+    def delete(self) -> None:
+        """Delete the ledger."""
+        raise NotImplementedError(f"{self} cannot be deleted by a command.")
+
     def check_process(self) -> None:  # noqa: B027  (most can write everywhere)
         """Raise where this process cannot write."""
 
@@ -170,60 +189,6 @@ class Backend(abc.ABC):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-class DatabaseBackend(Backend):
-    """Entries in tables: what a transaction is to a file and to a server alike.
-
-    A subclass has ``_begin(timeout=None)``, which begins to read, or to write after a longest wait;
-    ``_writing()``, whether a transaction of this process is open; ``_roll_back()``, whatever became
-    of it; ``_stored(after)``, what a transaction reads; and ``_failure(error)``, the ledger's error
-    for one of the database and any other as it is. It sets ``_connection`` and ``_owner`` together.
-    """
-
-    _connection: Any = None
-    _owner: int | None = None  # the process that opened it
-
-    def _own(self):
-        """Return the connection of this process; what a fork inherits is its parent's."""
-        return self._connection if self._owner == os.getpid() else None
-
-    def close(self):
-        """Close the connection of this process."""
-        connection, self._connection = self._own(), None
-        if connection is not None:
-            connection.close()
-
-    def read(self, after):
-        """Return what is stored."""
-        with self._translated():
-            if self._writing():
-                return self._stored(after)
-            try:
-                self._begin()
-                return self._stored(after)
-            finally:  # also where an interrupt comes right after it began
-                self._roll_back()
-
-    @contextlib.contextmanager
-    def lock(self, timeout):
-        """Hold the lock of the database."""
-        try:
-            with self._translated():
-                self._begin(timeout)
-            yield
-        finally:  # also where an interrupt comes right after it began
-            self._roll_back()
-
-    @contextlib.contextmanager
-    def _translated(self):
-        """Raise the ledger's errors instead of the database's."""
-        try:
-            yield
-            return
-        except Exception as error:
-            failure = self._failure(error)
-        raise failure
 
 
 def last_link(start, rows):
@@ -250,13 +215,14 @@ class MemoryBackend(Backend):
             return True
         return False
 
-    def read(self, after):
+    def read(self, after, limit=None):
         """Return what is stored."""
         if self._header is None:
             return None
         start, rows = self._header[1], self._rows
         known = last_link(start, rows[after - 1 : after])[1]  # of none for 0
-        return Stored(*self._header, last_link(start, rows), known, rows[after:])
+        end = None if limit is None else after + limit
+        return Stored(*self._header, last_link(start, rows), known, rows[after:end])
 
     @contextlib.contextmanager
     def lock(self, timeout):
@@ -292,9 +258,16 @@ def corrupted(place, problem):
     )
 
 
-def other_format(place, found, made_by):
-    """Return the error about a ledger that another version wrote."""
+def other_format(place, ledger_format, made_by):
+    """Return the error about a ledger of a format that holdouts do not use."""
+    if ledger_format in FORMATS:
+        fix = (
+            "It can be read: python -m sklearn_bdp ledger show|export|verify. To go on with it, "
+            "run: python -m sklearn_bdp ledger upgrade"
+        )
+    else:
+        fix = "Install a version of sklearn_bdp that reads this format"
     return LedgerVersionError(
-        f"ledger {place} has format {found!r:.20}, written by {made_by!s:.60}. This version reads "
-        f"format {FORMAT}. Install the version that wrote it. The holdout was not queried."
+        f"ledger {place} has format {ledger_format!r:.20}, written by {made_by!s:.60}. This "
+        f"version writes format {FORMAT}. {fix}. The holdout was not queried."
     )

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import enum
 import hashlib
 import hmac
 import json
+import logging
 import os
 import threading
 from collections.abc import Iterator
@@ -31,31 +31,25 @@ from sklearn_bdp.exceptions import (
     LedgerUnavailableError,
 )
 from sklearn_bdp.ledger._sqlite import SQLiteBackend
-from sklearn_bdp.ledger.backend import FORMAT, Backend, MemoryBackend, Row, corrupted, other_format
+from sklearn_bdp.ledger.backend import (
+    FORMAT,
+    FORMATS,
+    Backend,
+    MemoryBackend,
+    Row,
+    corrupted,
+    other_format,
+)
+from sklearn_bdp.ledger.book import PAGE, RECENT, Book, Fact, parse_entry
 from sklearn_bdp.ledger.postgresql import PostgreSQLBackend, is_url
-from sklearn_bdp.ledger.records import Answers, BatchRecord, History, canonical, digest, parse_json
+from sklearn_bdp.ledger.records import BatchRecord, canonical, digest, parse_json
+from sklearn_bdp.utils.process import process_user
 from sklearn_bdp.utils.validation import strip_traceback_frames
 
 KEY_VARIABLE = "SKLEARN_BDP_LEDGER_KEY"
 _SHORTEST_KEY = 16
-#: Two training-side values closer than this are one: they differ by rounding.
-SAME_VALUE = 1e-6
-
-
-class Fact(enum.Enum):
-    """Names of what the package itself notes. Those of users are texts and never meet these."""
-
-    SPLIT = "split"  # the seed that records were divided with
-    TARGETS = "targets before the split"  # digest of the targets that were divided
-    ASSUMPTION = "assumption"  # what the certificate says besides
-    SHARED_ROWS = "shared rows"  # training records equal to holdout records were allowed
-    ANOTHER_ACCOUNT = "another account"  # one had answered about these targets before
-    TRAINING_TARGETS = "training targets"  # their classes, or their range
-    LARGEST_GROUP = "largest group"  # its records, before the split
-    STRATIFIED = "stratified"  # the split read the targets: records are not alike (G28)
-    ORDER = "order of units"  # drawn once; the order follows from it and the records (G28)
-    STATEMENTS = "statements"  # fixed in the training set before they were asked about
-    CLOSING = "closing"  # a final report was begun, and what it costs if it does not finish (G35)
+_LOGGER = logging.getLogger("sklearn_bdp")  # what happened, never a value
+_LOGGER.addHandler(logging.NullHandler())
 
 
 class Chain:
@@ -84,175 +78,6 @@ class Chain:
         return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Entry:
-    """One verified entry of the log."""
-
-    number: int  # 1, 2, ...
-    digest: str  # its link
-    commitment: str  # digest of what it seals
-    record: BatchRecord | None  # of a batch
-    answers: Any  # what the batch released: Answers, or nothing
-    note: tuple | None  # name and content, for a note
-
-
-class Book:
-    """All that a process has verified of a ledger, in memory.
-
-    Looked-up answers come from here: a damaged page or index of a file cannot put another answer
-    in their place. Nothing sealed is in it: it may be pickled. Inside a writing transaction one
-    entry can be added.
-    """
-
-    #: Of the ledger, inside a writing transaction: adds an entry.
-    _write = None
-
-    def __init__(self, header, start):
-        self.header = header
-        self.entries = []
-        self.head = (0, start)
-        self.last = BatchRecord()
-        self._keys = {}
-        self._told = History(), 0  # the answers of so many entries
-        self._notes = {name: [content] for name, content in header["notes"].items()}
-        self._notes |= {Fact(name): [content] for name, content in header["facts"].items()}
-
-    def add(self, entry):
-        """Take in the entry that follows the head."""
-        self.entries.append(entry)
-        self.head = (entry.number, entry.digest)
-        if entry.note is not None:
-            name, content = entry.note
-            self._notes.setdefault(name, []).append(content)
-            if name is Fact.CLOSING:
-                self.last = self.last.with_unfinished_report(content["charge"])
-            return
-        self.last = entry.record
-        for place, key in enumerate(entry.answers.columns["key"] if entry.answers else ()):
-            if key is not None:
-                self._keys.setdefault(key, []).append((entry.answers, place))
-
-    # -- what can be read ---------------------------------------------------------------------
-
-    def history(self):
-        """Return every answer in the units of its metric."""
-        known, count = self._told
-        later = (answer.in_units() for entry in self.entries[count:] for answer in entry.answers)
-        self._told = History((*known, *later)), len(self.entries)  # one step: nothing is told twice
-        return self._told[0]
-
-    def records(self, *, after=0):
-        """Yield the record of each batch in later entries, oldest first."""
-        for entry in self.entries[after:]:
-            if entry.answers:
-                yield entry.record
-
-    def checks(self):
-        """Return what each check of the holdout said, oldest first."""
-        return [
-            entry.record.checks
-            for entry in self.entries
-            if entry.record and entry.record.checks and not entry.answers
-        ]
-
-    def match(self, queries):
-        """Return ``{query: AnswerRecord}`` of queries ``(key, cv_score, metric)``.
-
-        A recorded answer is that of its key *and* of the training-side value and metric it was
-        asked with: under others the query is another one. ``None`` for the value: the key alone
-        says what was asked.
-        """
-        found = {}
-        for key, cv_score, metric in queries:
-            for answers, place in self._keys.get(key, ()):  # the latest is kept
-                answer = answers[place]
-                if cv_score is None or (
-                    answer.metric == metric and abs(answer.cv_score - cv_score) <= SAME_VALUE
-                ):
-                    found[key, cv_score, metric] = answer
-        return found
-
-    def last_value(self, submitter, metric):
-        """Return the value in [0, 1] that a submitter was told last for a metric, or ``None``."""
-        for entry in reversed(self.entries if submitter is not None else ()):
-            if entry.answers and submitter in entry.answers.columns["submitter"]:
-                own = [
-                    one
-                    for one in entry.answers
-                    if (one.submitter, one.metric) == (submitter, metric)
-                ]
-                if own:
-                    return own[-1].value
-        return None
-
-    def notes(self, name):
-        """Return the contents of all notes of that name (a :class:`Fact` or a text), in order."""
-        return list(self._notes.get(name, ()))
-
-    # -- inside a writing transaction ---------------------------------------------------------
-
-    def append(self, record, *, sealed="", answers=()):
-        """Write one batch; durable on return.
-
-        Without answers: what a check said, which is charged and seals nothing.
-        """
-        self._write("batch", record, answers, sealed)
-
-    def note(self, name, content, *, sealed=""):
-        """Write a note (of the package: under a :class:`Fact`), and what it seals.
-
-        Notes are facts about a holdout that must survive with its answers and in their order: how
-        the data were split, that it was closed, which fits are done. Nothing computed from
-        holdout scores may be among them, except released values.
-        """
-        kind, known_as = ("fact", name.value) if isinstance(name, Fact) else ("note", name)
-        self._write(kind, canonical({"name": known_as, "content": content}), (), sealed)
-
-
-def parse_entry(row, *, last):
-    """Return the :class:`Entry` that a row says; an error of any kind if it cannot be one.
-
-    Its ``content`` and ``answers`` are texts, or a :class:`BatchRecord` and :class:`Answers` that
-    were just made and need no second check.
-    ``last``: the record before it. With answers it goes on where the last one stood. Without them
-    it adds a check and its cost, or it closes, after asking for shares of classes: at what was
-    spent before the report was begun.
-    """
-    number, kind, content, answers, _, commitment, link = row
-    said = parse_json(content) if isinstance(content, str) else None
-    if kind in ("note", "fact"):
-        name = Fact(said["name"]) if kind == "fact" else said["name"]
-        if said.keys() != {"name", "content"} or not isinstance(said["name"], str):
-            raise ValueError("no note")
-        if answers != "[]":
-            raise ValueError("a note has no answers")
-        if name is Fact.CLOSING:
-            last.with_unfinished_report(said["content"]["charge"])  # or it is no charge
-        return Entry(number, link, commitment, None, (), (name, said["content"]))
-    if kind != "batch":
-        raise ValueError("no kind of entry")
-    record, n_above = content if said is None else BatchRecord.from_content(said), last.n_above
-    if isinstance(answers, str):
-        silent = answers == "[]" and record.size == 0
-        answers = () if silent else Answers.parsed(parse_json(answers), record)
-    if answers:
-        whole = record.number == last.number + 1 and len(answers) <= record.size
-        n_above += int(answers.columns["corrected"].sum())
-    else:
-        closes = record.closed and not last.closed
-        whole = (
-            (closes or record.checks)
-            and record.closed == closes
-            and record.number == last.number + closes
-            and (record.n_rounds == last.n_rounds or (closes and record.n_rounds > last.n_rounds))
-            and (closes or record.released >= last.released)
-        )
-    counts = (record.n_answered, record.n_above)
-    if not whole or counts != (last.n_answered + len(answers), n_above):
-        raise ValueError("the counts do not add up")
-    return Entry(number, link, commitment, record, answers, None)
-
-
 def backend_at(place: Any, *, timeout: float = 60.0) -> Backend:
     """Return what keeps the entries at a place: a path, a URL, a backend, ``None`` for memory."""
     if place is None:
@@ -269,17 +94,33 @@ class Ledger:
 
     Without a ``header`` (fingerprints and parameters of the holdout) it reads whatever it finds
     and creates none. ``head``: number and digest of an entry that it is known to contain;
-    ``notes``: facts that a new ledger starts with, names and JSON content.
+    ``notes``: facts that a new ledger starts with, names and JSON content. ``older_data``: returns
+    the digest of the records that version 0.1 made, for a ledger that was upgraded.
+    ``checks_head``: whether the head must be the last entry, as it is unless it is repaired.
     """
 
-    def __init__(self, place, *, header=None, create=True, timeout=60.0, head=None, notes=None):
+    def __init__(
+        self,
+        place,
+        *,
+        header=None,
+        create=True,
+        timeout=60.0,
+        head=None,
+        notes=None,
+        older_data=None,
+        checks_head=True,
+    ):
         self.backend = backend_at(place, timeout=timeout)
         self.timeout = float(timeout)
+        self._checks_head = checks_head
         self._header = header
+        self._older_data = older_data
         self._expected = head  # must be on the chain when it is first walked
         self._chain = Chain()
         self._book = None  # what this process has verified
         self.sealed = None  # the state that was sealed last; never to be shown
+        self._is_marking = False  # whether the note of a move is written
         self._is_withheld = False  # whether this user may not read it
         self._lock, self._owner = threading.Lock(), os.getpid()
         if create and header is not None:
@@ -290,6 +131,10 @@ class Ledger:
             self.backend.create(text, self._chain.link("header", text))
         with self.transaction() as book:  # walks and checks the whole chain
             self.header = book.header
+            if header is not None:  # a holdout: to look at a ledger that was moved is no query
+                self._check_not_moved(book)
+            n_entries = book.head[0]
+        _LOGGER.info("ledger %s: opened, entries: %d", self.backend, n_entries)
 
     def __repr__(self) -> str:
         return f"Ledger({self.backend})"
@@ -305,6 +150,26 @@ class Ledger:
     def close(self) -> None:
         """Close what this process holds open; the next transaction opens it again."""
         self.backend.close()
+
+    def verify(self) -> Book:
+        """Check every entry to the last detail, also what an opened ledger reads later.
+
+        Returns
+        -------
+        Book
+            All that was verified.
+        """
+        with self.transaction() as book:
+            last = BatchRecord()
+            for row in book.rows():
+                try:
+                    entry = parse_entry(row, last=last)
+                except Exception:  # what it contains could be anything
+                    entry = None
+                if entry is None:
+                    raise corrupted(self.backend, f"entry {row.number} cannot be read")
+                last = entry.record or last
+            return book
 
     @contextlib.contextmanager
     def seen(self) -> Iterator[Book]:
@@ -336,6 +201,30 @@ class Ledger:
             if held:
                 self._lock.release()
 
+    def mark_moved(self, target: str | None) -> None:
+        """Record where the ledger goes on, so that nothing is answered here; None: here, after all.
+
+        Parameters
+        ----------
+        target : str or None
+            In words.
+        """
+        self._is_marking = True
+        try:
+            with self.transaction(write=True) as book:
+                book.note(Fact.MOVED, {"to": target})
+        finally:
+            self._is_marking = False
+
+    def _check_not_moved(self, book):
+        target = book.moved_to()
+        if target is not None and not self._is_marking:
+            raise LedgerUnavailableError(
+                f"ledger {self.backend} was moved to {target}. Use it there. If the move "
+                "was interrupted, run it again: python -m sklearn_bdp ledger move. The holdout was "
+                "not queried."
+            )
+
     @contextlib.contextmanager
     def transaction(self, *, write: bool = False) -> Iterator[Book]:
         """Yield the book as of now; a writing one holds the lock and can add one entry to it."""
@@ -346,6 +235,7 @@ class Ledger:
                 return
             with self.backend.lock(self.timeout):
                 self._catch_up()
+                self._check_not_moved(self._book)
                 if self._is_withheld:  # noise drawn anew would leak more than is charged
                     raise LedgerUnavailableError(
                         f"ledger {self.backend}: this user may not read the sealed noise of the "
@@ -360,55 +250,111 @@ class Ledger:
 
     def _catch_up(self):
         """Verify every entry after those verified earlier, up to the head."""
-        stored = self.backend.read(0 if self._book is None else self._book.head[0])
-        if stored is None:
-            raise LedgerUnavailableError(
-                f"ledger {self.backend} was not found; it is not created anew, because that would "
-                "reset the budget."
-            )
-        book = self._open(stored) if self._book is None else self._book
-        if stored.known != book.head[1]:
-            raise corrupted(self.backend, "entries seen earlier are missing")
-        for row in stored.rows:
-            expected = book.head[0] + 1
-            whole = (
-                row.number == expected
-                and all(isinstance(text, str) for text in row._replace(sealed="")[1:])
-                and (row.sealed is None or digest(row.sealed) == row.commitment)
-                and self._chain.link(book.head[1], *row[1:4], row.commitment) == row.digest
-            )
-            if not whole:
-                raise corrupted(self.backend, f"the chain breaks at entry {expected}")
-            entry = None
-            with contextlib.suppress(Exception):  # what it says could be anything
-                entry = parse_entry(row, last=book.last)
-            if entry is None:
-                raise corrupted(self.backend, f"entry {expected} cannot be read")
-            book.add(entry)
-            self._is_withheld = row.sealed is None
-            self.sealed = row.sealed or self.sealed
-        if book.head != stored.head:
+        book = self._book
+        while True:
+            stored = self.backend.read(0 if book is None else book.head[0], PAGE)
+            if stored is None:
+                raise LedgerUnavailableError(
+                    f"ledger {self.backend} was not found; it is not created anew, because that "
+                    "would reset the budget."
+                )
+            if book is None:
+                book = self._open(stored)
+            if stored.known != book.head[1]:
+                raise corrupted(self.backend, "entries seen earlier are missing")
+            for row in stored.rows:
+                is_recent = book.head[0] >= stored.head[0] - RECENT
+                self._verify(row, book.head[0] + 1, book.head[1], opens_seal=is_recent)
+                self._add(book, row, is_recent=is_recent)
+                self._is_withheld = row.sealed is None
+                self.sealed = row.sealed or self.sealed
+            if len(stored.rows) < PAGE:
+                break
+        if self._checks_head and book.head != stored.head:
             raise corrupted(self.backend, "its log and its head do not agree")
+        self._add(book, None)
         self._book = book
         if self._expected is not None and self._expected[0] > 0:
             number, link = self._expected
-            if number > len(book.entries) or book.entries[number - 1].digest != link:
+            if number > len(book.digests) or book.digests[number - 1] != link:
                 raise corrupted(self.backend, "entries seen earlier are missing")
         self._expected = None
+
+    def _add(self, book, row, **options):
+        """Let a book take in a row, or read what it has not read so far."""
+        try:
+            if row is None:
+                book.settle()
+            else:
+                book.add(row, **options)
+            return
+        except Exception:  # what it contains could be anything
+            number = book.head[0] if row is None else row.number
+        raise corrupted(self.backend, f"entry {number} cannot be read")
+
+    def _verify(self, row, number, previous, *, opens_seal=True):
+        """Raise unless a row is entry ``number`` of the chain, after the digest ``previous``.
+
+        What an earlier entry sealed is not used again, and need not be compared with its digest.
+        """
+        stored_number, kind, content, answers, sealed, commitment, link = row
+        is_whole = (
+            stored_number == number
+            and type(kind) is type(content) is type(answers) is type(commitment) is str
+            and (sealed is None or type(sealed) is str)
+            and (sealed is None or not opens_seal or digest(sealed) == commitment)
+            and self._chain.link(previous, kind, content, answers, commitment) == link
+        )
+        if not is_whole:
+            raise corrupted(self.backend, f"the chain breaks at entry {number}")
+
+    def _load(self, after, limit):
+        """Return rows that were verified earlier."""
+        rows = self.backend.read(after, limit).rows[:limit]
+        for number, row in enumerate(rows, after + 1):
+            self._verify(row, number, self._book.link_before(number))
+            if row.digest != self._book.digests[number - 1]:
+                raise corrupted(self.backend, f"entry {number} was replaced")
+        if len(rows) < min(limit, self._book.head[0] - after):
+            raise corrupted(self.backend, "entries seen earlier are missing")
+        return rows
 
     def _write(self, kind, content, answers, sealed):
         """Write the entry that follows the head."""
         self._book._write = None  # a transaction writes one entry
-        (number, previous), text = self._book.head, answers.to_json() if answers else "[]"
-        said = content if isinstance(content, str) else content.to_json()
+        user = process_user()
+        if kind == "batch":
+            record = dataclasses.replace(content, user=user)
+            answers = answers.asked_by(user) if answers else answers
+            text = record.to_json()
+        else:
+            record = text = content
+        number, previous = self._book.head
+        answers_text = answers.to_json() if answers else "[]"
         commitment = digest(sealed)
-        link = self._chain.link(previous, kind, said, text, commitment)
-        row = Row(number + 1, kind, said, text, sealed, commitment, link)
-        made = row._replace(content=content, answers=answers or text)
+        link = self._chain.link(previous, kind, text, answers_text, commitment)
+        row = Row(number + 1, kind, text, answers_text, sealed, commitment, link)
+        made = row._replace(content=record, answers=answers or answers_text)
         entry = parse_entry(made, last=self._book.last)  # else it is not written
         self.backend.append(self._book.head, row)
-        self._book.add(entry)
+        self._book.add_entry(row, entry)
         self.sealed = sealed or self.sealed
+        self._log(entry)
+        return entry
+
+    def _log(self, entry):
+        """Log what was recorded, without values."""
+        if entry.record is None:
+            _LOGGER.debug("ledger %s: note recorded", self.backend)
+            return
+        n_answers = len(entry.answers)
+        n_corrected = int(entry.answers.columns["corrected"].sum()) if n_answers else 0
+        _LOGGER.debug(
+            "ledger %s: batch %d of user %s recorded, answers: %d, corrected: %d",
+            self.backend, entry.record.number, entry.record.user, n_answers, n_corrected,
+        )  # fmt: skip
+        if entry.record.closed:
+            _LOGGER.info("ledger %s: closed by the final report", self.backend)
 
     def _open(self, stored):
         """Return an empty book under the verified header."""
@@ -417,7 +363,8 @@ class Ledger:
             header = parse_json(stored.header)
         if not isinstance(header, dict):
             raise corrupted(self.backend, "its header is missing")
-        if header.get("format") != FORMAT:
+        is_older = wanted is None and header.get("format") in FORMATS  # it is only looked at
+        if header.get("format") != FORMAT and not is_older:
             raise other_format(self.backend, header.get("format"), header.get("made_by"))
         if header.get("chain") != self._chain.kind:
             keyed = header.get("chain") == "hmac-sha256"
@@ -430,9 +377,12 @@ class Ledger:
             said = f"its header was edited, or sealed with another {KEY_VARIABLE}"
             raise corrupted(self.backend, said)
         problems = []  # what differs, never by how much
-        if wanted is not None and wanted["data"] != header.get("data"):
-            problems = ["other data, order, names, types, test_size, random_state or correlation"]
+        if wanted is not None and not self._has_same_data(wanted, header):
+            problems = ["other data, order, test_size, random_state or correlation"]
         elif wanted is not None:
+            columns = wanted.get("columns"), header.get("columns")
+            if None not in columns and columns[0] != columns[1]:
+                problems.append("other names of columns")
             if wanted["correlation"] != header.get("correlation"):
                 problems.append("another correlation")
             theirs = header.get("parameters")
@@ -450,8 +400,15 @@ class Ledger:
                 "know the answers in the first. The holdout was not queried."
             )
         with contextlib.suppress(KeyError, AttributeError, ValueError):  # of a header that we wrote
-            return Book(header, stored.start)
+            return Book(header, stored.start, self._load)
         raise corrupted(self.backend, "its header cannot be read")
+
+    def _has_same_data(self, wanted, header):
+        """Return whether a header is about the records of a holdout."""
+        if wanted["data"] == header.get("data"):
+            return True
+        is_upgraded = "upgraded_from" in header and self._older_data is not None
+        return is_upgraded and self._older_data() == header.get("data")
 
 
 def _describe_difference(name, value, ledger_value):

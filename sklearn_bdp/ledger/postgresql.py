@@ -163,13 +163,13 @@ class PostgreSQLBackend(Backend):
             raise self._second_ledger(other, self.url.schema)
         return other is None
 
-    def read(self, after):
+    def read(self, after, limit=None):
         """Return what is stored, as of one moment."""
         with self._translated():
             if self._transaction is not None:
-                return self._select(self._transaction, after)
+                return self._select(self._transaction, after, limit)
             with self._free_session() as session:
-                return self._read(session, after)
+                return self._read(session, after, limit)
 
     @contextlib.contextmanager
     def lock(self, timeout):
@@ -217,24 +217,78 @@ class PostgreSQLBackend(Backend):
             "released. Query again with the same keys."
         )
 
+    def set_head(self, head):
+        """Move the head, inside :meth:`lock`: a repair, by the owner of the tables."""
+        with self._translated():
+            text = (
+                "UPDATE {schema}.sklearn_bdp_ledger SET number = %s, digest = %s WHERE holdout = %s"
+            )
+            self._execute(self._transaction, text, (*head, self.url.holdout))
+            self._execute(self._transaction, "COMMIT")
+
+    def delete(self):
+        """Delete the ledger and its entries, by the owner of the tables."""
+        asked = {"holdout": self.url.holdout}
+        with self._translated():
+            if self._transaction is None:
+                with self._free_session() as session:
+                    self._begin(session, "BEGIN")
+                    try:
+                        self._delete(session.connection, asked)
+                    finally:
+                        self._roll_back(session)
+            else:
+                self._delete(self._transaction, asked)
+        self._relations = None
+
+    def _delete(self, connection, asked):
+        name = "SELECT set_config('sklearn_bdp.delete', %(holdout)s, true)"
+        self._execute(connection, name, asked)
+        for table in ("sklearn_bdp_log", "sklearn_bdp_ledger"):
+            text = f"DELETE FROM {{schema}}.{table} WHERE holdout = %(holdout)s"
+            self._execute(connection, text, asked)
+        self._execute(connection, "COMMIT")
+
+    def holdouts(self):
+        """Return the names of all ledgers of the schema, also those of version 0.1."""
+        names = set()
+        with self._translated(), self._free_session() as session:
+            self._begin(session, "BEGIN READ ONLY")
+            try:
+                layouts = self._execute(session.connection, sql_texts.LAYOUTS).fetchall()
+                for schema, is_readable, is_current in layouts:
+                    if schema == self.url.schema or not is_current:
+                        relations = _TABLES if is_readable else _VIEWS
+                        if is_readable or is_current:
+                            rows = self._query(
+                                session.connection,
+                                "SELECT holdout FROM {schema}.{ledger}",
+                                None,
+                                relations=(schema, *relations),
+                            )
+                            names |= {name for (name,) in rows}
+            finally:
+                self._roll_back(session)
+        return sorted(names)
+
     # -- reading ------------------------------------------------------------------------------
 
-    def _read(self, session, after):
+    def _read(self, session, after, limit=None):
         """Return what is stored, in a transaction of its own."""
         self._begin(session, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         try:
-            return self._select(session.connection, after)
+            return self._select(session.connection, after, limit)
         finally:
             self._roll_back(session)
 
-    def _select(self, connection, after):
+    def _select(self, connection, after, limit=None):
         """Return what is stored, inside a transaction."""
         # Rights may be granted while this process runs, and a ledger may be made or upgraded.
         if self._relations is None or self._relations[1:] == _VIEWS or self._reads_older():
             self._relations = self._find_relations(connection)
         if self._relations is None:
             return None
-        asked = {"holdout": self.url.holdout, "after": after}
+        asked = {"holdout": self.url.holdout, "after": after, "limit": limit}
         head = self._query(connection, sql_texts.HEAD, asked).fetchone()
         if head is None:
             self._relations = None
@@ -433,8 +487,9 @@ class PostgreSQLBackend(Backend):
         from psycopg import sql
 
         names = {"schema": self.url.schema} | relations
+        identifiers = {name: sql.Identifier(value) for name, value in names.items()}
         return sql.SQL(statement).format(
-            **{name: sql.Identifier(value) for name, value in names.items()},
+            **identifiers,
             writer=sql.Literal(writer),
             holdout=sql.Literal(holdout),
             schema_name=sql.Literal(self.url.schema),

@@ -5,6 +5,7 @@ as a sealed string that only the ledger and the mechanism handle.
 """
 
 import base64
+import copy
 import dataclasses
 import hashlib
 import json
@@ -28,12 +29,26 @@ parse_json = json.JSONDecoder(parse_constant=_refused).decode
 
 def digest(*texts):
     """Return the SHA-256 of texts, each preceded by its length so that none can run over."""
-    state = hashlib.sha256()
-    for text in texts:
-        data = text.encode("utf-8", "surrogatepass")
-        state.update(b"%d:" % len(data))
-        state.update(data)
-    return state.hexdigest()
+    if all(map(str.isascii, texts)):  # as all texts of this package: a character is a byte
+        joined = "".join([f"{len(text)}:{text}" for text in texts]).encode("ascii")
+    else:
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        joined = b"".join([b"%d:%b" % (len(data), data) for data in encoded])
+    return hashlib.sha256(joined).hexdigest()
+
+
+#: Lists of numbers from this length on are packed: their decimals would take more than their bits.
+_PACKED_STATE = 10
+
+
+def _pack_doubles(values):
+    """Return the text of doubles, to the last bit."""
+    return base64.b64encode(np.asarray(values, dtype="<f8").tobytes()).decode()
+
+
+def _unpack_doubles(text):
+    """Return the doubles of a text."""
+    return np.frombuffer(base64.b64decode(text, validate=True), "<f8")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,16 +88,35 @@ class BatchRecord:
     shares: dict = dataclasses.field(default_factory=dict)
     #: How the failure probability is spent, and the batch's part of it (theory G16).
     spending: dict = dataclasses.field(default_factory=dict)
+    #: Who asked: the user of the process; empty in ledgers of version 0.1.
+    user: str = ""
 
     def to_json(self) -> str:
-        """Return the canonical text of this record."""
-        return canonical({name: getattr(self, name) for name in self.__slots__})
+        """Return the canonical text of this record, without fields that have their default."""
+        content = {
+            name: value
+            for name in self.__slots__
+            if (value := getattr(self, name)) != _DEFAULTS[name] or name in _ALWAYS
+        }
+        if self.code:
+            content["code"] = {
+                name: _pack_doubles(value) if _is_packed(value) else value
+                for name, value in self.code.items()
+            }
+        return canonical(content)
 
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> Self:
         """Rebuild a record from parsed JSON; ``ValueError`` where a field is none of its kind."""
-        if content.keys() != _KINDS.keys():
+        if not _ALWAYS <= content.keys() <= _KINDS.keys():
             raise ValueError("a batch record has other fields.")
+        code = content.get("code", {})
+        if isinstance(code, dict) and any(isinstance(value, str) for value in code.values()):
+            unpacked = {
+                name: _unpack_doubles(value).tolist() if isinstance(value, str) else value
+                for name, value in code.items()
+            }
+            content = {**content, "code": unpacked}
         return cls(**content)
 
     def with_unfinished_report(self, charge: Any) -> Self:
@@ -105,8 +139,20 @@ class BatchRecord:
                 raise ValueError(f"{name} of a batch record is of another kind.")
 
 
+def _is_packed(value):
+    """Return whether a value of a code's state is a list of numbers that is packed."""
+    return (
+        isinstance(value, list)
+        and len(value) >= _PACKED_STATE
+        and all(type(number) is float for number in value)
+    )
+
+
 _KINDS: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(BatchRecord)}
 _MOST = 1e300  # finite, and no product of ours overflows
+#: Values of fields that a text does not state. (``BatchRecord()`` needs what stands above.)
+_DEFAULTS: dict[str, Any] = {name: getattr(BatchRecord(), name) for name in _KINDS}
+_ALWAYS = {"number", "n_answered", "closed"}  # in each text: what kind of entry it is
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +195,8 @@ class AnswerRecord:
         in no ledger.
     submitter : str or None, default=None
         Who submitted the predictions; see :meth:`ReusableHoldout.answer_predictions`.
+    user : str, default=""
+        Who ran the process that asked: the login name, or ``SKLEARN_BDP_USER`` if it is set.
 
     Examples
     --------
@@ -180,12 +228,13 @@ class AnswerRecord:
     shape: dict[str, Any] | None = dataclasses.field(default=None, hash=False, repr=False)
     answered: bool = True
     submitter: str | None = None
+    user: str = ""
 
     #: What tables show, in this order.
     SHOWN: ClassVar[tuple] = (
         "batch", "position", "time", "metric", "model", "submitter", "value", "lower", "upper",
         "interval",
-        "cv_score", "corrected", "code_length", "key",
+        "cv_score", "corrected", "code_length", "key", "user",
     )  # fmt: skip
 
     def __float__(self) -> float:
@@ -252,8 +301,10 @@ class Answers(Sequence[AnswerRecord]):
     record of the batch says of its metric: scale and shape. ``ValueError`` where a column is none.
     """
 
-    def __init__(self, columns, *, batch=0, time="", scales=None, shapes=(None,), shape_of=0):
-        self.batch, self.time = batch, time
+    def __init__(
+        self, columns, *, batch=0, time="", user="", scales=None, shapes=(None,), shape_of=0
+    ):
+        self.batch, self.time, self.user = batch, time, user
         self._scales = {name: tuple(scale) for name, scale in (scales or {}).items()}
         for words, low, high, *open_ends in self._scales.values():
             is_known = open_ends in ([], ["lower"], ["both"])
@@ -296,10 +347,22 @@ class Answers(Sequence[AnswerRecord]):
         columns = {names[stored_name]: column for stored_name, column in columns.items()}
         for name, column in columns.items():
             if isinstance(column, str):
-                packed = base64.b64decode(column, validate=True)
-                columns[name] = np.frombuffer(packed, "<f8")
+                columns[name] = _unpack_doubles(column)
         asked = {name: record.cells[name] for name in {"shapes", "shape_of"} & record.cells.keys()}
-        return cls(columns, batch=record.number, time=record.time, scales=record.scales, **asked)
+        return cls(
+            columns,
+            batch=record.number,
+            time=record.time,
+            user=record.user,
+            scales=record.scales,
+            **asked,
+        )
+
+    def asked_by(self, user):
+        """Return the same answers with the name of who asked."""
+        named = copy.copy(self)
+        named.user = user
+        return named
 
     def to_json(self):
         """Return the canonical text of the columns; one whose values are all equal is one value.
@@ -313,7 +376,7 @@ class Answers(Sequence[AnswerRecord]):
             if name != "value" and listed.count(listed[0]) == len(listed):
                 texts[stored_name] = listed[:1]
             elif len(listed) > PACKED and COLUMNS[name] in ("unit", "length"):
-                texts[stored_name] = base64.b64encode(column.astype("<f8").tobytes()).decode()
+                texts[stored_name] = _pack_doubles(column)
             else:
                 texts[stored_name] = listed
         return canonical(texts)
@@ -332,7 +395,9 @@ class Answers(Sequence[AnswerRecord]):
         place = range(len(self))[place]
         said["shape"] = self._shapes[self._shape_of[place]]
         said["scale"] = self._scales.get(said["metric"])
-        return AnswerRecord(batch=self.batch, position=place, time=self.time, **said)
+        return AnswerRecord(
+            batch=self.batch, position=place, time=self.time, user=self.user, **said
+        )
 
 
 #: Answers up to which a batch is written in decimals.

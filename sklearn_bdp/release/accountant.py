@@ -14,7 +14,7 @@ import secrets
 
 import numpy as np
 
-from sklearn_bdp.accounting.spending import PredictiveCode
+from sklearn_bdp.accounting.spending import REMEMBERED, PredictiveCode
 from sklearn_bdp.diagnostics.overlap import SECOND_HOLDOUT, TrainingRowRegistry, has_other_holdout
 from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerError, ProcessBoundaryError
 from sklearn_bdp.ledger.ledger import Fact, Ledger
@@ -31,13 +31,26 @@ class Account:
 
     A pickle finds the ledger again (in this process also one in memory) or can only be read.
     ``about``, ``rows``: digests of the targets, and a function that returns those of the rows.
+    ``older_data``: a function that returns the digest of the records in ledgers of version 0.1.
     """
 
     def __init__(
-        self, path, header, *, dependence, seed, timeout, notes, about, rows, both_parts_given
+        self,
+        path,
+        header,
+        *,
+        dependence,
+        seed,
+        timeout,
+        notes,
+        about,
+        rows,
+        both_parts_given,
+        older_data=None,
     ):
         self.path, self.dependence, self.seed, self._timeout = path, dependence, seed, timeout
-        self.identity = {name: header[name] for name in ("data", "correlation", "parameters")}
+        names = ("data", "columns", "correlation", "parameters")
+        self.identity = {name: header.get(name) for name in names}
         self.token, self._about = secrets.token_hex(16), about
         self._rows = rows  # until its first answer
         self.shared = Fact.SHARED_ROWS in notes  # training records may equal holdout records
@@ -51,7 +64,11 @@ class Account:
         # Drawn once, with the holdout; the order of units follows from it and from the records.
         drawn = secrets.token_hex(16) if seed is None else f"{seed:x}"
         notes = {**notes, Fact.ORDER: drawn}
-        self._ledger = Ledger(path, header=header, timeout=timeout, notes=notes)
+        self._ledger = Ledger(
+            path, header=header, timeout=timeout, notes=notes, older_data=older_data
+        )
+        # An upgraded ledger knows its records by the digest of the version that made it.
+        self.identity["data"] = self._ledger.header["data"]
         # The numbers in the header are the ones that count, if its parameters lead to them.
         known, derived = self._ledger.header, header["settings"]
         found = known.get("settings")
@@ -161,7 +178,7 @@ class Account:
                 whole = len(new) == len(batch)
                 record, answers = decide(batch if whole else batch.take(new), terms)
                 if record is not None:
-                    self.record(book, record, terms, answers)
+                    answers = self.record(book, record, terms, answers)
             left, last = len(new) - len(answers), book.last
         if left and on_exhausted == "raise":
             raise exhausted_error(self.settings, last, answered=len(answers), unanswered=left)
@@ -221,12 +238,13 @@ class Account:
         )
 
     def record(self, book, record, terms, answers):
-        """Write a batch."""
+        """Write a batch, and return its answers."""
         ANSWERED_TARGETS.update(dict.fromkeys(self._about - ANSWERED_TARGETS.keys(), self._rows))
         self._rows = None
-        book.append(record, sealed=_sealed(terms), answers=answers)
+        recorded = book.append(record, sealed=_sealed(terms), answers=answers)
         if answers:
             self._learned = (book.head[0], terms.code)
+        return recorded
 
     def note_closing(self, book, plan):
         """Note what will be reported, with its charge, and seal the noise of that report."""
@@ -236,7 +254,7 @@ class Account:
     def code(self, book):
         """Return the predictive code after every recorded batch."""
         number, known = self._learned or (0, PredictiveCode())
-        later = list(book.records(after=number))
+        later = list(book.records(after=number)) if number else _records_to_learn(book)
         known = known.copy() if later else known  # an interrupt leaves what was learned before
         for record in later:
             known.update_from_state(record.code)
@@ -265,6 +283,17 @@ class Account:
         except (LedgerError, ProcessBoundaryError) as error:
             facts["unavailable"] = type(error).__name__
         return facts
+
+
+def _records_to_learn(book):
+    """Return the latest records, oldest first, with all pairs that a predictive code remembers."""
+    records, n_pairs = [], 0
+    for record in book.latest_records():
+        records.append(record)
+        n_pairs += len(record.code.get("pairs", ()))
+        if n_pairs >= REMEMBERED:
+            break
+    return records[::-1]
 
 
 def _agree(found, value):

@@ -38,7 +38,7 @@ from sklearn_bdp.report.plan import (
     planned_report,
     prepared,
 )
-from sklearn_bdp.utils.hashing import data_digest
+from sklearn_bdp.utils.hashing import records_digest
 from sklearn_bdp.utils.validation import strip_traceback_frames
 
 #: Failure probabilities below it are too near to the smallest number for Clopper-Pearson limits.
@@ -152,7 +152,7 @@ def _read(holdout, plan, terms):
     records. A restart, a copy of the file and a pickle find it again, nothing draws another,
     and whoever has not both the ledger and the records cannot know it.
     """
-    secret = data_digest(plan.order, holdout.y, holdout.X)
+    secret = records_digest(plan.order, holdout.y, holdout.X)
     rows = Rows(plan, holdout, seed=int(secret[:32], 16))
     settings, before = holdout.account.settings, terms.last
     terms, by_class = rows.settled(terms)

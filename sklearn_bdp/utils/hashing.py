@@ -77,6 +77,72 @@ def data_digest(*data):
     return _digest_of(data, functools.partial(_value_digest, fallback=_cell_digest))
 
 
+def records_digest(*tables):
+    """Return the SHA-256 of the values of tables and targets.
+
+    Equal values are the same records, whatever their container or type of number: an int32 array, a
+    float64 frame, a list. Names of columns are not values.
+    """
+    return data_digest(*map(_plain_values, tables))
+
+
+def column_names(table):
+    """Return the names of a frame's columns if all are strings, else None."""
+    names = list(getattr(table, "columns", ())) if hasattr(table, "shape") else []
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def _plain_values(table):
+    """Return numbers as doubles, texts as lists, and frames column by column."""
+    if sp.issparse(table):
+        rows = table.tocsr().copy()
+        rows.data = _plain_array(rows.data)
+        return rows
+    if hasattr(table, "columns") and hasattr(table, "shape"):  # of pandas, or of polars
+        columns = getattr(table, "items", lambda: zip(table.columns, table, strict=True))()
+        plain = [_plain_array(np.asarray(column)) for _, column in columns]
+        if all(column.dtype == np.float64 for column in plain):
+            return np.column_stack(plain) if plain else np.empty(table.shape)
+        return ["columns", repr(table.shape), plain]
+    if isinstance(table, np.ma.MaskedArray):
+        return table
+    if isinstance(table, list | tuple) or hasattr(table, "__array__"):
+        return _plain_array(np.asarray(table))
+    return table
+
+
+def _plain_array(array):
+    """Return an array of doubles if no value changes by it; texts and other objects as a list."""
+    if array.dtype.kind == "O":
+        array = _array_of_numbers(array)
+    if array.dtype.kind in "biuf":
+        with np.errstate(all="ignore"):
+            doubles = array.astype(np.float64) + 0.0  # also -0.0 is 0.0
+            is_exact = array.dtype.kind in "bf" or bool(
+                (np.abs(doubles) <= 2.0**53).all()  # beyond it integers are rounded
+            )
+        if is_exact and (array.dtype.itemsize <= 8 or (doubles == array).all()):
+            doubles[np.isnan(doubles)] = np.nan  # one kind of NaN
+            return doubles
+        return array
+    if array.dtype.kind in "UT" or array.dtype.hasobject:
+        return np.array(array, dtype=object)
+    return array
+
+
+def _array_of_numbers(array):
+    """Return an object array whose items are all numbers as an array of numbers."""
+    items = array.ravel().tolist()
+    if items and all(isinstance(item, bool | int | float | np.number) for item in items):
+        try:
+            return np.asarray(items, dtype=np.result_type(*map(np.min_scalar_type, items))).reshape(
+                array.shape
+            )
+        except (TypeError, ValueError, OverflowError):
+            pass
+    return array
+
+
 def query_key(*parts: Any) -> str:
     """Return the key of a query, which is computed without the holdout.
 

@@ -13,8 +13,8 @@ class Failing(Backend):
     def create(self, header, start, rows=()):
         return self.inner.create(header, start, rows)
 
-    def read(self, after):
-        return self.inner.read(after)
+    def read(self, after, limit=None):
+        return self.inner.read(after, limit)
 
     def lock(self, timeout):
         return self.inner.lock(timeout)

@@ -161,10 +161,7 @@ def test_an_answer_is_not_released_when_its_commit_fails(path, written):
         ({"X": X[:-1], "y": Y[:-1]}, ["data"]),
         ({"X": X[:-1], "y": Y[:-1], "gap": 3}, ["data"]),
         ({"y": 1 - Y}, ["data"]),
-        ({"X": X.astype(np.float32)}, ["data"]),
-        ({"y": Y.astype(float)}, ["data"]),
         ({"X": X[::-1], "y": Y[::-1]}, ["data"]),
-        ({"X": pd.DataFrame(X).add_prefix("c")}, ["data"]),
         ({"correlation": [[0.9, 0.1], [0.2, 0.8]]}, ["correlation"]),
         ({"confidence_level": 0.9}, ["confidence_level=0.9", 0.95]),
         ({"budget": 5}, ["budget=5", None]),
@@ -178,6 +175,43 @@ def test_another_holdout_is_refused(used, change, facts):
     arguments = {"X": X, "y": Y, **change}
     with refused(LedgerMismatchError, *facts):
         ReusableHoldout(arguments.pop("X"), arguments.pop("y"), ledger=used, **arguments)
+
+
+@pytest.mark.parametrize("same", [
+    {"X": X.astype(np.float32)}, {"X": X.astype(np.int32)}, {"X": X.tolist()},
+    {"X": pd.DataFrame(X).add_prefix("c")}, {"X": pd.DataFrame(X.astype(np.int16))},
+    {"X": X.astype(object)}, {"y": Y.astype(float)}, {"y": Y.tolist()}, {"y": pd.Series(Y)},
+    {"y": Y.astype(bool)}, {"y": pd.Series(Y, index=Y).astype("int8")},
+])  # fmt: skip
+def test_equal_values_are_the_same_records(used, same):
+    arguments = {"X": X, "y": Y, **same}
+    assert len(ReusableHoldout(arguments["X"], arguments["y"], ledger=used).history()) == 6
+
+
+def test_texts_and_mixed_frames_are_the_same_records_by_value(path):
+    names = np.array(["yes", "no"])[Y]
+    frame = pd.DataFrame({"a": X[:, 0], "b": names})
+    ReusableHoldout(frame, names, ledger=path).answer([0.5], scores())
+    again = frame.assign(b=frame["b"].astype("category"), a=frame["a"].astype("int32"))
+    assert len(ReusableHoldout(again, names.tolist(), ledger=path).history()) == 1
+    with refused(LedgerMismatchError, "columns"):
+        ReusableHoldout(frame.rename(columns={"a": "c"}), names, ledger=path)
+    with refused(LedgerMismatchError, "data"):
+        ReusableHoldout(frame.assign(b=names[::-1]), names, ledger=path)
+
+
+def test_who_asked_is_recorded_and_can_be_set(path, monkeypatch):
+    monkeypatch.setenv("SKLEARN_BDP_USER", "ann")
+    holdout = make(path)
+    holdout.answer([0.5], scores(1, 0))
+    monkeypatch.setenv("SKLEARN_BDP_USER", "bob\n\x1b[31m")
+    answers = make(path).answer([0.5], scores(1, 1))
+    assert answers[0].user == "bob[31m"
+    monkeypatch.delenv("SKLEARN_BDP_USER")
+    monkeypatch.setenv("LOGNAME", "carol")
+    make(path).answer([0.5], scores(1, 2))
+    assert [record.user for record in holdout.history()] == ["ann", "bob[31m", "carol"]
+    assert holdout.history().to_frame()["user"].iloc[0] == "ann"
 
 
 def test_what_does_not_change_the_promise_may_change(used):

@@ -1,0 +1,109 @@
+"""Ledgers of older formats: read, verified, exported, upgraded; never taken for new ones."""
+
+import contextlib
+import json
+import re
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sklearn_bdp import __version__
+from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerError, LedgerVersionError
+from sklearn_bdp.holdout import ReusableHoldout
+from sklearn_bdp.ledger.backend import FORMAT, FORMATS
+from tests.facts import refused
+from tests.holdout import workers
+
+X, Y, scores = workers.X, workers.Y, workers.scores
+FOLDER = Path(__file__).parent / "formats"
+#: Made by the package when it wrote these formats, from the records of ``tests.holdout.workers``.
+OLDER = {5: "format-5.sql", 6: "format-6.sql"}
+
+
+@pytest.fixture(params=sorted(OLDER))
+def older(request, path):
+    """Return the path of a ledger of an older format."""
+    text = (FOLDER / OLDER[request.param]).read_text("utf-8")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(text)
+        connection.execute("PRAGMA application_id = 1111773233")
+        connection.execute(f"PRAGMA user_version = {request.param}")
+    return path
+
+
+def test_format_and_version_move_together():
+    """A version that was released writes one format; another format needs another version."""
+    release = re.match(r"\d+\.\d+\.\d+", __version__)[0]
+    assert FORMATS[FORMAT] == release
+    assert list(FORMATS) == sorted(FORMATS)
+    assert set(OLDER) == set(FORMATS) - {FORMAT}
+
+
+def test_older_formats_are_shown_exported_and_verified(older, command_line, capsys):
+    assert command_line("ledger", "verify", older) == 0
+    assert command_line("ledger", "show", older) == 0
+    assert "200 records" in capsys.readouterr().out
+    assert command_line("ledger", "export", older) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert sum("batch" in line for line in lines) == 4
+    assert before_and_after(older)
+
+
+def before_and_after(path):
+    """Return whether nothing is beside a ledger."""
+    return [other.name for other in path.parent.iterdir()] == [path.name]
+
+
+def test_a_holdout_does_not_use_an_older_format_and_names_the_command(older):
+    with refused(LedgerVersionError, "upgrade") as caught:
+        ReusableHoldout(X, Y, ledger=older)
+    assert "install" not in str(caught.value).lower()
+
+
+def test_an_upgraded_ledger_goes_on_with_all_answers(older, command_line, capsys):
+    before = older.read_bytes()
+    assert command_line("ledger", "upgrade", older) == 0
+    backups = list(older.parent.glob("*.format-*"))
+    assert [backup.read_bytes() for backup in backups] == [before]
+    holdout = ReusableHoldout(X, Y, ledger=older)
+    assert [record.key for record in holdout.history()] == ["a0", "b0", "a1", "b1", "a2", "b2"]
+    assert holdout.notes("source") == ["clinic A"]
+    assert holdout.notes("ward") == [3]
+    spent = holdout.information_spent
+    known = holdout.find_answers(["a1"])["a1"]
+    assert holdout.answer([known.cv_score], scores(1, 5), keys=["a1"]).values[0] == known.value
+    holdout.answer([0.9], scores(1, 6))
+    assert holdout.information_spent > spent
+    assert len(ReusableHoldout(X.astype(np.float64), Y, ledger=older).history()) == 7
+    with pytest.raises(LedgerError):
+        ReusableHoldout(X + 1.0, Y, ledger=older)
+    assert command_line("ledger", "verify", older) == 0
+    assert command_line("ledger", "upgrade", older) == 1  # there is nothing to upgrade
+    assert str(FORMAT) in capsys.readouterr().err
+
+
+def test_an_edited_ledger_is_not_upgraded(older, command_line, capsys):
+    with contextlib.closing(sqlite3.connect(older)) as connection:
+        triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+        triggers = triggers.fetchall()
+        for name, _ in triggers:
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute("UPDATE log SET answers = replace(answers, 'a1', 'x1')")
+        for _, statement in triggers:
+            connection.execute(statement)
+        connection.commit()
+    assert command_line("ledger", "upgrade", older) == 1
+    assert LedgerCorruptedError.__name__ in capsys.readouterr().err
+    assert before_and_after(older)
+
+
+def test_a_format_of_the_future_names_no_installed_version(path, command_line, capsys):
+    ReusableHoldout(X, Y, ledger=path)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with refused(LedgerVersionError, 99):
+        ReusableHoldout(X, Y, ledger=path)
+    for action in ("show", "verify", "export", "upgrade"):
+        assert command_line("ledger", action, path) == 1
