@@ -91,9 +91,9 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         ``None``: all records choose, and nothing is verified.
     correlation : None, array, sparse array, graph, model, list, "groups" or "time", default=None
         How records depend on one another; see
-        :func:`~sklearn_bdp.correlation.check_correlation`. ``"time"``: records in time order, the
-        last ones become the holdout; their autocorrelation time is learned from cross-validated
-        scores of the estimator with all features, an assumption that the certificate names.
+        :func:`~sklearn_bdp.correlation.check_correlation`. ``"time"``: records in time order. The
+        last dates become the holdout, and each is judged by what was known before it. Nothing is
+        assumed, learned or tested about their dependence.
     verify : int or "all", default=1
         Number of subsets to verify. The selected one is always among them; the others are those
         with the best cross-validated scores.

@@ -136,10 +136,11 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         cross-validation as in :class:`~sklearn.model_selection.GridSearchCV`, bit for bit.
     correlation : None, array, sparse array, graph, model, list, "groups" or "time", default=None
         How records depend on one another; see
-        :func:`~sklearn_bdp.correlation.check_correlation`. ``"time"``: records in time order, the
-        last ones become the holdout; their autocorrelation time is learned from cross-validated
-        scores of the candidates (:meth:`~sklearn_bdp.correlation.MarkovChain.from_scores`), an
-        assumption that the certificate names. Under None the cross-validated scores are checked for
+        :func:`~sklearn_bdp.correlation.check_correlation`. ``"time"``: records in time order. The
+        last dates become the holdout, and each is judged by what was known before it. Nothing is
+        assumed, learned or tested about their dependence. Order is read from the index or
+        ``times=``, and without dates from the rows. A declared strength of dependence (a chain, an
+        influence of a network) is tested on the training set. Under None the cross-validated scores are checked for
         dependence over the order of rows and over ``groups``.
     training_score : {"cv", "resubstitution"}, default="cv"
         What is compared with the holdout: the cross-validated score, or the score on the
