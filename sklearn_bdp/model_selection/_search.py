@@ -140,8 +140,8 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         last dates become the holdout, and each is judged by what was known before it. Nothing is
         assumed, learned or tested about their dependence. Order is read from the index or
         ``times=``, and without dates from the rows. A declared strength of dependence (a chain, an
-        influence of a network) is tested on the training set. Under None the cross-validated scores are checked for
-        dependence over the order of rows and over ``groups``.
+        influence of a network) is tested on the training set. Under None the cross-validated
+        scores are checked for dependence over the order of rows and over ``groups``.
     training_score : {"cv", "resubstitution"}, default="cv"
         What is compared with the holdout: the cross-validated score, or the score on the
         training set itself (the papers' setting; it overfits and spends information).

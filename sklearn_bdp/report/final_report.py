@@ -327,7 +327,9 @@ class FinalReport(RenderedResult):
             if math.isfinite(row.lower):
                 label = "expected over the period"
                 ax.axhspan(row.lower, row.upper, color=color, alpha=0.2, label=label)
-        ax.set_ylabel("\n".join(textwrap.wrap(self.rows[0].metric, _LABEL_WIDTH)))
+        letters = max(12, int(ax.figure.get_figheight() / _LETTER))
+        lines = textwrap.wrap(self.rows[0].metric, letters, break_long_words=False)
+        ax.set_ylabel("\n".join(lines))
         if np.asarray(dates).dtype.kind == "M":
             from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
@@ -342,5 +344,5 @@ class FinalReport(RenderedResult):
 
 
 _FAMILIES = ("proven", "approximate")
-#: Of a plot over dates: colors of the models, and letters of a line of a label.
-_MODEL_COLORS, _LABEL_WIDTH = (GOOD, BAD), 45
+#: Of a plot over dates: colors of the models, letters of a line of a label, inches of a letter.
+_MODEL_COLORS, _LABEL_WIDTH, _LETTER = (GOOD, BAD), 45, 0.12

@@ -343,14 +343,16 @@ def test_scores_are_drawn_over_time():
     assert kept == report
 
 
-def test_two_models_are_drawn_over_time_and_no_label_is_cut():
+@pytest.mark.parametrize("height", [3.2, 4.8])
+def test_two_models_are_drawn_over_time_and_no_label_is_cut(height):
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("agg")
     X, y, _ = sales(600)
     report = searched(X, y).final_report(compare="naive")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ax = report.plot(over="time")
+        ax = plt.subplots(figsize=(7.0, height), layout="constrained")[1]
+        report.plot(over="time", ax=ax)
         ax.figure.canvas.draw()
     labels = ax.get_legend_handles_labels()[1]
     assert len(labels) == 4
@@ -359,6 +361,7 @@ def test_two_models_are_drawn_over_time_and_no_label_is_cut():
     for text in (ax.xaxis.label, ax.yaxis.label, *ax.get_xticklabels(), *ax.get_legend().texts):
         box = text.get_window_extent()
         assert figure.x0 <= box.x0 <= box.x1 <= figure.x1
+        assert figure.y0 <= box.y0 <= box.y1 <= figure.y1
     years = [text.get_text() for text in ax.get_xticklabels()]
     assert any(year in " ".join([*years, ax.get_xlabel()]) for year in ("2013", "2014"))
     plt.close("all")
