@@ -1,9 +1,9 @@
-"""What leakage and noise add to an error, and the public choices made for the user.
+"""Error due to leakage and noise, and default thresholds, grids and noise scales.
 
-From leakage to generalization (G1, G2) and the margins of noise (N1-N3), one function each; the
-theorems of Zhao 2017 to the letter: Theorem 1's (7) and (8), Theorem 2 (theory G3); thresholds,
-grid and noise scales. ``benchmarks/simulate_year.py`` plays a year of ten adaptive searches and
-prints the widths for other values of every constant below.
+There is one function for each bound: generalization from leakage and transcripts (G1, G2), margins
+of noise (N1-N3), and Theorems 1 and 2 of Zhao 2017 as printed (theory G3). The other functions
+choose thresholds, grid and noise scales from public quantities. ``benchmarks/simulate_year.py``
+simulates a year of ten adaptive searches and prints widths for other values of the constants.
 """
 
 from __future__ import annotations
@@ -31,16 +31,22 @@ _NOISES = ("laplace", "gaussian")
 
 
 def _laplace_tail(u, ratio):
-    """Return ln P[N + ratio N' > u] for Laplace noises of scale 1, ``ratio`` at most 1; its slope.
+    """Return ln P[N + ratio N' > u] and its slope, for Laplace noises of scale 1, ``ratio`` <= 1.
 
-    Concave in ``u``. For scales that are nearly alike an upper bound, tight to 1e-6.
+    The log probability is concave in ``u``. For nearly equal scales it is an upper bound, tight to
+    1e-6.
     """
     if 1.0 - ratio < 1e-6:
         return math.log((2.0 + u) / 4.0) - u, 1.0 / (2.0 + u) - 1.0
-    # (e^{−u} − r² e^{−u/r}) / (2(1 − r²)); for r near 0 the second term is none.
-    part = ratio**2 * math.exp(u - u / ratio) if ratio > 1e-150 else 0.0
-    slope = part * (1.0 / ratio - 1.0) / (1.0 - part) - 1.0 if part else -1.0
-    return math.log1p(-part) - u - math.log(2.0 * (1.0 - ratio) * (1.0 + ratio)), slope
+    # (e^{−u} − r² e^{−u/r}) / (2(1 − r²)); the second term vanishes for r near 0.
+    second_term = 0.0
+    if ratio > 1e-150:
+        second_term = ratio**2 * math.exp(u - u / ratio)
+    slope = -1.0
+    if second_term:
+        slope += second_term * (1.0 / ratio - 1.0) / (1.0 - second_term)
+    normalization = math.log(2.0 * (1.0 - ratio) * (1.0 + ratio))
+    return math.log1p(-second_term) - u - normalization, slope
 
 
 def noise_margin(
@@ -50,7 +56,7 @@ def noise_margin(
     query_scale: float,
     noise: Literal["laplace", "gaussian"] = "laplace",
 ) -> float:
-    r"""Smallest ``z`` with :math:`P[N_T + N_q > z] \le` ``failure`` (theory N1, N2).
+    r"""Return the smallest ``z`` with :math:`P[N_T + N_q > z] \le` ``failure`` (theory N1, N2).
 
     Parameters
     ----------
@@ -74,32 +80,36 @@ def noise_margin(
     0.0519
     """
     check_option("noise", noise, _NOISES)
-    level = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
-    s_t = check_real("threshold_scale", threshold_scale, low=0.0)
-    s_q = check_real("query_scale", query_scale, low=0.0)
-    if max(s_t, s_q) == 0.0 or level >= 0.5:
+    failure = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
+    threshold_scale = check_real("threshold_scale", threshold_scale, low=0.0)
+    query_scale = check_real("query_scale", query_scale, low=0.0)
+    larger_scale = max(threshold_scale, query_scale)
+    if larger_scale == 0.0 or failure >= 0.5:
         return 0.0
     if noise == "gaussian":
-        return float(math.hypot(s_t, s_q) * norm.isf(level))
-    big, ratio, target = max(s_t, s_q), min(s_t, s_q) / max(s_t, s_q), math.log(level)
-    # Newton on the concave log tail: from the side where it is at most the level no step leaves
-    # that side. Rounding may, so that a margin is returned only after it was tried.
-    start = u = 2.0 - 2.0 * target
+        return float(math.hypot(threshold_scale, query_scale) * norm.isf(failure))
+    ratio = min(threshold_scale, query_scale) / larger_scale
+    log_failure = math.log(failure)
+    # Newton's method on the concave log tail: it starts where the tail is at most the failure
+    # probability, and no step leaves that side. Rounding may, so the returned margin is verified.
+    initial = 2.0 - 2.0 * log_failure
+    u = initial
     for _ in range(60):
-        value, slope = _laplace_tail(u, ratio)
-        u -= (value - target) / slope
-        if abs(value - target) < 1e-12 * u * -slope:
+        log_tail, slope = _laplace_tail(u, ratio)
+        excess = log_tail - log_failure
+        u -= excess / slope
+        if abs(excess) < 1e-12 * u * -slope:
             break
     for guard in (1e-12, 1e-9, 1e-6):
-        if _laplace_tail(u * (1.0 + guard), ratio)[0] <= target:
-            return big * u * (1.0 + guard)
-    return big * start
+        if _laplace_tail(u * (1.0 + guard), ratio)[0] <= log_failure:
+            return larger_scale * u * (1.0 + guard)
+    return larger_scale * initial
 
 
 def answer_margin(
     *, failure: float, answer_scale: float, noise: Literal["laplace", "gaussian"] = "laplace"
 ) -> float:
-    r"""Smallest ``z`` with :math:`P[|N_a| > z] \le` ``failure`` (theory N1).
+    r"""Return the smallest ``z`` with :math:`P[|N_a| > z] \le` ``failure`` (theory N1).
 
     Parameters
     ----------
@@ -122,32 +132,32 @@ def answer_margin(
     0.0138
     """
     check_option("noise", noise, _NOISES)
-    level = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
+    failure = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
     scale = check_real("answer_scale", answer_scale, low=0.0)
     if scale == 0.0:
         return 0.0
     if noise == "gaussian":
-        return float(scale * norm.isf(level / 2.0))
-    return -scale * math.log(level)
+        return float(scale * norm.isf(failure / 2.0))
+    return -scale * math.log(failure)
 
 
 def noise_share(failure: float, n_above: FloatOrArray) -> Any:
     r"""Return the failure probability of the round after ``n_above`` others (theory N3).
 
-    The shares ``failure / ((b+1)(b+2))`` of all rounds ``b = 0, 1, ...`` sum to ``failure``, so no
-    budget has to be declared.
+    The probabilities ``failure / ((b+1)(b+2))`` of all rounds ``b = 0, 1, ...`` sum to ``failure``,
+    so that no budget has to be declared.
 
     Parameters
     ----------
     failure : float
         Failure probability of the noise over the whole life of the holdout, in (0, 1).
     n_above : int or array of int
-        Rounds spent, 0 for the first.
+        Number of earlier rounds, 0 for the first.
 
     Returns
     -------
     float or ndarray
-        The share.
+        Failure probability of the round.
 
     Examples
     --------
@@ -155,10 +165,10 @@ def noise_share(failure: float, n_above: FloatOrArray) -> Any:
     >>> [noise_share(0.012, rounds) for rounds in (0, 1, 2)]
     [0.006, 0.002, 0.001]
     """
-    level = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
-    spent = check_array("n_above", n_above, low=0.0)
-    share = level / ((spent + 1.0) * (spent + 2.0))
-    return float(share) if share.ndim == 0 else share
+    failure = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
+    n_rounds = check_array("n_above", n_above, low=0.0)
+    round_failure = failure / ((n_rounds + 1.0) * (n_rounds + 2.0))
+    return float(round_failure) if round_failure.ndim == 0 else round_failure
 
 
 def sampling_half_width(
@@ -176,33 +186,34 @@ def sampling_half_width(
 
 
 def log_transcripts(n_queries: int, budget: int, n_values: int) -> float:
-    r"""Log of the number of distinct queries an adaptive analyst can reach (theory G2).
+    r"""Return the log of the number of distinct queries of an adaptive analyst (theory G2).
 
     .. math:: N = \sum_{b<B} V^b \binom{m}{b+1}
 
-    for :math:`m` queries, a budget of :math:`B` "above" answers and :math:`V` values that one can
-    take. Cf. the description-length argument of Dwork et al. 2015, Section 3.
+    for :math:`m` queries, a budget of :math:`B` "above" answers and :math:`V` values of each.
+    Cf. the description-length argument of Dwork et al. 2015, Section 3.
     """
     m = check_integer("n_queries", n_queries, low=1)
-    rounds = min(check_integer("budget", budget, low=1), m)
-    values = check_integer("n_values", n_values, low=1)
-    if rounds <= 20_000:
-        b = np.arange(rounds, dtype=float)
-        terms = b * math.log(values) + log_binomials(m, rounds + 1)[1:]
-        return float(logsumexp(terms))
-    # Many rounds: b V^b C(m, b+1) ≤ (largest term) · rounds; the largest by bisection of the ratio
-    # V (m−b−1)/(b+2) ≥ 1, which falls with b.
-    turn = min(rounds - 1, max(0, math.ceil((values * (m - 1.0) - 2.0) / (values + 1.0))))
-    binomial = gammaln(m + 1.0) - gammaln(turn + 2.0) - gammaln(m - turn + 0.0)
-    largest = turn * math.log(values) + binomial + 1e-9 * m  # the last term: rounding of gammaln
-    return largest + math.log(rounds)
+    n_rounds = min(check_integer("budget", budget, low=1), m)
+    n_values = check_integer("n_values", n_values, low=1)
+    log_n_values = math.log(n_values)
+    if n_rounds <= 20_000:
+        b = np.arange(n_rounds, dtype=float)
+        log_terms = b * log_n_values + log_binomials(m, n_rounds + 1)[1:]
+        return float(logsumexp(log_terms))
+    # Many rounds: the sum is at most n_rounds times the largest term. It is the last one whose
+    # ratio to the one before, V (m−b)/(b+1), is at least 1. The ratio falls with b.
+    largest = min(n_rounds - 1, max(0, math.ceil((n_values * (m - 1.0) - 2.0) / (n_values + 1.0))))
+    log_binomial = gammaln(m + 1.0) - gammaln(largest + 2.0) - gammaln(m - largest + 0.0)
+    rounding_error = 1e-9 * m  # of gammaln
+    return largest * log_n_values + log_binomial + rounding_error + math.log(n_rounds)
 
 
 def log_binomials(m: int, count: int) -> Array:
-    """Return ``ln C(m, b)`` for ``b = 0 … count - 1``, minus infinity where ``b > m``.
+    """Return ``ln C(m, b)`` for ``b = 0 … count - 1``, minus infinity for ``b > m``.
 
-    By summation: gamma functions of a large ``m`` would cancel, and too small a count would be
-    unsafe.
+    Logs of ratios are summed: gamma functions of a large ``m`` would cancel, and too small a number
+    would be unsafe.
     """
     i = np.arange(max(count - 1, 0), dtype=float)
     with np.errstate(divide="ignore"):
@@ -228,9 +239,9 @@ def zhao_premise(
        \frac{9B}{4\sigma(\tau/3 - 4a_i)}\Big\}
 
     The second terms are :math:`9B/(4\sigma\varepsilon')` with the DP level :math:`\varepsilon'`
-    that Lemma 2 (Lemma 3) gives for the BDP level :math:`\tau/3`; denominators must be positive.
-    The theorem concludes ``|q(X) - q(P)| < tau``. It is false as stated: the premise can hold while
-    ``q(X)`` does not concentrate at all (see the errata).
+    that Lemma 2 (Lemma 3) gives for the BDP level :math:`\tau/3`. Denominators must be positive.
+    The theorem concludes ``|q(X) - q(P)| < tau``. It is false as stated: the premise may be true
+    although ``q(X)`` does not concentrate (see the errata).
 
     Parameters
     ----------
@@ -243,9 +254,10 @@ def zhao_premise(
     beta : float
         Failure probability of one query, in (0, 1).
     model : CorrelationModel
-        How the records are correlated.
+        Dependence of the records.
     n : int or None
-        Number of records for models tied to them; ``None``: any, large enough for the lemma.
+        Number of records of models tied to them; ``None``: any number that is large enough for the
+        lemma.
     method : {"quilt", "blanket", "spectral"}
         Lemma 2 of the paper, that is (8); Lemma 3, that is (7); or Lemma 4, an alternative for
         reversible chains.
@@ -253,7 +265,7 @@ def zhao_premise(
     Returns
     -------
     float
-        The premise reads ``n >=`` this; not rounded, ``inf`` when no positive level suffices.
+        Lower bound of ``n`` in the premise, not rounded; ``inf`` if no positive level suffices.
 
     Raises
     ------
@@ -272,15 +284,17 @@ def zhao_premise(
     """
     tau = check_real("tau", tau, low=0.0, closed="neither")
     sigma = check_real("sigma", sigma, low=0.0, closed="neither")
-    rounds = check_integer("budget", budget, low=1)
+    budget = check_integer("budget", budget, low=1)
     beta = check_probability("beta", beta)
     check_option("method", method, ("quilt", "blanket", "spectral"))
-    # The lemmas do not depend on n beyond n >= 2d.
-    size = next(one for one in (n, model.n_records, 10**9) if one is not None)
-    level = float(model.dp_epsilon(tau / 3.0, size, method=method))
+    if n is None:
+        n = model.n_records
+    if n is None:
+        n = 10**9  # the lemmas do not depend on n beyond n >= 2d
+    level = float(model.dp_epsilon(tau / 3.0, n, method=method))
     if level == 0.0:
         return math.inf
-    return max(9.0 * math.log(4.0 / beta) / tau**2, 9.0 * rounds / (4.0 * sigma * level))
+    return max(9.0 * math.log(4.0 / beta) / tau**2, 9.0 * budget / (4.0 * sigma * level))
 
 
 def zhao_required_n(
@@ -299,8 +313,8 @@ def zhao_required_n(
     .. math:: n_\#\Big(B,\; \frac{(1-c)\tau}{12\ln(4m/\beta)},\; \frac{(1-c)\tau}{4},\;
        \frac{\beta}{2m}\Big)
 
-    with :math:`n_\#` of Theorem 1. ((31) of the paper prints this expression without putting the
-    arguments in; the theorem's condition is the one meant.)
+    with :math:`n_\#` of Theorem 1. Equation (31) of the paper expands :math:`n_\#` without these
+    arguments; this function computes the theorem's condition.
 
     Parameters
     ----------
@@ -342,7 +356,8 @@ def zhao_required_n(
     """
     tau = check_real("tau", tau, low=0.0, high=1.0, closed="right")
     m = check_integer("n_queries", n_queries, low=1)
-    beta, c = check_probability("beta", beta), check_probability("c", c)
+    beta = check_probability("beta", beta)
+    c = check_probability("c", c)
     return zhao_premise(
         tau=(1.0 - c) * tau / 4.0,
         budget=budget,
@@ -355,12 +370,12 @@ def zhao_required_n(
 
 
 def zhao_accuracy(n, *, n_queries, budget, beta, model, c=0.5, threshold=None):
-    r"""Smallest τ that Theorem 2 promises with ``n`` records, and its c.
+    r"""Return the smallest τ that Theorem 2 promises with ``n`` records, and its c.
 
     :math:`n_\#` depends on :math:`u = (1-c)\tau` only. For a given threshold :math:`T =
-    (1+c)\tau/2` the largest c with :math:`n_\# \le n` is the sharpest choice: :math:`c =
-    (2T-u)/(2T+u)` at the smallest u; any c in (0, 1) will do without one. τ is infinite where the
-    theorem promises nothing up to 1.
+    (1+c)\tau/2` the largest c with :math:`n_\# \le n` gives the smallest τ: :math:`c =
+    (2T-u)/(2T+u)` at the smallest u. Without a threshold any c in (0, 1) applies. τ is infinite if
+    the theorem promises no τ up to 1.
 
     Examples
     --------
@@ -374,125 +389,138 @@ def zhao_accuracy(n, *, n_queries, budget, beta, model, c=0.5, threshold=None):
     0.125 0.600
     """
     c = check_probability("c", c)
-    tiny = 1e-9  # every c gives the same u; this one lets it come near 1
-    promise = {"n_queries": n_queries, "budget": budget, "beta": beta, "c": tiny}
-    given = {"model": model, "n": model.n_records}
-    margin = smallest_accuracy(lambda tau: zhao_required_n(tau=tau, **promise, **given), n)
-    margin *= 1.0 - tiny
-    margin *= 1.0 + 1e-12  # so that rounding in τ and c cannot undo the premise
+    small_c = 1e-9  # u does not depend on c; with a small one u may come near 1
+
+    def required_n(tau):
+        return zhao_required_n(
+            tau=tau,
+            n_queries=n_queries,
+            budget=budget,
+            beta=beta,
+            c=small_c,
+            model=model,
+            n=model.n_records,
+        )
+
+    u = smallest_accuracy(required_n, n) * (1.0 - small_c)
+    u *= 1.0 + 1e-12  # so that rounding in τ and c does not violate the premise
     if threshold is not None:
-        c = (2.0 * threshold - margin) / (2.0 * threshold + margin)
-    tau = margin / (1.0 - c) if c > 0.0 else math.inf
+        c = (2.0 * threshold - u) / (2.0 * threshold + u)
+    tau = u / (1.0 - c) if c > 0.0 else math.inf
     return (tau, c) if tau <= 1.0 else (math.inf, c)
 
 
-def smallest_accuracy(required: Callable[..., Any], n: int) -> float:
-    r"""Smallest τ for which a theorem asks for at most ``n`` records; ``inf`` if none up to 1.
+def smallest_accuracy(required_n: Callable[..., Any], n: int) -> float:
+    r"""Return the smallest τ for which a theorem requires at most ``n`` records.
 
-    ``required(tau)`` falls at least like :math:`\tau^{-2}`. The premise holds at the result.
+    ``required_n(tau)`` falls at least like :math:`\tau^{-2}`. The premise is true at the returned
+    τ. It is ``inf`` if no τ up to 1 suffices.
     """
-    largest = required(1.0)
-    if not largest <= n:
+    smallest_n = required_n(1.0)
+    if not smallest_n <= n:
         return math.inf
 
     def excess(log_tau):
-        return math.log(required(math.exp(log_tau)) / n)
+        return math.log(required_n(math.exp(log_tau)) / n)
 
-    # The premise falls at least like τ^{−2}: the root lies between √(n(1)/n) and 1.
-    low = 0.5 * math.log(largest / n) - 1e-9
-    if excess(low) <= 0.0:
-        return math.exp(low)
-    return math.exp(crossing(excess, 0.0, low))
+    # The required number falls at least like τ^{−2}: the root is between √(n(1)/n) and 1.
+    log_lower = 0.5 * math.log(smallest_n / n) - 1e-9
+    if excess(log_lower) <= 0.0:
+        return math.exp(log_lower)
+    return math.exp(crossing(excess, 0.0, log_lower))
 
 
-# -- Public choices --------------------------------------------------------------------------------
+# -- Defaults that depend on public quantities -----------------------------------------------------
 
 # Rate at which correct predictions may exceed their thresholds by chance, per query.
-CHANCE = 0.0006
+FALSE_ALARM_RATE = 0.0006
 # Part of a batch's rate that goes to its leading predictions, halved from rank to rank.
-LEAD = 0.7
+LEADER_PART = 0.7
 # Cell width as a fraction of the half-width of one fixed query.
 RESOLUTION_FRACTION = 0.5
 # Noise margin of the first round as a fraction of the same half-width.
 NOISE_FRACTION = 0.015
-# Noise of a final report as a part of that of other answers, where no level is declared for life:
-# its margin is then a few hundredths of its half-width.
+# Noise of a final report as a part of that of other answers, if no lifetime level is declared: its
+# margin is then a few hundredths of its half-width.
 FINAL_NOISE = 0.3
-# Part of a holdout's failure probability that pays for noise. Noise is scaled to a fraction of the
-# sampling error, so a tenth costs sampling 0.1 nats (1 % of width) and lets the noise be a third
-# larger than a hundredth.
+# Part of a holdout's failure probability that is spent on noise. A tenth costs sampling 0.1 nats
+# (1% of width) and allows a third more noise than a hundredth.
 NOISE_PART = 0.1
-# A candidate behind the leader is relaxed unless it is off by this part of the distance: the answer
-# would cost information and could hardly change the choice. At half the distance a hopeless
-# candidate costs ten nats in two of five years of `benchmarks/real_searches.py`.
+# A candidate behind the leader is relaxed unless its error exceeds this part of the distance: its
+# answer would cost information and would hardly change the choice. With half the distance, trailing
+# candidates cost ten nats in two of five years of `benchmarks/real_searches.py`.
 RELAXED_PART = 0.7
-LARGEST_SCALE = 1000.0  # nothing is left of a score in [0, 1] long before
+MAX_SCALE = 1000.0  # far beyond the range of scores in [0, 1]
 ZHAO_C = 0.5  # Zhao 2017, Theorem 2: T = (1+c)τ/2
 
 
 def auto_threshold(prediction, n_effective, n_train):
-    r"""Thresholds that correct predictions exceed less than once in a thousand queries.
+    r"""Return thresholds that correct predictions exceed less than once in a thousand queries.
 
     .. math:: T_j = z_{p_j/2} \sqrt{\tilde v_j (1 - \tilde v_j) (1/n_{\mathrm{eff}} + 1/n_D)}
 
-    with :math:`z` the normal quantile and :math:`\tilde v` the prediction drawn slightly towards
-    1/2, so that a prediction of exactly 1 leaves room for one error. The chances :math:`p_j` of
-    the ``m`` predictions passed together (a batch, or what is left of it) sum to ``m * CHANCE``;
-    a part of them goes to the leading predictions, which thereby get the narrowest intervals:
-    those are the candidates somebody may select. Only public quantities enter.
+    with the normal quantile :math:`z` and the prediction :math:`\tilde v`, shrunken slightly
+    towards 1/2 so that a prediction of exactly 1 allows one error. The probabilities :math:`p_j`
+    of the ``m`` predictions passed together (a batch, or its unanswered queries) sum to
+    ``m * FALSE_ALARM_RATE``.
+    A part of them goes to the leading predictions, which thereby get the narrowest intervals: these
+    candidates may be selected.
 
     Theory G4 and G5: a threshold may depend on public quantities. ``n_effective`` is that of the
-    holdout, ``n_train`` the records behind each prediction; ``CHANCE`` (a rate per query) and
-    ``LEAD`` (the part for the leaders) are the choice of the simulation.
+    holdout, ``n_train`` the number of records behind each prediction. ``FALSE_ALARM_RATE`` (per
+    query) and ``LEADER_PART`` were chosen by simulation.
     """
-    v = np.clip(check_array("prediction", prediction), 0.0, 1.0)
-    size = check_real("n_effective", n_effective, low=0.0, closed="neither")
-    behind = check_array("n_train", n_train)
-    if not (behind > 0).all():
+    predictions = np.clip(check_array("prediction", prediction), 0.0, 1.0)
+    n_effective = check_real("n_effective", n_effective, low=0.0, closed="neither")
+    n_train = check_array("n_train", n_train)
+    if not (n_train > 0).all():
         raise ValueError(f"n_train must be positive, got n_train={n_train!r}.")
-    rank = np.empty(v.size)
-    rank[np.argsort(-v, axis=None, kind="stable")] = np.arange(v.size)
-    part = (1.0 - LEAD) / v.size + LEAD * 0.5 ** (rank + 1.0)
-    chances = np.minimum(CHANCE * v.size * part, 0.1).reshape(v.shape)
-    drawn = (v * size + 1.0) / (size + 2.0)
-    return -ndtri(chances / 2.0) * np.sqrt(drawn * (1.0 - drawn) * (1.0 / size + 1.0 / behind))
+    m = predictions.size
+    rank = np.empty(m)
+    rank[np.argsort(-predictions, axis=None, kind="stable")] = np.arange(m)
+    shares = (1.0 - LEADER_PART) / m + LEADER_PART * 0.5 ** (rank + 1.0)
+    false_alarms = np.minimum(FALSE_ALARM_RATE * m * shares, 0.1).reshape(predictions.shape)
+    shrunken = (predictions * n_effective + 1.0) / (n_effective + 2.0)
+    variances = shrunken * (1.0 - shrunken) * (1.0 / n_effective + 1.0 / n_train)
+    return -ndtri(false_alarms / 2.0) * np.sqrt(variances)
 
 
 def auto_resolution(n_effective: float, *, beta: float = 0.05) -> float:
-    """Grid step of released answers: half of the half-width of one fixed query.
+    """Return the grid step of released answers: half of the half-width of one fixed query.
 
-    Theory G2: a rounding error of η/2 against ``ln(1/η)`` nats per released value. The
-    fraction is the choice of the simulation.
+    Theory G2: a step of η adds a rounding error of η/2 and costs ``ln(1/η)`` nats per released
+    value. The fraction was chosen by simulation.
     """
     return min(1.0, RESOLUTION_FRACTION * _reference_half_width(n_effective, beta))
 
 
 def auto_scales(n_effective, *, failure, beta=0.05, fraction=NOISE_FRACTION):
-    """Noise scales of threshold, query and answer that widen intervals by at most a tenth.
+    """Return noise scales of threshold, query and answer that widen intervals by at most a tenth.
 
-    ``failure`` is what is left for one half (threshold or answer) of the first round; ``fraction``
-    is the noise margin over the half-width of one fixed query. Theory N1; Lyu, Su and Li 2017
-    (query noise twice the threshold noise).
+    ``failure`` is the failure probability of one half (threshold or answer) of the first round.
+    ``fraction`` is the ratio of the noise margin to the half-width of one fixed query. Theory N1;
+    Lyu, Su and Li 2017 (query noise twice the threshold noise).
     """
-    room = fraction * _reference_half_width(n_effective, beta)
-    level = check_probability("failure", failure)
-    per_unit = noise_margin(failure=level, threshold_scale=1.0, query_scale=2.0)
-    answer_unit = answer_margin(failure=level, answer_scale=1.0)
-    base = room / per_unit if per_unit > 0 else room
-    return base, 2.0 * base, room / answer_unit
+    margin = fraction * _reference_half_width(n_effective, beta)
+    failure = check_probability("failure", failure)
+    unit_margin = noise_margin(failure=failure, threshold_scale=1.0, query_scale=2.0)
+    threshold_scale = margin / unit_margin if unit_margin > 0 else margin
+    answer_scale = margin / answer_margin(failure=failure, answer_scale=1.0)
+    return threshold_scale, 2.0 * threshold_scale, answer_scale
 
 
 def _reference_half_width(n_effective, beta):
-    size = check_real("n_effective", n_effective, low=0.0, closed="neither")
-    level = check_probability("beta", beta)
-    return math.sqrt(math.log(2.0 / level) / (2.0 * size))
+    """Return Hoeffding's half-width of one fixed query."""
+    n_effective = check_real("n_effective", n_effective, low=0.0, closed="neither")
+    beta = check_probability("beta", beta)
+    return math.sqrt(math.log(2.0 / beta) / (2.0 * n_effective))
 
 
 def epsilon_scales(epsilon, *, budget, model, n, failure):
     """Return Laplace scales that meet a BDP level over the whole life of the holdout.
 
-    The threshold noise is kept for life; ``failure`` is that of one margin. ``ValueError`` if no
-    positive DP level suffices.
+    The threshold noise is kept. ``failure`` is the failure probability of one margin. A
+    ``ValueError`` is raised if no positive DP level suffices.
     """
     level = float(model.dp_epsilon(epsilon, n))
     if not level > 0:
@@ -502,37 +530,40 @@ def epsilon_scales(epsilon, *, budget, model, n, failure):
         )
     # The mechanism's grid adds 2^-44 (or a little more, with its scales) to the sensitivity.
     level /= 1.0 + n * 2.0**-40
-    # Theory T1, threshold kept: ε′ = Δ(1/σT + 2B/σq + B/σa). A share w goes to the answers; of
-    # the rest, Lyu, Su, Li 2017 (Section 4.2): query noise (2B)^{2/3} times the threshold's share.
+    # Theory T1, threshold kept: ε′ = Δ(1/σT + 2B/σq + B/σa). The answers get a share of the level.
+    # The query noise gets (2B)^{2/3} times the share of the threshold (Lyu, Su, Li 2017, Section
+    # 4.2).
     ratio = (2.0 * budget) ** (2.0 / 3.0)
 
-    def scales_at(share):
-        rest = (1.0 - share) * level * n
-        query_scale = 2.0 * budget * (1.0 + ratio) / (rest * ratio)
-        return (1.0 + ratio) / rest, query_scale, budget / (share * level * n)
+    def scales_at(answer_share):
+        comparison_level = (1.0 - answer_share) * level * n
+        threshold_scale = (1.0 + ratio) / comparison_level
+        query_scale = 2.0 * budget * (1.0 + ratio) / (comparison_level * ratio)
+        return threshold_scale, query_scale, budget / (answer_share * level * n)
 
-    def widest(scales):
+    def max_margin(scales):
+        threshold_scale, query_scale, answer_scale = scales
         return max(
-            noise_margin(failure=failure, threshold_scale=scales[0], query_scale=scales[1]),
-            answer_margin(failure=failure, answer_scale=scales[2]),
+            noise_margin(failure=failure, threshold_scale=threshold_scale, query_scale=query_scale),
+            answer_margin(failure=failure, answer_scale=answer_scale),
         )
 
-    best = min(map(scales_at, np.linspace(0.05, 0.95, 181)), key=widest)
-    if not max(best) < LARGEST_SCALE:
+    scales = min(map(scales_at, np.linspace(0.05, 0.95, 181)), key=max_margin)
+    if not max(scales) < MAX_SCALE:
         raise ValueError(
-            f"epsilon={epsilon:g} needs noise of scale {max(best):.3g} on scores in [0, 1]: "
+            f"epsilon={epsilon:g} needs noise of scale {max(scales):.3g} on scores in [0, 1]: "
             "ask for a larger epsilon, or use epsilon='auto'."
         )
-    return best
+    return scales
 
 
 def zhao_scales(n, *, model, n_queries, budget, beta, threshold=None):
-    r"""Return three scales, threshold and :math:`\tau` of Zhao 2017, Theorem 2, to the letter.
+    r"""Return three scales, threshold and :math:`\tau` of Zhao 2017, Theorem 2, as printed.
 
-    Theorem 2 holds for any c in (0, 1). A given threshold :math:`T = (1+c)\tau/2` leaves c free:
-    the largest one whose :math:`n_\#` is at most ``n`` gives the smallest :math:`\tau`; with
-    ``None`` c is 1/2 and :math:`\tau` the smallest one. Where there are too few records for any, c
-    is 1/2 and :math:`\tau = 2T/(1+c)`, or 1.
+    Theorem 2 is valid for any c in (0, 1). With a given threshold :math:`T = (1+c)\tau/2`, c is the
+    largest one whose :math:`n_\#` is at most ``n``, which gives the smallest :math:`\tau`. With
+    ``None``, c is 1/2 and :math:`\tau` the smallest one. If there are too few records, c is 1/2 and
+    :math:`\tau = 2T/(1+c)`, or 1.
     """
     tau, c = zhao_accuracy(
         n, n_queries=n_queries, budget=budget, beta=beta, model=model, c=ZHAO_C, threshold=threshold
