@@ -23,8 +23,10 @@ from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.utils.sklearn_compat import num_samples
 
 _lock = threading.Lock()
-_depth = 0
-_saved = None
+#: Blocks of :func:`silenced` that were entered and not left, of all threads.
+_inside: list[object] = []
+#: What restores filters, streams and logging; None while no block is inside.
+_saved: contextlib.ExitStack | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -495,25 +497,43 @@ def silenced():
 
     Filters, streams and logging belong to the process: when blocks of several threads overlap, the
     first one to leave would switch them back on for the others. Here the first block to enter saves
-    them and the last one to leave restores them.
+    them and the last one to leave restores them, also where an interrupt arrives on the way in or
+    on the way out.
     """
-    global _depth, _saved
-    with _lock:
-        if _depth == 0:
-            _saved = contextlib.ExitStack()
-            _saved.enter_context(warnings.catch_warnings())
-            warnings.resetwarnings()  # forests enter every filter anew for each tree
-            warnings.simplefilter("ignore")
-            nowhere = _saved.enter_context(open(os.devnull, "w"))  # noqa: SIM115
-            _saved.enter_context(contextlib.redirect_stdout(nowhere))
-            _saved.enter_context(contextlib.redirect_stderr(nowhere))
-            _saved.callback(logging.disable, logging.root.manager.disable)
-            logging.disable(sys.maxsize)  # also what is above CRITICAL
-        _depth += 1
+    block = object()
     try:
-        yield
+        try:
+            _mute(block)
+            yield
+        finally:
+            _unmute(block)
     finally:
-        with _lock:
-            _depth -= 1
-            if _depth == 0:
-                _saved.close()
+        _unmute(block)  # an interrupt may have stopped the first one
+
+
+def _mute(block):
+    """Let nothing be shown while a block is inside."""
+    global _saved
+    with _lock:
+        _inside.append(block)
+        if _saved is not None:
+            return
+        _saved = contextlib.ExitStack()  # what is entered from here on is left by _unmute
+        _saved.enter_context(warnings.catch_warnings())
+        warnings.resetwarnings()  # forests enter every filter anew for each tree
+        warnings.simplefilter("ignore")
+        nowhere = _saved.enter_context(open(os.devnull, "w"))  # noqa: SIM115
+        _saved.enter_context(contextlib.redirect_stdout(nowhere))
+        _saved.enter_context(contextlib.redirect_stderr(nowhere))
+        _saved.callback(logging.disable, logging.root.manager.disable)
+        logging.disable(sys.maxsize)  # also what is above CRITICAL
+
+
+def _unmute(block):
+    """Restore everything if this block was the last one inside; a second call changes nothing."""
+    global _saved
+    with _lock:
+        _inside[:] = [other for other in _inside if other is not block]
+        if not _inside and _saved is not None:
+            _saved.close()
+            _saved = None

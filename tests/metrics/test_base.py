@@ -1,6 +1,9 @@
 import itertools
+import linecache
+import logging
 import math
 import pickle
+import sys
 import threading
 import warnings
 
@@ -184,6 +187,49 @@ def test_warnings_of_the_model_stay_inside_on_the_holdout_only():
     assert evaluation.value == 0.5  # silenced, so the warning did not become an error either
     with warned(UserWarning, "row 3"):
         get_metric("accuracy").training_score(Chatty(), *records(8))
+
+
+class InterruptLine:
+    """Raises KeyboardInterrupt at one of the lines of a file that are run."""
+
+    def __init__(self, file, at):
+        self.file, self.left = file, at
+
+    def __call__(self, frame, event, arg):
+        return self.line if frame.f_code.co_filename == self.file else None
+
+    def line(self, frame, event, arg):
+        # Python takes no signal between the last line of a block and the release of its lock.
+        text = linecache.getline(self.file, frame.f_lineno).strip()
+        if event == "line" and text != "with _lock:":
+            self.left -= 1
+            if self.left == 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return self.line
+
+
+def shown_by_process():
+    """Return everything that decides what a process shows."""
+    return sys.stdout, sys.stderr, list(warnings.filters), logging.root.manager.disable
+
+
+def test_an_interrupt_at_any_line_leaves_streams_filters_and_logging_as_they_were():
+    before, at, finished = shown_by_process(), 0, False
+    while not finished:
+        at += 1
+        trace = sys.gettrace()
+        sys.settrace(InterruptLine(silenced.__wrapped__.__code__.co_filename, at))
+        try:
+            with silenced():
+                print("hidden")
+            finished = True
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(trace)
+        assert shown_by_process() == before, at
+    assert at > 20  # it went through all of them
 
 
 def test_overlapping_threads_stay_silent_and_restore_the_filters():
