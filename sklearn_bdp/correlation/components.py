@@ -174,6 +174,32 @@ class GivenRest(ComponentModel):
         )
 
 
+def check_one_kind_of_labels(name, labels):
+    """Raise ValueError where labels mix numbers and text, as of a table that was read in chunks.
+
+    ``1`` and ``"1"`` would be two groups, so that records of one patient could be on both sides of
+    a split.
+    """
+    if getattr(getattr(labels, "dtype", None), "kind", "O") in "iubfSU":
+        return
+    numbers_by_text, texts = {}, {}
+    for label in labels.tolist() if hasattr(labels, "tolist") else labels:
+        if isinstance(label, str):
+            texts.setdefault(label.strip(), label)
+        elif isinstance(label, numbers.Real) and label == label:
+            whole = float(label).is_integer()
+            numbers_by_text.setdefault(str(int(label) if whole else label), label)
+    if not (numbers_by_text and texts):
+        return
+    same = next((text for text in texts if text in numbers_by_text), None)
+    number = next(iter(numbers_by_text.values())) if same is None else numbers_by_text[same]
+    text = next(iter(texts.values())) if same is None else texts[same]
+    raise ValueError(
+        f"{name} must hold labels of one type, got the number {number!r} and the text {text!r}, "
+        f"which would be two groups. Pass {name}.astype(str). The holdout was not queried."
+    )
+
+
 def label_codes(groups):
     """Return codes ``0, 1, …`` in order of first appearance for any hashable labels."""
     if isinstance(groups, str | bytes | dict) or not hasattr(groups, "__len__"):
@@ -186,6 +212,7 @@ def label_codes(groups):
             labels = labels.tolist()  # the same labels, which hash faster
     if len(labels) == 0:
         raise ValueError("groups must hold at least one label, got none.")
+    check_one_kind_of_labels("groups", labels)
     seen, codes = {}, np.empty(len(labels), dtype=np.int64)
     for position, label in enumerate(labels):
         try:

@@ -26,7 +26,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_bdp.correlation._check_correlation import check_correlation, check_declared
 from sklearn_bdp.correlation.base import CorrelationModel
-from sklearn_bdp.correlation.components import Groups, check_row_order
+from sklearn_bdp.correlation.components import Groups, check_one_kind_of_labels, check_row_order
 from sklearn_bdp.correlation.dates import (
     date_numbers,
     describe_calendar_gaps,
@@ -264,6 +264,9 @@ def labels_of_both(n, held, groups, groups_val):
 
     ``groups`` may hold both, one after the other.
     """
+    for name, labels in (("groups", groups), ("groups_val", groups_val)):
+        if labels is not None:
+            check_one_kind_of_labels(name, labels)
     if held and groups is not None and groups_val is None and num_samples(groups) == n + held:
         return np.asarray(groups)[:n], np.asarray(groups)[n:]
     for name, labels, count in (("groups", groups, n), ("groups_val", groups_val, held)):

@@ -99,6 +99,17 @@ _METRICS: dict[str, tuple[type[BoundedMetric], float | None, tuple[str, ...]]] =
 }
 
 
+#: Metrics that compare predicted labels with targets.
+_OF_LABELS = (Accuracy, BalancedAccuracy, Recall)
+
+
+def _is_regressor(estimator):
+    try:
+        return is_regressor(estimator)
+    except AttributeError:  # an object without estimator tags is of no kind
+        return False
+
+
 def _made(name, estimator, y, options):
     """Return the metric of a name; options and targets that do not fit raise."""
     kind, lower, _ = _METRICS[name]
@@ -114,6 +125,12 @@ def _made(name, estimator, y, options):
             facts["power"] = power = 2 if name == "neg_mean_squared_error" else 1
             lower = -float(np.mean(largest**power))
         return kind(name=name, lower=lower, upper=0.0, **facts)
+    if issubclass(kind, _OF_LABELS) and _is_regressor(estimator):
+        raise TypeError(
+            f"scoring={name!r} needs predicted labels, got the numbers of "
+            f"{type(estimator).__name__}, a regressor. Use a classifier, or "
+            "scoring='neg_mean_absolute_error'. The holdout was not queried."
+        )
     upper = 0.0 if lower is None else lower + 1.0
     allowed = ["binary", "multiclass"] + ["multilabel-indicator"] * issubclass(kind, Accuracy)
     target = None if y is None else type_of_target(as_labels(y))

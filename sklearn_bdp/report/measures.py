@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, is_classifier, is_clusterer, is_regressor
-from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import get_scorer
 from sklearn.utils import get_tags
@@ -258,7 +258,7 @@ class Predicted:
 
     def __sklearn_tags__(self):
         # Scorers of scikit-learn read classes of classifiers, and take predictions of others.
-        return get_tags(DummyClassifier() if hasattr(self, "classes_") else DummyRegressor())
+        return get_tags(DummyClassifier() if hasattr(self, "classes_") else BaseEstimator())
 
     def _rows(self, X):
         return self.values[np.asarray(X).ravel().astype(int)]

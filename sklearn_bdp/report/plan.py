@@ -22,6 +22,7 @@ import scipy.sparse
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GroupKFold, check_cv
 
+from sklearn_bdp.correlation.components import check_one_kind_of_labels
 from sklearn_bdp.diagnostics.scores import check_later_rows, non_sklearn_components
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
 from sklearn_bdp.intervals.bounds import UnitMoments, unit_moments
@@ -444,6 +445,8 @@ def _training_targets(holdout, training):
                 "training must be (X, y) or (X, y, groups) of the same training records, got a "
                 f"{kind} of lengths {lengths}."
             )
+        if len(training) == 3:
+            check_one_kind_of_labels("groups", training[2])
         return training[1]
     for known in holdout.notes(Fact.TRAINING_TARGETS)[:1]:
         if "classes" in known:

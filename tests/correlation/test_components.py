@@ -6,6 +6,7 @@ import pickle
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -155,3 +156,22 @@ def test_what_has_to_be_brought_is_counted_in_groups():
     assert Groups(["ann", "ann", "bob"]).units(3) == (2, "groups")
     assert Groups([0, 1, 2]).units(3) == (3, "records")
     assert Independent().units(3) == (3, "records")
+
+
+@pytest.mark.parametrize(
+    ("labels", "pair"),
+    [
+        (np.array([1, "1", 2], dtype=object), ("1", "'1'")),
+        ([1.0, "7", "1 "], ("1.0", "'1 '")),
+        (["a", 3], ("3", "'a'")),
+        (pd.Series([np.int64(4), "4"], dtype=object), ("4", "'4'")),
+    ],
+)
+def test_labels_that_mix_numbers_and_text_are_refused(labels, pair):
+    with refused(ValueError, "groups", "astype", *pair):
+        Groups(labels)
+
+
+@pytest.mark.parametrize("labels", [["1", "2"], [1, 2.5], [("a", 1), ("b", 2)], [None, "a"]])
+def test_labels_of_one_type_are_groups(labels):
+    assert Groups(labels).codes_.tolist() == [0, 1]

@@ -193,6 +193,26 @@ def test_one_number_for_all_records_is_no_score_of_records(training):
     assert len(holdout.answer([0.5], np.ones((1, N)))) == 1
 
 
+@pytest.mark.parametrize("scoring", ["accuracy", "balanced_accuracy", "neg_zero_one_loss"])
+def test_a_metric_of_labels_refuses_a_regressor(scoring):
+    counts = np.random.default_rng(0).integers(0, 60, N)
+    holdout = ReusableHoldout(X, counts, random_state=0)
+    model = LinearRegression().fit(X, counts)
+    with refused(TypeError, scoring, "LinearRegression"):
+        holdout.final_report(model, scoring=scoring)
+    with refused(TypeError, scoring, "LinearRegression"):
+        holdout.score(model, 0.5, scoring=scoring)
+    assert len(holdout.answer([0.5], np.ones((1, N)))) == 1
+
+
+def test_groups_of_training_records_that_mix_numbers_and_text_are_refused():
+    holdout = ReusableHoldout(X, Y, correlation=Groups(np.arange(N) // 2), random_state=0)
+    groups = np.array([1, "1"] * (N // 2), dtype=object)
+    with refused(ValueError, "groups", "astype"):
+        holdout.final_report(MODEL, training=(X, Y, groups))
+    assert len(holdout.answer([0.5], np.ones((1, N)))) == 1
+
+
 # -- Reports that do not finish ---------------------------------------------------------------
 
 
