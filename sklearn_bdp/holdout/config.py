@@ -324,7 +324,13 @@ def check_ledger(ledger: Any) -> Any:
         raise TypeError(
             f"ledger must be a path, a postgresql:// URL or None, got {scheme}{separator}."
         )
-    path = Path(ledger).absolute()
+    if scheme.startswith(":") or scheme.startswith("file:"):
+        raise ValueError(
+            f"ledger must be a path, a postgresql:// URL or None, got ledger={scheme!r}, which is "
+            "SQLite's name of a database. Set ledger=None to keep the answers in the memory of "
+            "this process, or pass the path of a file."
+        )
+    path = Path(ledger).expanduser().absolute()
     if os.path.isdir(path):  # unlike Path.is_dir, also true if this user may not enter it
         raise LedgerUnavailableError(
             f"ledger {path} cannot be created: it is a folder. Name a file in it."

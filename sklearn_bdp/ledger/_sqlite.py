@@ -312,6 +312,12 @@ class SQLiteBackend(Backend):
         if name.startswith(_BUSY):
             kind = LedgerBusyError
             said = "is held by another process for longer than ledger_timeout"
+        elif name.startswith("SQLITE_READONLY"):
+            kind = LedgerUnavailableError
+            said = (
+                f"can be read but not written: {error}. Its file and its folder must be writable "
+                "for the user of this process"
+            )
         elif name.startswith(_UNAVAILABLE):
             kind, said = LedgerUnavailableError, f"cannot be read or written: {error}"
         elif name.startswith(_REFUSED):

@@ -16,6 +16,7 @@ from typing import Any
 from sklearn_bdp.exceptions import LedgerError, LedgerVersionError
 from sklearn_bdp.ledger._sqlite import SQLiteBackend, is_ledger_file
 from sklearn_bdp.ledger.backend import FORMAT, Backend, Row
+from sklearn_bdp.ledger.book import Fact
 from sklearn_bdp.ledger.ledger import Chain, Ledger, backend_at
 from sklearn_bdp.ledger.postgresql import LedgerURL, PostgreSQLBackend, is_url
 from sklearn_bdp.ledger.records import canonical, parse_json
@@ -182,21 +183,40 @@ def _converted(stored: Any) -> tuple[str, str, list[Row]]:
     )
     start = previous = chain.link("header", header)
     rows = []
+    is_closed = any('"closed":true' in row.content for row in stored.rows if row.kind == "batch")
     for row in stored.rows:
         content = row.content
-        if facts["format"] == 5 and row.kind == "batch":
+        if row.kind == "batch":
             content = _with_finding(content)
+        elif row.kind == "fact":
+            content = _with_charge(content, is_closed=is_closed)
         previous = chain.link(previous, row.kind, content, row.answers, row.commitment)
         rows.append(row._replace(content=content, digest=previous))
     return header, start, rows
 
 
+def _with_charge(content, *, is_closed):
+    """Return a note of the package; a report that was begun has the charge of not finishing."""
+    note = parse_json(content)
+    if note["name"] != Fact.CLOSING.value or "charge" in note["content"]:
+        return content
+    if not is_closed:
+        raise LedgerError(
+            "a final report was begun and did not finish. Its version did not charge for that, so "
+            "that the ledger cannot go on in this one. Finish the report with the version that "
+            "began it."
+        )
+    note["content"]["charge"] = 0.0  # the report finished
+    return canonical(note)
+
+
 def _with_finding(content):
-    """Return a batch of format 5 with the result of its check under the name of format 6."""
+    """Return a batch with the result of its check under the name that came with format 6."""
     record = parse_json(content)
     checks = record.get("checks", {})
-    if "word" in checks:
-        checks["finding"] = checks.pop("word")
+    if "word" not in checks:
+        return content
+    checks["finding"] = checks.pop("word")
     return canonical(record)
 
 

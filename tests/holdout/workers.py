@@ -166,3 +166,15 @@ def report_once(path, constant):
     except Exception as error:
         return type(error).__name__
     return "reported"
+
+
+def write_notes(path, worker, count):
+    """Write notes one after the other, as soon as it is this worker's turn; return the seconds."""
+    from sklearn_bdp.ledger.ledger import Ledger
+
+    ledger = Ledger(path)
+    start = time.perf_counter()
+    for _ in range(count):
+        with ledger.transaction(write=True) as book:
+            book.note("turn", worker)
+    return time.perf_counter() - start

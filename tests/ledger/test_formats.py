@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 
 from sklearn_bdp import __version__
-from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerError, LedgerVersionError
+from sklearn_bdp.exceptions import (
+    HoldoutClosedError,
+    LedgerCorruptedError,
+    LedgerError,
+    LedgerVersionError,
+)
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.ledger.backend import FORMAT, FORMATS
 from tests.facts import refused
@@ -25,12 +30,7 @@ OLDER = {5: "format-5.sql", 6: "format-6.sql"}
 @pytest.fixture(params=sorted(OLDER))
 def older(request, path):
     """Return the path of a ledger of an older format."""
-    text = (FOLDER / OLDER[request.param]).read_text("utf-8")
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript(text)
-        connection.execute("PRAGMA application_id = 1111773233")
-        connection.execute(f"PRAGMA user_version = {request.param}")
-    return path
+    return restored(path, OLDER[request.param], request.param)
 
 
 def test_format_and_version_move_together():
@@ -82,6 +82,43 @@ def test_an_upgraded_ledger_goes_on_with_all_answers(older, command_line, capsys
     assert command_line("ledger", "verify", older) == 0
     assert command_line("ledger", "upgrade", older) == 1  # there is nothing to upgrade
     assert str(FORMAT) in capsys.readouterr().err
+
+
+def restored(path, name, version):
+    """Restore a ledger from a dump."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript((FOLDER / name).read_text("utf-8"))
+        connection.execute("PRAGMA application_id = 1111773233")
+        connection.execute(f"PRAGMA user_version = {version}")
+    return path
+
+
+def test_a_closed_ledger_stays_closed(path, command_line):
+    restored(path, "format-6-closed.sql", 6)
+    for action in ("verify", "show", "upgrade", "verify"):
+        assert command_line("ledger", action, path) == 0
+    holdout = ReusableHoldout(X, Y, ledger=path)
+    assert len(holdout.history()) == 7
+    with pytest.raises(HoldoutClosedError):
+        holdout.answer([0.5], scores(1, 0))
+
+
+def test_an_unfinished_report_is_not_upgraded(path, command_line, capsys):
+    restored(path, "format-6-closed.sql", 6)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TRIGGER log_delete")
+        connection.execute("DELETE FROM log WHERE number = 7")
+        connection.execute(
+            "UPDATE head SET number = 6, digest = (SELECT digest FROM log WHERE number = 6)"
+        )
+        connection.execute(
+            "CREATE TRIGGER log_delete BEFORE DELETE ON log "
+            "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
+        )
+        connection.commit()
+    assert command_line("ledger", "verify", path) == 0
+    assert command_line("ledger", "upgrade", path) == 1
+    assert "report" in capsys.readouterr().err
 
 
 def test_an_edited_ledger_is_not_upgraded(older, command_line, capsys):

@@ -595,6 +595,38 @@ def test_places_that_are_no_files_are_named(tmp_path, name):
         make(tmp_path / name)
 
 
+@pytest.mark.parametrize("name", [":memory:", "file:holdout.sqlite?mode=memory"])
+def test_names_of_databases_are_not_taken_for_files(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with refused(ValueError, "ledger=None"):
+        make(name)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_tilde_is_the_home_of_the_user(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    holdout = make("~/holdout.sqlite")
+    assert holdout.ledger == tmp_path / "holdout.sqlite"
+    assert (tmp_path / "holdout.sqlite").exists()
+
+
+def test_a_folder_is_not_a_ledger(tmp_path):
+    with refused(LedgerUnavailableError, tmp_path):
+        make(tmp_path)
+
+
+@pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="needs two users")
+def test_a_read_only_file_is_read_and_not_written(server):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "holdout.sqlite"
+        make(path).answer([0.5], np.ones((1, N)))
+        os.chmod(folder, 0o755)
+        path.chmod(0o444)
+        told = ask_as(server, path, 65534, 65534)
+    assert "writable" in told
+    assert "SQLITE_READONLY" in told
+
+
 def test_a_full_disk_is_named_and_nothing_is_released(path):
     holdout = make(path)
     holdout.answer([0.1], scores())
