@@ -500,7 +500,7 @@ class ReusableHoldout:
         records = self._training_records(training)
         # Never bounds or classes from the holdout's own targets: they would be given away.
         metric = self._scored_metric(
-            scoring, estimator, declared=training, y=None if records is None else records.y
+            scoring, estimator, training_targets=None if records is None else records.y
         )
         reference = None
         if isinstance(metric, ApproximateMetric):
@@ -539,23 +539,22 @@ class ReusableHoldout:
             )
         return CVData(*training)
 
-    def _scored_metric(self, scoring, estimator, *, declared, y):
+    def _scored_metric(self, scoring, estimator, *, training_targets, declared_targets=None):
         """Return the metric of one model or of predictions.
 
-        ``declared``: what a caller passed of the training set, whose targets may also bound
-        regression errors; ``y``: training targets from wherever they are known.
+        ``declared_targets``: public targets whose range bounds errors; ``training_targets``: those
+        of the records that give the spread of a metric without a proven bound.
         """
-        proof_needed_for = self.config.proof_needed_for(self.dependence)
-        if declared is not None:
-            return scorer_metric(
-                scoring, estimator=estimator, y=y, proof_needed_for=proof_needed_for
-            )
         try:
-            return get_metric(scoring, estimator=estimator)
+            return get_metric(scoring, estimator=estimator, y=declared_targets)
         except ValueError as error:
-            if y is not None:
+            proof_needed_for = self.config.proof_needed_for(self.dependence)
+            if training_targets is not None:
                 return scorer_metric(
-                    scoring, estimator=estimator, y=y, proof_needed_for=proof_needed_for
+                    scoring,
+                    estimator=estimator,
+                    y=training_targets,
+                    proof_needed_for=proof_needed_for,
                 )
             if not isinstance(error, UnboundedMetricError) or proof_needed_for:
                 raise
@@ -668,8 +667,8 @@ class ReusableHoldout:
         metric = self._scored_metric(
             scoring or "accuracy",
             model,
-            declared=None if scoring is None else bounds,
-            y=bounds if trained is None else trained[0],
+            declared_targets=bounds,
+            training_targets=None if trained is None else trained[0],
         )
         reference = None
         if isinstance(metric, ApproximateMetric):

@@ -24,7 +24,7 @@ from sklearn_bdp.metrics.approximate import (
     approximate_metric,
 )
 from sklearn_bdp.metrics.base import BoundedMetric, as_labels
-from sklearn_bdp.metrics.means import PerRecordScore
+from sklearn_bdp.metrics.means import ClippedError, PerRecordScore
 from sklearn_bdp.metrics.registry import available_metrics, get_metric, parse_scorer
 from sklearn_bdp.utils.sklearn_compat import safe_indexing
 
@@ -62,10 +62,13 @@ def scorer_metric(
     TypeError, ValueError
         If ``scoring`` is unknown or does not fit the targets.
     """
-    if scoring is None and _scores_by_r2(estimator) and y is not None and not proof_needed_for:
-        return approximate_metric("r2", y)
+    if scoring is None and y is not None and not proof_needed_for and is_regressor(estimator):
+        return approximate_metric("r2" if _scores_by_r2(estimator) else own_score, y)
     try:
-        return get_metric(scoring, estimator=estimator, y=y)
+        metric = get_metric(scoring, estimator=estimator, y=y)
+        if proof_needed_for or y is None or not _has_undeclared_range(metric, scoring, y):
+            return metric
+        return approximate_metric(scoring, y)
     except ValueError as error:
         if not _is_scorer(scoring) or _requests_weights(scoring):
             raise
@@ -103,6 +106,33 @@ def check_scoring(scoring: Any) -> None:
         return
     if not _is_scorer(scoring) or _requests_weights(scoring):
         parse_scorer(scoring)
+
+
+def own_score(estimator: Any, X: Any, y: ArrayLike) -> float:
+    """Return what the estimator's ``score`` method returns.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted.
+    X, y : array-like
+        Records and targets.
+
+    Returns
+    -------
+    float
+        The score.
+    """
+    return float(estimator.score(X, y))
+
+
+def _has_undeclared_range(metric, scoring, y):
+    """Return whether errors are clipped at the range of the training targets, which nobody chose.
+
+    Their interval would be about clipped errors; the approximate one is about the errors.
+    """
+    is_undeclared = isinstance(metric, ClippedError) and bool(metric.note)
+    return is_undeclared and _is_scorer(scoring) and np.ndim(y) == 1
 
 
 def _is_scorer(scoring):
