@@ -327,7 +327,7 @@ def test_connected_graphs_give_answers(name):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 3))
     y = (X[:, 0] + 0.5 * rng.normal(size=n) > 0).astype(int)
-    network = MarkovNetwork(graph, influence=0.1)
+    network = MarkovNetwork(graph, influence=0.1, nodelist=list(graph))
     search, messages = fit(X, y, correlation=network, holdout=0.5, cv=3)
     low, high = search.best_interval_
     assert 0 <= low <= search.best_score_ <= high <= 1
