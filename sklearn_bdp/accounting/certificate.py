@@ -1,4 +1,4 @@
-"""`Certificate`: what holds, how probably, under which assumptions, and what would help."""
+"""`Certificate`: a guarantee with its probability, its assumptions and advice."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ class Certificate(RenderedResult):
     Parameters
     ----------
     tau : float
-        Certified error for scores in [0, 1], at most 1: a share of the range of other scores.
+        Certified error for scores in [0, 1], at most 1; for other scores a fraction of their range.
     beta : float
-        Failure probability over everything.
+        Failure probability of all answers together.
     route : str
-        The argument that proves it.
+        Argument of the proof.
     dp_epsilon, bdp_epsilon : float
         Level of ordinary and of Bayesian differential privacy of the whole transcript;
-        ``inf`` when no noise is added.
+        ``inf`` without noise.
     n : int
         Number of holdout records.
     n_effective : float
-        Independent records that concentrate as well.
+        Effective sample size.
     sampling : float
         Part of ``tau`` that is due to the holdout being a sample.
     noise : float
         Part that is due to noise: the margin of a "below" answer, or of an "above" answer
         without a threshold.
     threshold : float or None
-        Threshold T; ``None`` where there is none.
+        Threshold T; ``None`` for a mechanism without a threshold.
     mechanism : object
-        The mechanism that is certified, ready to answer; ``None`` where there is none.
+        Certified mechanism, ready to answer; ``None`` without a mechanism.
     assumptions : tuple of str
-        What has to be true.
+        Assumptions of the guarantee.
     n_queries, budget : int or None
         m and B; ``None``: no cap.
     c : float or None
@@ -63,42 +63,43 @@ class Certificate(RenderedResult):
     resolution : float
         Grid step of released answers.
     correlation : str
-        How the records are correlated, in words.
+        Description of the dependence of records.
     advice : tuple of str
-        What would make it better.
+        Changes that would reduce the error.
     notes : tuple of str
-        Anything else the reader must know.
+        Further remarks.
     n_relaxed : int
-        Answers that ``tau`` does not apply to, because their intervals are relaxed
-        (candidates far behind the best); these are valid with the others.
+        Number of answers to which ``tau`` does not apply, because their intervals are relaxed
+        (candidates far behind the best). These intervals are valid with the others.
     units : tuple of (str, float, float), optional
-        Name and range of scores that do not lie in [0, 1]; see :meth:`in_units`.
+        Name and range of scores outside [0, 1]; see :meth:`in_units`.
     n_answers : int, optional
-        Answers given so far; ``None`` for a plan.
+        Number of answers so far; ``None`` for a plan.
     next_error : float, optional
-        Half-width of the next answer, if it is asked alone and near 1/2.
+        Half-width of a next single query with a score near 1/2.
     chosen : tuple of (str, float, float, float), optional
-        What was chosen, in words, its score and the ends of its interval, in score units.
+        Description of the selected candidate, its score and the ends of its interval, in score
+        units.
     verdict : str
-        What verification did to the cross-validated score of what was chosen.
+        Effect of verification on the cross-validated score of the selected candidate.
     final_error : float, optional
-        Half-width that a final report would have now, as a part of the range.
+        Half-width of a final report now, as a fraction of the range.
     parts : tuple of float, optional
-        What the half-width of the chosen interval is made of, as parts of the range: sampling,
-        everything else that was asked, resolution and noise.
+        Components of the half-width of the selected candidate, as fractions of the range: sampling,
+        all other queries, resolution and noise.
     spending : str
-        How the failure probability is spent over the life of the holdout.
+        Description of the spending of failure probability over the life of the holdout.
     outlook : tuple of (float, str), optional
-        Half-width of another answer like the chosen one, as a part of the range, and what more
-        records would give, in words.
+        Half-width of another query with a score like the selected one, as a fraction of the range,
+        and a sentence on the effect of more records.
     target : str, default="new records like these"
-        What intervals refer to.
+        Records to which intervals refer.
     baseline : float, optional
         Score of a constant prediction, in score units: a mark in the picture.
     interval : {"proven", "approximate", "none"}, default="proven"
-        Kind of the interval of what was chosen.
+        Kind of the interval of the selected candidate.
     n_approximate, n_without_interval : int, default=0
-        Answers with an approximate interval, and without an interval, among ``n_answers``.
+        Number of answers with an approximate interval, and without an interval.
 
     See Also
     --------
@@ -151,7 +152,7 @@ class Certificate(RenderedResult):
     n_without_interval: int = 0
 
     def _content_for_keys(self):
-        """Return what a key holds of a certificate inside a model: it changes no prediction."""
+        """Return the content for query keys: a certificate inside a model changes no prediction."""
         return type(self).__name__
 
     def in_units(self, name: str, lower: float, upper: float) -> Certificate:
@@ -160,14 +161,14 @@ class Certificate(RenderedResult):
         Parameters
         ----------
         name : str
-            What the scores are, for instance ``"neg_mean_absolute_error"``.
+            Name of the scores, for instance ``"neg_mean_absolute_error"``.
         lower, upper : float
-            Their range.
+            Range of the scores.
 
         Returns
         -------
         Certificate
-            Its first line speaks in score units.
+            Certificate with a first line in score units.
         """
         if (lower, upper) == (0.0, 1.0):
             return self
@@ -180,31 +181,22 @@ class Certificate(RenderedResult):
 
     def _card(self):
         low, high = (0.0, 1.0) if self.units is None else self.units[1:]
-        span, final, picture, good = high - low, "", "", not self.is_vacuous
+        span = high - low
+        report_width = ""
         if self.final_error is not None and self.final_error < 0.45:
-            final = f"±{_up(self.final_error * span)}"
+            report_width = f"±{_round_up(self.final_error * span)}"
         lines = [self._confidence()]
         if self.chosen is None:
             title = self._title(span)
-            if final:
-                lines.append(f"A final report now would know a middling score to {final}.")
+            picture = ""
+            is_informative = not self.is_vacuous
+            if report_width:
+                lines.append(f"A final report now would know a middling score to {report_width}.")
         else:
-            name, score, lower, upper = self.chosen
-            good = upper - lower < 0.5 * span  # the first line speaks of the chosen one
+            _, score, lower, upper = self.chosen
+            title = self._chosen_title(report_width)
             picture = interval_svg(score, lower, upper, bounds=(low, high), baseline=self.baseline)
-            final = final and f"a final report now would be known to {final}"
-            so_far = "; ".join(filter(None, (self.verdict, final)))
-            title = f"{name}: not verified. The holdout was not queried about it."
-            if not math.isnan(score):
-                so_far = f". {so_far[0].upper()}{so_far[1:]}" if so_far else ""
-                if self.interval == "none":
-                    title = f"{name}: {format_score(score)}{so_far}. It has no interval."
-                else:
-                    title = summary_sentence(
-                        name, format_score(score) + so_far, lower, upper, self.target
-                    )
-                if self.interval == "approximate":
-                    title += " This interval is approximate."
+            is_informative = upper - lower < 0.5 * span
         if self.interval != "none":
             lines += self._outlook(span)
         if self.parts is not None:
@@ -214,15 +206,34 @@ class Certificate(RenderedResult):
             ("Note", self.notes),
             ("What stands behind it", list(self._facts(span))),
         ]
-        return Card(title, lines, sections, picture, good)
+        return Card(title, lines, sections, picture, is_informative)
+
+    def _chosen_title(self, report_width):
+        """Return the first line about the selected candidate, in score units."""
+        name, score, lower, upper = self.chosen
+        if math.isnan(score):
+            return f"{name}: not verified. The holdout was not queried about it."
+        remarks = [self.verdict] if self.verdict else []
+        if report_width:
+            remarks.append(f"a final report now would be known to {report_width}")
+        scored = format_score(score)
+        if remarks:
+            remark = "; ".join(remarks)
+            scored += f". {remark[0].upper()}{remark[1:]}"
+        if self.interval == "none":
+            return f"{name}: {scored}. It has no interval."
+        title = summary_sentence(name, scored, lower, upper, self.target)
+        if self.interval == "approximate":
+            title += " This interval is approximate."
+        return title
 
     def _title(self, span):
-        """Return the first line where nothing was chosen: what is known, in score units."""
-        error = f"±{_up(self.tau)}"
+        """Return the first line without a selected candidate: the error, in score units."""
+        error = f"±{_round_up(self.tau)}"
         if self.units is not None:
             name, low, high = self.units
-            of = f"({name}, from {low:.4g} to {high:.4g}; {error} of that range)"
-            error = f"±{_up(self.tau * span)} {of}"
+            range_text = f"({name}, from {low:.4g} to {high:.4g}; {error} of that range)"
+            error = f"±{_round_up(self.tau * span)} {range_text}"
         if self.n_answers:
             return f"{self.n_answers:,} verified so far. Widest interval: {error}."
         if self.is_vacuous:
@@ -230,74 +241,97 @@ class Certificate(RenderedResult):
                 f"Vacuous: with {self.n:,} records the certified error is {error[1:]}. "
                 f"An error of 0.5 or more {'of the range ' if self.units else ''}says nothing."
             )
-        which = "The" if self.n_queries == 1 else "The first" if self.n_answers == 0 else "Every"
-        on = self.target if self._time_ordered else "new records"
-        return f"{which} answer is within {error} of the expected score on {on}."
+        subject = "Every answer"
+        if self.n_queries == 1:
+            subject = "The answer"
+        elif self.n_answers == 0:
+            subject = "The first answer"
+        target = self.target if self._is_time_ordered else "new records"
+        return f"{subject} is within {error} of the expected score on {target}."
 
     @property
-    def _time_ordered(self):
+    def _is_time_ordered(self):
         """Whether intervals refer to the dates of the holdout, each given its past (G26)."""
         return ", judged " in self.target
 
     def _confidence(self):
-        """Return the second line: how many at once, how surely, on which records."""
+        """Return the second line: confidence, number of intervals and holdout records."""
+        holdout = self._holdout_text()
+        confidence = f"{100 * (1 - self.beta):.6g}%"
+        n_proven = (self.n_answers or 0) - self.n_approximate - self.n_without_interval
+        if self.n_without_interval and not n_proven and not self.n_approximate:
+            return f"No answer so far has an interval. Holdout: {holdout}."
+        if self.n_approximate:
+            approximate = (
+                f"Confidence: about {confidence} that all {self.n_approximate:,} approximate "
+                "intervals so far are correct, whichever candidate you select, for losses without "
+                "rare large values."
+            )
+            proven = ""
+            if n_proven > 0:
+                proven = f" At least {confidence} that all {n_proven:,} proven ones are."
+            return f"{approximate}{proven} Holdout: {holdout}."
+        return f"Confidence: at least {confidence} that {self._claim()}. Holdout: {holdout}."
+
+    def _claim(self):
+        """Return the event that has the stated confidence."""
         if self.n_queries == 1 or (self.chosen is not None and (self.n_answers or 0) <= 1):
-            held = "this interval is correct"
-        elif self.chosen is not None:
-            held = (
+            return "this interval is correct"
+        if self.chosen is not None:
+            return (
                 f"all {self.n_answers:,} intervals so far are correct, whichever candidate you "
                 "select"
             )
-        elif self.n_answers == 0:
-            held = "this interval and all later ones are correct"
-        else:
-            held = f"all {'' if self.n_queries is None else f'{self.n_queries:,} '}are correct"
-        words, on = self.correlation or "independent records", f"{self.n:,} records "
-        if self._time_ordered:
+        if self.n_answers == 0:
+            return "this interval and all later ones are correct"
+        if self.n_queries is None:
+            return "all are correct"
+        return f"all {self.n_queries:,} are correct"
+
+    def _holdout_text(self):
+        """Return number, dependence and effective number of the holdout records."""
+        if self._is_time_ordered:
             dates = self.target.partition(", ")[0].removeprefix("these ")
-            on = dates if dates.startswith(f"{self.n:,} ") else f"{on}on {dates}"
-        elif words == "independent records":
-            on = f"{self.n:,} independent records"
-        else:
-            lead, places = f"{self.n} records ", 0 if self.n_effective >= 10.0 else 1
-            on += f"{words.removeprefix(lead)}, " if words.startswith(lead) else ""
-            on += f"worth about {self.n_effective:,.{places}f} independent ones"
-        chance = f"{100 * (1 - self.beta):.6g}%"
-        n_proven = (self.n_answers or 0) - self.n_approximate - self.n_without_interval
-        if self.n_without_interval and not n_proven and not self.n_approximate:
-            return f"No answer so far has an interval. Holdout: {on}."
-        if self.n_approximate:
-            approximate = (
-                f"Confidence: about {chance} that all {self.n_approximate:,} approximate intervals "
-                "so far are correct, whichever candidate you select, for losses without rare large "
-                "values."
-            )
-            proven = f" At least {chance} that all {n_proven:,} proven ones are." * (n_proven > 0)
-            return f"{approximate}{proven} Holdout: {on}."
-        return f"Confidence: at least {chance} that {held}. Holdout: {on}."
+            if dates.startswith(f"{self.n:,} "):
+                return dates
+            return f"{self.n:,} records on {dates}"
+        if self.correlation in ("", "independent records"):
+            return f"{self.n:,} independent records"
+        structure = ""
+        if self.correlation.startswith(f"{self.n} records "):
+            structure = f"{self.correlation.removeprefix(f'{self.n} records ')}, "
+        n_decimals = 0 if self.n_effective >= 10.0 else 1
+        n_effective = f"{self.n_effective:,.{n_decimals}f}"
+        return f"{self.n:,} records {structure}worth about {n_effective} independent ones"
 
     def _outlook(self, span):
-        """Return what comes next, and what more records would give, as no line or one."""
+        """Return lines about the next query and more records: none or one."""
         if self.outlook is not None and self.next_error is not None:
-            (width, more), like = self.outlook, "at a similar score"
-            nothing = width >= 0.45  # nine tenths of the range
+            width, advice = self.outlook
+            score_text = "at a similar score"
+            is_whole_range = width >= 0.45  # nine tenths of the range
         else:
-            width, more, like = self.next_error, "".join(self.advice[:1]), "at a middling score"
+            width = self.next_error
+            advice = "".join(self.advice[:1])
             if width is None:
-                return [more] if more else []
-            nothing = not width < 0.5
-            more += " of the range" if more and span != 1.0 else ""
-        line = f"Next single query {like}: about ±{_up(width * span)}"
-        line += ", the whole range." if nothing else "."
-        return [f"{line} {more[0].upper()}{more[1:]}." if more else line]
+                return [advice] if advice else []
+            score_text = "at a middling score"
+            is_whole_range = not width < 0.5
+            if advice and span != 1.0:
+                advice += " of the range"
+        line = f"Next single query {score_text}: about ±{_round_up(width * span)}"
+        line += ", the whole range." if is_whole_range else "."
+        if advice:
+            line += f" {advice[0].upper()}{advice[1:]}."
+        return [line]
 
     def _facts(self, span):
-        """Yield what stands behind it, each with its label."""
+        """Yield a label and a value for each detail."""
         yield "proved by", ROUTE_NAMES.get(self.route, self.route)
         yield "correlation", self.correlation or "independent records"
         if self.n_answers:
-            ahead = "" if self.next_error is None else ", the next one near 1/2 included"
-            yield "widest interval", f"±{_up(self.tau)}{ahead}"
+            scope = "" if self.next_error is None else ", the next one near 1/2 included"
+            yield "widest interval", f"±{_round_up(self.tau)}{scope}"
         if self.n_relaxed:
             yield "relaxed", f"{self.n_relaxed:,} kept wide because they trail the best"
         if self.budget is not None or self.route == "as used":
@@ -306,26 +340,26 @@ class Certificate(RenderedResult):
         if self.spending:
             yield "spending", self.spending
         if self.c is not None and not self.is_vacuous:
-            off = f"{self.c * self.tau:.3g}"
-            yield "budget honesty", f"a cross-validated score off by less than {off} spends none"
-        lone = f"sampling {self.sampling:.3g}, noise {self.noise:.3g}"
+            error = f"{self.c * self.tau:.3g}"
+            yield "budget honesty", f"a cross-validated score off by less than {error} spends none"
+        components = f"sampling {self.sampling:.3g}, noise {self.noise:.3g}"
         if self.threshold is not None:
-            lone += f", threshold {self.threshold:.3g}"
+            components += f", threshold {self.threshold:.3g}"
         if self.units is not None:
-            lone += f" of the range, {span:.4g}"
-        yield "parts" if self.n_answers is None else "parts, query near 1/2", lone
+            components += f" of the range, {span:.4g}"
+        yield "parts" if self.n_answers is None else "parts, query near 1/2", components
         if self.resolution > 0:
             yield "answers rounded to", f"cells of {self.resolution:.3g}"
-        level = "none: no finite level is claimed"
+        privacy = "none: no finite level is claimed"
         if math.isfinite(self.dp_epsilon):
-            level = f"ε′ = {self.dp_epsilon:.4g} (DP), ε = {self.bdp_epsilon:.4g} (Bayesian DP)"
-        elif self._time_ordered:
-            level = "none is stated without declared dependence"
-        yield "privacy of the holdout", level
+            privacy = f"ε′ = {self.dp_epsilon:.4g} (DP), ε = {self.bdp_epsilon:.4g} (Bayesian DP)"
+        elif self._is_time_ordered:
+            privacy = "none is stated without declared dependence"
+        yield "privacy of the holdout", privacy
 
 
-def _up(value):
-    """Three significant digits, rounded up: a printed error is never below the certified one."""
+def _round_up(value):
+    """Return three significant digits, rounded up: never below the certified error."""
     if not (math.isfinite(value) and value > 0):
         return f"{value:g}"
     digits = 2 - math.floor(math.log10(value))
