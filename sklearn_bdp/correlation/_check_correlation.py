@@ -17,6 +17,7 @@ from sklearn_bdp.correlation.chain import SPLIT_FAILURE, MarkovChain
 from sklearn_bdp.correlation.components import ComponentModel, Groups, Independent, unnamed_groups
 from sklearn_bdp.correlation.graph import DependencyGraph
 from sklearn_bdp.correlation.graph_input import is_networkx
+from sklearn_bdp.correlation.sequences import ChainSequences
 from sklearn_bdp.correlation.time_order import TimeOrdered
 
 
@@ -132,7 +133,8 @@ def check_correlation(
         any of these: the worst of them. ``"groups"``: records depend inside ``groups``.
         ``"time"``: :class:`TimeOrdered`.
     groups : array-like of shape (n,), optional
-        One label per record, for ``"groups"``.
+        One label per record, for ``"groups"``. For a chain, the sequence of each record: sequences
+        are independent of each other.
 
     Returns
     -------
@@ -159,7 +161,7 @@ def check_correlation(
     if correlation is None:
         return Independent()
     if isinstance(correlation, CorrelationModel):
-        return correlation
+        return _in_sequences(correlation, groups)
     check_declared(correlation)
     if isinstance(correlation, str):
         if correlation == "time":
@@ -170,7 +172,12 @@ def check_correlation(
     if sparse.issparse(correlation) or is_networkx(correlation):
         return DependencyGraph(correlation)
     if isinstance(correlation, list | tuple) and not _is_matrix(correlation):
-        return WorstOf([check_correlation(item, groups=groups) for item in correlation])
+        return WorstOf(
+            [
+                check_correlation(item, groups=groups if isinstance(item, str) else None)
+                for item in correlation
+            ]
+        )
     if isinstance(correlation, type) and issubclass(correlation, CorrelationModel):
         raise TypeError(f"correlation must be an instance, got the class {correlation.__name__}.")
     try:
@@ -179,7 +186,14 @@ def check_correlation(
         raise TypeError(f"{_RULE}, got {type(correlation).__name__}.") from error
     if matrix.ndim != 2:
         raise ValueError(f"{_RULE}, got an array of shape {matrix.shape}.")
-    return MarkovChain(matrix)
+    return _in_sequences(MarkovChain(matrix), groups)
+
+
+def _in_sequences(model, groups):
+    """Return a chain inside each of several sequences, if there are groups; other models as is."""
+    if groups is None or not isinstance(model, MarkovChain):
+        return model
+    return ChainSequences(model, groups)
 
 
 _RULE = (

@@ -17,6 +17,7 @@ from sklearn_bdp.correlation.base import CorrelationModel
 from sklearn_bdp.correlation.chain import MarkovChain
 from sklearn_bdp.correlation.dependence import DependenceReport
 from sklearn_bdp.correlation.network import MarkovNetwork, fit_potts
+from sklearn_bdp.correlation.sequences import ChainSequences
 from sklearn_bdp.utils.validation import check_array, check_probability, check_real
 
 #: Lengths of blocks, in declared autocorrelation times, and the fewest blocks of a test.
@@ -67,6 +68,7 @@ def declared_strength_test(
     *,
     scores: ArrayLike | None = None,
     folds: ArrayLike | None = None,
+    sequences: ArrayLike | None = None,
     labels: ArrayLike | None = None,
 ) -> DependenceReport | None:
     """Test the strength that a model of the training records declares.
@@ -75,8 +77,8 @@ def declared_strength_test(
     ----------
     model : CorrelationModel
         Model of the training records.
-    scores, folds : array-like of shape (n,), optional
-        Per-record cross-validated scores in time and the fold of each, for chains.
+    scores, folds, sequences : array-like of shape (n,), optional
+        Per-record cross-validated scores in time, the fold and the sequence of each, for chains.
     labels : array-like of shape (n,), optional
         Labels of the training records, for networks of a declared influence.
 
@@ -90,7 +92,8 @@ def declared_strength_test(
             return None
         return influence_test(model, labels)
     if declares_time(model) and scores is not None:
-        return autocorrelation_time_test(scores, declared_time(model), folds=folds)
+        time = declared_time(model)
+        return autocorrelation_time_test(scores, time, folds=folds, sequences=sequences)
     return None
 
 
@@ -98,7 +101,7 @@ def declares_time(model: CorrelationModel) -> bool:
     """Return whether a model is a chain, or a list of chains."""
     if isinstance(model, WorstOf):
         return all(map(declares_time, model.models))
-    return isinstance(model, MarkovChain)
+    return isinstance(model, MarkovChain | ChainSequences)
 
 
 def declares_influence(model: CorrelationModel) -> bool:
@@ -115,6 +118,8 @@ def declared_time(model: CorrelationModel) -> float:
     """Return the longest autocorrelation time, in records, that a chain allows for any score."""
     if isinstance(model, WorstOf):
         return max(map(declared_time, model.models))
+    if isinstance(model, ChainSequences):
+        return declared_time(model.chain)
     contraction: float = getattr(model, "contraction_", 1.0)
     return (1.0 + contraction) / (1.0 - contraction) if contraction < 1.0 else math.inf
 

@@ -226,7 +226,9 @@ def _of_strength(division, declared, metric, score, known):
     scores, fold = (np.asarray(values)[order] for values in known)
     if np.isnan(scores).all():
         return None, None
-    return declared_strength_test(declared, scores=scores, folds=fold), scores
+    sequences = declared.components(n)[order] if declared.n_records == n else None
+    found = declared_strength_test(declared, scores=scores, folds=fold, sequences=sequences)
+    return found, scores
 
 
 def _of_groups(model, scores, labels, order, places):

@@ -8,6 +8,7 @@ from sklearn.utils import get_tags
 
 from sklearn_bdp.correlation.components import Groups, check_row_order
 from sklearn_bdp.correlation.dates import date_level, date_numbers, holds_dates, index_dates
+from sklearn_bdp.correlation.sequences import is_chain
 from sklearn_bdp.diagnostics.diagnostic import Diagnostic
 from sklearn_bdp.utils.validation import check_index_alignment
 
@@ -129,6 +130,23 @@ def check_time_sorted(X, name="X"):
     )
 
 
+def check_sequences_sorted(X, sequences, name="X"):
+    """Raise where the dates of a sequence, in the index of ``X``, do not ascend."""
+    dates = date_level(getattr(X, "index", None))
+    if dates is None:
+        return
+    values = date_numbers(dates, f"{name}.index")
+    order = np.argsort(sequences, kind="stable")
+    codes = np.asarray(sequences)[order]
+    back = np.diff(values[order]) < np.zeros(1, dtype=np.diff(values[:1]).dtype)
+    if (back & (codes[1:] == codes[:-1])).any():
+        raise ValueError(
+            "a chain needs the records of each sequence in time order, got dates in the index of "
+            f"{name} that are unsorted inside a sequence: pass {name}.sort_index(), with targets "
+            "and groups in the same order."
+        )
+
+
 def check_validation_is_later(X, X_val):
     """Raise where a series is not sorted, or the validation records do not come last."""
     check_time_sorted(X)
@@ -154,7 +172,11 @@ def declaration_hints(X, *, correlation, groups, splitters):
     by_group = next((name for name in names if "Group" in name), None)
     if correlation is not None:
         parts = correlation if isinstance(correlation, list | tuple) else [correlation]
-        used = by_group or any(isinstance(part, Groups | str) and part != "time" for part in parts)
+        used = (
+            by_group
+            or is_chain(correlation)
+            or any(isinstance(part, Groups | str) and part != "time" for part in parts)
+        )
         return () if groups is None or used else (UNUSED,)
     hints = []
     if groups is not None and len(np.unique(np.asarray(groups, dtype=str))) < len(groups):

@@ -36,11 +36,13 @@ from sklearn_bdp.correlation.dates import (
     step_name,
 )
 from sklearn_bdp.correlation.node_matching import NodeMatching
+from sklearn_bdp.correlation.sequences import is_chain
 from sklearn_bdp.correlation.time_order import TimeOrdered
 from sklearn_bdp.diagnostics.overlap import TrainingData, targets_digest
 from sklearn_bdp.diagnostics.scores import CV_MIXES_DATES, CV_SPLITS_GROUPS, warn_too_few_groups
 from sklearn_bdp.diagnostics.tables import (
     check_row_alignment,
+    check_sequences_sorted,
     check_time_sorted,
     check_validation_is_later,
     declaration_hints,
@@ -211,6 +213,8 @@ def divide(estimator, data, *, test_size, correlation, random_state):
     check_row_order("correlation", model, X)
     if model.n_records is None and not model.is_independent:  # in the order of the rows
         check_time_sorted(X)
+    elif groups is not None and is_chain(correlation):
+        check_sequences_sorted(X, model.components(n))
     stratified = False
     if is_splitter(test_size):
         train, test = _one_split(test_size, X, y, groups)
@@ -293,11 +297,13 @@ def _explicit(data, correlation):
         raise ValueError("X_val must hold at least one record, got 0.")
     groups, groups_val = labels_of_both(n, held, data.groups, data.groups_val)
     parts = correlation if isinstance(correlation, list | tuple) else [correlation]
-    if any(isinstance(part, str) for part in parts):
+    in_sequences = is_chain(correlation) and groups is not None
+    if in_sequences or any(isinstance(part, str) for part in parts):
         if groups is None or groups_val is None:
+            what = "a chain with groups=" if in_sequences else "correlation='groups'"
             raise ValueError(
-                "correlation='groups' with X_val needs labels of both parts: pass groups= and "
-                f"groups_val=, or all {n + held} labels as groups=."
+                f"{what} with X_val needs labels of both parts: pass groups= and groups_val=, or "
+                f"all {n + held} labels as groups=."
             )
         both = [*np.asarray(groups).tolist(), *np.asarray(groups_val).tolist()]
         groups = np.array(both, dtype=object) if len({*map(type, both)}) > 1 else np.array(both)
@@ -515,6 +521,8 @@ def divide_for(owner, config, estimator, data):
     splitters = getattr(owner, "cv", None), getattr(config, "test_size", None)
     hints = declaration_hints(X, correlation=declared, groups=groups, splitters=splitters)
     in_time = given == "time" if isinstance(given, str) else getattr(given, "is_sequential", False)
+    if groups is not None and is_chain(given):
+        in_time = False  # each sequence is in time order, the rows need not be
     said = ""
     if in_time or data.times is not None or data.has_horizon:
         correlation, said = correlation_in_time(owner, config, data, in_time=in_time)

@@ -308,8 +308,9 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             An explicit validation set, which becomes the holdout. With ``holdout=None`` they go to
             the estimator's ``fit`` if it has parameters of these names.
         groups : array-like of shape (n_samples,), default=None
-            Group labels of the records: for ``correlation="groups"`` and for splitters. With
-            ``X_val``, also labels of ``X`` followed by those of ``X_val``.
+            Group labels of the records: for ``correlation="groups"`` and for splitters. For a
+            chain, the sequence of each record. With ``X_val``, also labels of ``X`` followed by
+            those of ``X_val``.
         groups_val : array-like of shape (n_validation_samples,), default=None
             Group labels of ``X_val``, for ``correlation="groups"``.
         times : array-like of shape (n_samples,), default=None

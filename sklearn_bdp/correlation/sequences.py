@@ -1,0 +1,151 @@
+"""Several sequences that are independent of each other, each a Markov chain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_bdp._typing import Array, Seed
+from sklearn_bdp.correlation.base import CorrelationModel, Folds, Split, check_indices
+from sklearn_bdp.correlation.chain import SPLIT_FAILURE, MarkovChain, tail_split
+from sklearn_bdp.correlation.components import ComponentModel, label_codes, unnamed_groups
+from sklearn_bdp.utils.validation import check_integer
+
+#: Fewer sequences are not held out as a whole: the last records of each are.
+FEWEST_SEQUENCES = 10
+
+
+def is_chain(correlation: Any) -> bool:
+    """Return whether an argument declares one Markov chain: a model, or a dense matrix."""
+    if isinstance(correlation, CorrelationModel):
+        return isinstance(correlation, MarkovChain)
+    if not isinstance(correlation, np.ndarray | list | tuple):
+        return False
+    rows = list(correlation)
+    return bool(rows) and all(
+        isinstance(row, np.ndarray | list | tuple) and len(row) > 0 and all(map(np.isscalar, row))
+        for row in rows
+    )
+
+
+class ChainSequences(CorrelationModel):
+    """Sequences of records that are independent of each other, each a Markov chain.
+
+    Made by ``correlation=chain`` with ``groups=``, the sequence of each record. Rows of a sequence
+    are in time order; rows of different sequences may stand in any order. With at least ten
+    sequences whole ones are held out, otherwise the last records of each.
+
+    Parameters
+    ----------
+    chain : MarkovChain
+        Chain that each sequence follows.
+    sequences : array-like of shape (n,)
+        Sequence of each record.
+
+    See Also
+    --------
+    MarkovChain : One sequence.
+
+    Notes
+    -----
+    The sum of scores of all sequences concentrates at least as well as that of one chain of as many
+    records: moment generating functions of independent sums multiply, and a bound for a chain is
+    a product over its records.
+    """
+
+    target = "new records of the same process"
+
+    def __init__(self, chain: MarkovChain, sequences: ArrayLike) -> None:
+        self.chain = chain
+        self.codes_ = self._codes = label_codes(sequences)
+        self.n_records = len(self.codes_)
+        self.caveats = ("Sequences are independent of each other.", *chain.caveats)
+        self._freeze(chain.fingerprint(), self.codes_)
+
+    @property
+    def n_sequences(self) -> int:
+        """Number of sequences."""
+        return int(self.codes_.max()) + 1
+
+    def describe(self) -> str:
+        return f"{self.n_sequences} independent sequences, each: {self.chain.describe()}"
+
+    _sizes = ComponentModel._sizes
+
+    def _spread(self, n, statistical):
+        return self.chain._spread(n, statistical)
+
+    def _lower_limit(self, values, levels, n, binary):
+        return self.chain._lower_limit(values, levels, n, binary)
+
+    # -- cutting ----------------------------------------------------------------------------
+
+    def _positions(self):
+        """Return the positions of each sequence's records, in their order."""
+        order = np.argsort(self.codes_, kind="stable")
+        return np.split(order, np.cumsum(np.bincount(self.codes_))[:-1])
+
+    def cut_failure(self, gap: int) -> float:
+        # Each sequence of the holdout may have been cut (theory H6).
+        return min(1.0, self.n_sequences * self.chain.cut_failure(check_integer("gap", gap, low=0)))
+
+    def gap_for(self, failure: float) -> int:
+        return self.chain.gap_for(failure / self.n_sequences)
+
+    def gaps(self, train: Array, holdout: Array) -> tuple[int | None, int | None]:
+        smallest = None
+        for positions in self._positions():
+            held = np.flatnonzero(np.isin(positions, holdout))
+            trained = np.flatnonzero(np.isin(positions, train))
+            if held.size and trained.size:
+                gap = int(held.min() - trained.max() - 1)
+                smallest = gap if smallest is None else min(smallest, gap)
+        return smallest, None
+
+    def cuts(self, train: Array, test: Array) -> int:
+        count = 0
+        for positions in self._positions():
+            held = np.flatnonzero(np.isin(positions, test))
+            trained = np.flatnonzero(np.isin(positions, train))
+            count += bool(held.size and trained.size and not trained.max() < held.min())
+        return count
+
+    def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
+        if self.n_sequences >= FEWEST_SEQUENCES:
+            return unnamed_groups(self.codes_).split(n, holdout, random_state=random_state)
+        self.check_n(n)
+        gap = self.gap_for(SPLIT_FAILURE)
+        parts = [
+            (positions, tail_split(len(positions), holdout, gap)) for positions in self._positions()
+        ]
+        train = np.concatenate([positions[part.train] for positions, part in parts])
+        held = np.concatenate([positions[part.holdout] for positions, part in parts])
+        return Split(np.sort(train), np.sort(held), gap)
+
+    def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
+        n_splits = check_integer("n_splits", n_splits, low=2)
+        if self.n_sequences >= n_splits:
+            return unnamed_groups(self.codes_).folds(n, n_splits, random_state=random_state)
+        parts = [
+            (positions, self.chain.folds(len(positions), n_splits))
+            for positions in self._positions()
+        ]
+        folds = []
+        for fold in range(n_splits):
+            train = np.concatenate([positions[own[fold][0]] for positions, own in parts])
+            test = np.concatenate([positions[own[fold][1]] for positions, own in parts])
+            folds.append((np.sort(train), np.sort(test)))
+        return folds
+
+    def subset(self, indices: ArrayLike) -> CorrelationModel:
+        places = check_indices(indices, self.n_records)
+        for positions in self._positions():
+            kept = np.flatnonzero(np.isin(positions, places))
+            if kept.size and kept.size != kept[-1] - kept[0] + 1:
+                raise ValueError(
+                    "indices must be contiguous inside each sequence, and ascending, got "
+                    f"{places[:5]}…"
+                )
+        return ChainSequences(self.chain, self.codes_[places])

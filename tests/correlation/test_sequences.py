@@ -1,0 +1,118 @@
+"""Several independent sequences, each a Markov chain (theory H1-H5, H6)."""
+
+import itertools
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
+
+from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp.correlation import MarkovChain, check_correlation
+from sklearn_bdp.exceptions import DependenceWarning
+from tests.facts import refused, warned
+
+# One table, many holdouts.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
+
+P = [[0.9, 0.1], [0.2, 0.8]]
+
+
+def test_tails_hold_by_enumeration():
+    """All paths of two sequences of three and five records whose states show."""
+    score, chain = np.array([0.1, 1.0]), MarkovChain(P)
+    model = check_correlation(P, groups=[0, 0, 0, 1, 1, 1, 1, 1])
+    deviations, chances = [], []
+    for path in itertools.product((0, 1), repeat=8):
+        chance = chain.stationary_[path[0]] * chain.stationary_[path[3]]
+        for first in (0, 1, 3, 4, 5, 6):
+            chance *= chain.transition[path[first], path[first + 1]]
+        chances.append(chance)
+        deviations.append(score[list(path)].mean() - chain.stationary_ @ score)
+    deviations, chances = np.array(deviations), np.array(chances)
+    assert chances.sum() == pytest.approx(1.0)
+    for alpha in np.unique(np.abs(deviations)):
+        exact = chances[np.abs(deviations) >= alpha - 1e-12].sum()
+        assert np.log(exact) <= model.log_tail(alpha, 8) + 1e-9
+
+
+def test_whole_sequences_are_held_out():
+    many = np.repeat(np.arange(20), 50)
+    model = check_correlation(MarkovChain(P), groups=many)
+    cut = model.split(1000, 0.25, random_state=0)
+    assert not set(many[cut.train]) & set(many[cut.holdout])
+    assert model.gaps(cut.train, cut.holdout) == (None, None)
+    assert model.cuts(cut.train, cut.holdout) == 0
+    assert all(model.cuts(train, test) == 0 for train, test in model.folds(1000, 4))
+
+
+def test_tails_of_few_sequences_are_held_out():
+    few = np.arange(900) % 3  # rows of three sequences in turn
+    model = check_correlation(MarkovChain(P), groups=few)
+    cut = model.split(900, 0.25)
+    for sequence in range(3):
+        train, held = (part[few[part] == sequence] for part in (cut.train, cut.holdout))
+        assert len(held) == 75
+        assert train.max() + 3 * (cut.gap + 1) == held.min()
+    assert model.gaps(cut.train, cut.holdout) == (cut.gap, None)
+    assert model.cut_failure(cut.gap) <= 1e-3
+    assert model.cut_failure(5) == pytest.approx(3 * MarkovChain(P).cut_failure(5))
+    assert model.cuts(cut.holdout, cut.train) == 3
+    held = model.subset(cut.holdout)
+    assert held.n_records == 225
+    assert held.effective_n(225) == pytest.approx(MarkovChain(P).effective_n(225))
+    with refused(ValueError, "indices"):
+        model.subset([0, 3, 9])
+    assert len(np.concatenate([test for _, test in model.folds(900, 5)])) == 900
+
+
+def sequences(n_sequences=20, length=100, seed=0):
+    rng = np.random.default_rng(seed)
+    names = np.repeat([f"s{k}" for k in range(n_sequences)], length)
+    regime = np.concatenate(
+        [(np.cumsum(rng.random(length) < 0.1) + rng.integers(2)) % 2 for _ in range(n_sequences)]
+    )
+    X = rng.normal(size=(len(names), 2))
+    right = rng.random(len(names)) < np.where(regime, 0.9, 0.6)
+    return X, ((X[:, 0] > 0) == right).astype(int), names
+
+
+@pytest.mark.parametrize("n_sequences", [20, 4])
+def test_a_search_holds_out_sequences_and_reports(n_sequences):
+    X, y, names = sequences(n_sequences)
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [0.1, 1.0]}, correlation=P, random_state=0, cv=3
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search.fit(X, y, groups=names)
+    held, trained = names[search.holdout_indices_], names[search.train_indices_]
+    assert (not set(held) & set(trained)) == (n_sequences == 20)
+    assert "independent sequences" in search.holdout_.dependence.describe()
+    assert "Sequences are independent" in str(search.certificate_)
+    assert not search.dependence_test_.misfit
+    row = search.final_report().rows[0]
+    assert row.proven[0] < row.value < row.proven[1]
+
+
+def test_a_weak_chain_is_contradicted_and_wrong_order_is_rejected():
+    X, y, names = sequences(20, 200)
+    search = ReusableHoldoutSearchCV(
+        LogisticRegression(), {}, correlation=[[0.55, 0.45], [0.45, 0.55]], random_state=0
+    )
+    with warned(DependenceWarning, "MarkovChain.from_autocorrelation_time"):
+        search.fit(X, y, groups=names)
+    days = np.tile(pd.date_range("2026-01-01", periods=200)[::-1], 20)
+    with refused(ValueError, "X.sort_index()"):
+        search.fit(pd.DataFrame(X, index=days), y, groups=names)
+    with refused(ValueError, "GroupKFold()"):
+        search.set_params(cv=KFold(3, shuffle=True)).fit(X, y, groups=names)
+    apart = {"X_val": X[:400], "y_val": y[:400]}
+    with refused(ValueError, "groups_val="):
+        search.set_params(cv=3).fit(X[400:], y[400:], groups=names[400:], **apart)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search.fit(X[400:], y[400:], groups=names[400:], groups_val=names[:400], **apart)
+    assert search.holdout_.dependence.n_records == 400
