@@ -5,9 +5,8 @@ A leaderboard that cannot be climbed by chance
 An organizer keeps the targets of a private test set. Participants submit labels and get a score
 and a place. The board scores them through a reusable holdout and follows four rules.
 
-- Scores have a step of six standard deviations of a guess. One account is ahead of another only if
-  its score is more than one step larger, so that neither luck nor a false ``expected_score`` is
-  enough.
+- Scores have a step of seven standard deviations of a guess. One account is ahead of another only
+  if its score is more than one step larger. Neither luck nor a false ``expected_score`` is enough.
 - Every account and the whole contest have a budget of information (nats). An answer that the
   expected score predicts costs little, a surprise costs several nats. The organizer sees all costs.
 - A removed account leaves the board. Its cost remains.
@@ -105,7 +104,7 @@ class Board:
     classes : array-like
         All labels that a submission may contain. They are public.
     step : float or None, default=None
-        Step of scores. ``None``: six standard deviations of the accuracy of a guess.
+        Step of scores. ``None``: seven standard deviations of the accuracy of a guess.
     quota : int, default=100
         Submissions of an account.
     account_budget, contest_budget : float, default=3.0, 100.0
@@ -132,7 +131,7 @@ class Board:
         random_state=None,
     ):
         guess_deviation = np.sqrt(0.25 / len(y))
-        self.step = min(1.0, 6.0 * guess_deviation if step is None else step)
+        self.step = min(1.0, 7.0 * guess_deviation if step is None else step)
         self.quota = quota
         self.account_budget = account_budget
         self.contest_budget = contest_budget

@@ -33,6 +33,8 @@ N_RECORDS = 4_000
 N_BOTS = 5
 N_COLLUDERS = 8
 TEAM_ACCURACIES = (*np.linspace(0.60, 0.78, 9), 0.86)
+#: Of the colluders' base submission, in turn.
+BASE_ACCURACIES = (0.5, 0.773)
 BEST_TEAM = f"team {len(TEAM_ACCURACIES)}"
 
 
@@ -57,16 +59,23 @@ def guesses_with(accuracy, y, rng):
     return np.where(rng.random(len(y)) < accuracy, y, 1 - y)
 
 
+def accuracy_after_flips(base_accuracy, is_flipped):
+    """Return the accuracy on new records after a part of a base's labels was flipped."""
+    flipped_part = np.mean(is_flipped)
+    return (1.0 - flipped_part) * base_accuracy + flipped_part * (1.0 - base_accuracy)
+
+
 def collude(board, y, base, base_accuracy, *, at_edge, flipped_part, rng):
     """Submit variants of a base from eight accounts until their budgets are used up.
 
-    Returns the labels in the order in which the scores suggest to flip them, and the number of
-    labels whose flips look worth it.
+    Returns the labels in the order in which the scores suggest to flip them, the number of labels
+    whose flips look worth it, and the accuracies of all submissions on new records.
     """
     expected_score = base_accuracy - flipped_part * (2.0 * base_accuracy - 1.0)
     offset = board.step / 2.0 if at_edge else 0.0
     flips = []
     evidence = []
+    accuracies = {}
     for colluder in range(N_COLLUDERS):
         for variant in range(board.quota):
             is_flipped = rng.random(len(y)) < flipped_part
@@ -81,6 +90,8 @@ def collude(board, y, base, base_accuracy, *, at_edge, flipped_part, rng):
             except SubmissionRejectedError:
                 break
             flips.append(is_flipped)
+            name = f"colluder {colluder}", f"variant {variant}"
+            accuracies[name] = accuracy_after_flips(base_accuracy, is_flipped)
             if at_edge:  # whether the score is above or below the edge, which follows the median
                 is_below = answer["score"] < expected_score
                 evidence.append(-1.0 if is_below else 1.0)
@@ -95,7 +106,7 @@ def collude(board, y, base, base_accuracy, *, at_edge, flipped_part, rng):
     deviation = np.sqrt(np.sum(evidence**2) * flipped_part * (1.0 - flipped_part))
     odds = np.log(base_accuracy / (1.0 - base_accuracy))
     n_flips = int(np.count_nonzero(weights > odds * deviation)) if deviation else 0
-    return order, n_flips
+    return order, n_flips, accuracies
 
 
 def play_contest(seed, *, n_records=N_RECORDS):
@@ -110,9 +121,9 @@ def play_contest(seed, *, n_records=N_RECORDS):
         board.submit(f"bot {bot}", "coin flips", guesses_with(0.5, y, rng), 0.5)
         accuracies[f"bot {bot}", "coin flips"] = 0.5
 
-    base_accuracy = 0.773 if seed % 2 else 0.5
+    base_accuracy = BASE_ACCURACIES[seed % 2]
     base = guesses_with(base_accuracy, y, rng)
-    order, n_flips = collude(
+    order, n_flips, colluder_accuracies = collude(
         board,
         y,
         base,
@@ -121,8 +132,10 @@ def play_contest(seed, *, n_records=N_RECORDS):
         flipped_part=0.5 if base_accuracy == 0.5 else 0.2,
         rng=rng,
     )
-    result = base.copy()
-    result[order[:n_flips]] = 1 - result[order[:n_flips]]
+    accuracies |= colluder_accuracies
+    is_flipped = np.isin(np.arange(n_records), order[:n_flips])
+    accuracies["colluder 8", "result"] = accuracy_after_flips(base_accuracy, is_flipped)
+    result = np.where(is_flipped, 1 - base, base)
     gain = np.mean(result == y) - np.mean(base == y)
     gains_by_count = np.cumsum(np.where(base[order] == y[order], -1.0, 1.0)) / n_records
     costs = board.costs()
@@ -147,9 +160,7 @@ def play_contest(seed, *, n_records=N_RECORDS):
     names = {row["account"]: row["name"] for row in standings}
     report = board.finish(1)
     is_covered = tuple(
-        row.lower <= accuracies[row.model, names[row.model]] <= row.upper
-        for row in report.rows
-        if (row.model, names[row.model]) in accuracies
+        row.lower <= accuracies[row.model, names[row.model]] <= row.upper for row in report.rows
     )
     return Contest(
         base_accuracy=base_accuracy,
@@ -163,31 +174,43 @@ def play_contest(seed, *, n_records=N_RECORDS):
     )
 
 
+def count_at_first_place(contests, kind):
+    """Return in how many contests an account of a kind is at place 1."""
+    return sum(
+        any(place == 1 and name.startswith(kind) for name, place in contest.places.items())
+        for contest in contests
+    )
+
+
 def summary(contests):
     """Return what contests showed, as lines of text."""
-    count = len(contests)
-    first = [[name for name, place in c.places.items() if place == 1] for c in contests]
-    lines = [f"{count} contests"]
-    lines.append(f"best team at place 1: {sum(BEST_TEAM in names for names in first)}")
-    lines.append(f"best team alone at place 1: {sum(names == [BEST_TEAM] for names in first)}")
-    for kind in ("bot", "colluder"):
-        n_first = sum(any(name.startswith(kind) for name in names) for names in first)
-        lines.append(f"a {kind} at place 1: {n_first}")
-    for accuracy in (0.5, 0.773):
-        chosen = [c for c in contests if c.base_accuracy == accuracy]
-        if chosen:
-            lines.append(
-                f"colluders with a base of {accuracy}: gain at most "
-                f"{max(c.gain for c in chosen):.2f} steps, {max(c.best_gain for c in chosen):.2f} "
-                f"with an oracle, for {max(c.colluders_nats for c in chosen):.0f} nats"
-            )
-    lines.append(f"cost of a contest: at most {max(c.nats for c in contests):.0f} nats")
-    n_submissions = 3 * len(TEAM_ACCURACIES) * count
-    n_rejected = sum(c.n_rejected for c in contests)
-    lines.append(f"submissions of teams rejected: {n_rejected} of {n_submissions}")
-    n_covered = sum(all(c.is_covered) for c in contests)
-    lines.append(f"all intervals of the final report contain the accuracy: {n_covered}")
-    return lines
+    n_alone = sum(
+        [name for name, place in contest.places.items() if place == 1] == [BEST_TEAM]
+        for contest in contests
+    )
+    n_submissions = 3 * len(TEAM_ACCURACIES) * len(contests)
+    lines = [
+        f"{len(contests)} contests",
+        f"best team at place 1: {count_at_first_place(contests, BEST_TEAM)}, alone: {n_alone}",
+        f"a bot at place 1: {count_at_first_place(contests, 'bot')}",
+    ]
+    for accuracy in BASE_ACCURACIES:
+        chosen = [contest for contest in contests if contest.base_accuracy == accuracy]
+        gain = max(contest.gain for contest in chosen)
+        best_gain = max(contest.best_gain for contest in chosen)
+        nats = max(contest.colluders_nats for contest in chosen)
+        n_first = count_at_first_place(chosen, "colluder")
+        lines += [
+            f"colluders with a base of {accuracy}: at place 1 in {n_first} of {len(chosen)}",
+            f"    gain at most {gain:.2f} steps, {best_gain:.2f} with an oracle",
+            f"    cost at most {nats:.0f} nats",
+        ]
+    return [
+        *lines,
+        f"cost of a contest: at most {max(contest.nats for contest in contests):.0f} nats",
+        f"submissions of teams rejected: {sum(c.n_rejected for c in contests)} of {n_submissions}",
+        f"all final intervals contain the accuracy: {sum(all(c.is_covered) for c in contests)}",
+    ]
 
 
 if __name__ == "__main__":

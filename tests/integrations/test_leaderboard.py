@@ -425,7 +425,9 @@ def test_the_majority_attack_climbs_a_raw_board_only(seed, guesses, least_raw):
         return float(np.mean(labels == y))
 
     ladder = Ladder(0.03)
-    board = Board(y, classes=[0, 1], quota=501, random_state=seed)
+    # The attack is not stopped by a budget here.
+    board = Board(y, classes=[0, 1], quota=501, account_budget=1e9, random_state=seed)
+    board.submit("bot", "coin flips", rng.integers(0, 2, N), 0.5)
     boards = {
         "raw": raw,
         "ladder": lambda labels: ladder.answer(0.5, raw(labels)).values,
@@ -439,6 +441,7 @@ def test_the_majority_attack_climbs_a_raw_board_only(seed, guesses, least_raw):
     assert shown["raw"] > least_raw
     assert shown["ladder"] == pytest.approx(0.5, abs=0.05)
     assert shown["ours"] == pytest.approx(0.5, abs=0.02)
+    assert places(board) == {"bot": 1, "eve": 1}
 
 
 @pytest.mark.parametrize(
