@@ -15,8 +15,15 @@ every linear classifier.
 Run with ``make demo``, or ``python examples/demo.py --help``.
 """
 
-import argparse
+# ruff: noqa: E402 (the first line is printed before the imports, which take seconds)
 import time
+
+START = time.perf_counter()
+if __name__ == "__main__":
+    print("Two examples on real and simulated data: whose reported accuracy is right?", flush=True)
+    print("They take about a minute.", flush=True)
+
+import argparse
 import warnings
 from pathlib import Path
 
@@ -33,7 +40,7 @@ from sklearn.pipeline import Pipeline
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 
 EPSILON = 3.0  # of Bayesian differential privacy, for the whole life of a holdout
-ROUNDS, CANDIDATES = 10, 24  # searches of an analyst, and subsets in each
+ROUNDS, CANDIDATES = 10, 16  # searches of an analyst, and subsets in each
 BLUE, ORANGE, GREY, GREEN = "#0072B2", "#D55E00", "#777777", "#009E73"
 STYLES = {  # of the numbers that analysts report: color, marker, shift, label
     "naive": (ORANGE, "s", -0.25, "best raw holdout score, usual 95% interval"),
@@ -45,6 +52,27 @@ PRIVACY = {  # final reports of records in time: words, color, shift
     "declared": ("transition matrix declared", BLUE, 0.0),
     "private": (f"the same, with privacy level {EPSILON:g}", GREEN, 0.2),
 }
+
+
+class Progress:
+    """Print a line about every five seconds.
+
+    Parameters
+    ----------
+    clock : callable, default=time.perf_counter
+        Returns the time in seconds.
+    """
+
+    def __init__(self, clock=time.perf_counter):
+        self.clock = clock
+        self.last_line = clock()
+
+    def step(self, text):
+        """Print what begins now, if the last line is old enough."""
+        now = self.clock()
+        if now - self.last_line >= 4.0:  # a step takes up to a second
+            print(f"    {now - START:3.0f} s: {text}", flush=True)
+            self.last_line = now
 
 
 class KeepPixels(TransformerMixin, BaseEstimator):
@@ -76,17 +104,18 @@ def proposals(best, rng):
     return {"pixels__pixels": [tuple(sorted(subset.tolist())) for subset in chosen]}
 
 
-def analyst(select, seed):
+def analyst(select, seed, progress, name):
     """Search again and again from the best subset so far; return the best search."""
     rng, best = np.random.default_rng(seed), None
-    for _ in range(ROUNDS):
+    for round_number in range(1, ROUNDS + 1):
+        progress.step(f"{name}, search {round_number} of {ROUNDS}")
         found = select(proposals(best and best.best_params_["pixels__pixels"], rng))
         if best is None or found.best_score_ > best.best_score_:
             best = found
     return best
 
 
-def pixels_example(splits, seed):
+def pixels_example(splits, seed, progress):
     """Return one row for each split and number, for real labels and for coin flips."""
     X, labels = load_digits(return_X_y=True)
     model = Pipeline([("pixels", KeepPixels()), ("bayes", GaussianNB())])
@@ -98,7 +127,8 @@ def pixels_example(splits, seed):
             known, fresh = train_test_split(np.arange(y.size), train_size=800, random_state=split)
             # Not stratified: class counts of the holdout must not show in the training set.
             train, held = train_test_split(known, test_size=200, random_state=split)
-            told, report = reported(model, X, y, train, held, seed + split)
+            name = f"{case}, holdout {split + 1} of {splits}"
+            told, report = reported(model, X, y, train, held, seed + split, progress, name)
             for name, (score, interval, fitted) in told.items():
                 # Coin flips are right half of the time, whoever predicts them.
                 truth = fitted.score(X[fresh], y[fresh]) if case == "digits" else 0.5
@@ -107,7 +137,7 @@ def pixels_example(splits, seed):
     return rows, report, fresh.size
 
 
-def reported(model, X, y, train, held, seed):
+def reported(model, X, y, train, held, seed, progress, name):
     """Return what each analyst reports, score, interval and model, and the final report."""
     known = np.concatenate([train, held])
     one_split = PredefinedSplit(np.repeat([-1, 0], [train.size, held.size]))
@@ -122,15 +152,15 @@ def reported(model, X, y, train, held, seed):
     def verified(grid):
         return ReusableHoldoutSearchCV(model, grid, holdout=holdout).fit(X[train], y[train])
 
-    found = analyst(naive, seed)
+    found = analyst(naive, seed, progress, f"{name}, raw scores")
     fitted = clone(model).set_params(**found.best_params_).fit(X[train], y[train])
     hits = round(found.best_score_ * held.size)
     told = {"naive": (found.best_score_, binomial_interval(hits, held.size), fitted)}
-    found = analyst(cross_validated, seed)
+    found = analyst(cross_validated, seed, progress, f"{name}, cross-validation")
     error = 2 * found.cv_results_["std_test_score"][found.best_index_] / np.sqrt(5)
     score = found.best_score_
     told["cross-validation"] = score, (score - error, score + error), found.best_estimator_
-    found = analyst(verified, seed)
+    found = analyst(verified, seed, progress, f"{name}, verified scores")
     report = found.final_report()
     told["final report"] = report.value, report.interval, found.best_estimator_
     return told, report
@@ -142,11 +172,12 @@ def binomial_interval(hits, n):
     return found.low, found.high
 
 
-def privacy_example(replications, seed):
+def privacy_example(replications, seed, progress):
     """Return, for each replication, both intervals and the truth."""
     transition, grid = [[0.98, 0.02], [0.02, 0.98]], {"C": [0.001, 0.01, 0.1, 1.0]}
     rows, held_out = [], None
     for replication in range(replications):
+        progress.step(f"records in time, replication {replication + 1} of {replications}")
         data = make_regimes(
             40_000, transition, n_features=5, separation=[2.0, -0.5],
             random_state=seed + replication,
@@ -269,21 +300,21 @@ def main():
     """Run both examples."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("output"), help="folder of the picture")
-    parser.add_argument("--splits", type=int, default=5, help="holdouts of example (a)")
-    parser.add_argument("--replications", type=int, default=5, help="of example (b)")
+    parser.add_argument("--splits", type=int, default=3, help="holdouts of example (a)")
+    parser.add_argument("--replications", type=int, default=3, help="of example (b)")
     parser.add_argument("--seed", type=int, default=0, help="of the data splits and proposals")
     options = parser.parse_args()
-    start = time.perf_counter()
+    progress = Progress()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the same labels on eight holdouts: another account
-        pixels, report, n_fresh = pixels_example(options.splits, options.seed)
-        privacy, holdout = privacy_example(options.replications, options.seed)
+        pixels, report, n_fresh = pixels_example(options.splits, options.seed, progress)
+        privacy, holdout = privacy_example(options.replications, options.seed, progress)
     print_pixels(pixels, n_fresh)
     print("\n" + "\n".join(f"    {line}" for line in str(report).splitlines()))
     print_privacy(privacy, holdout)
     path = options.output / "demo.png"
     draw(pixels, privacy, path)
-    print(f"\nPicture: {path}   ({time.perf_counter() - start:.0f} s)")
+    print(f"\nPicture: {path}   ({time.perf_counter() - START:.0f} s)")
 
 
 if __name__ == "__main__":

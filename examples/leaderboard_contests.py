@@ -51,6 +51,7 @@ class Contest:
     colluders_nats: float  # cost of all colluding accounts
     nats: float  # cost of the whole contest
     n_rejected: int  # submissions of teams, because a budget was used up
+    is_best_reported: bool  # whether the best team has the largest value of the final report
     is_covered: tuple  # whether each interval of the final report contains the model's accuracy
 
 
@@ -170,6 +171,7 @@ def play_contest(seed, *, n_records=N_RECORDS):
         colluders_nats=colluders_nats,
         nats=sum(board.costs().values()),
         n_rejected=n_rejected,
+        is_best_reported=max(report.rows, key=lambda row: row.value).model == BEST_TEAM,
         is_covered=is_covered,
     )
 
@@ -188,6 +190,7 @@ def summary(contests):
         [name for name, place in contest.places.items() if place == 1] == [BEST_TEAM]
         for contest in contests
     )
+    n_reported = sum(contest.is_best_reported for contest in contests)
     n_submissions = 3 * len(TEAM_ACCURACIES) * len(contests)
     lines = [
         f"{len(contests)} contests",
@@ -209,6 +212,7 @@ def summary(contests):
         *lines,
         f"cost of a contest: at most {max(contest.nats for contest in contests):.0f} nats",
         f"submissions of teams rejected: {sum(c.n_rejected for c in contests)} of {n_submissions}",
+        f"best team first in the final report on place 1: {n_reported}",
         f"all final intervals contain the accuracy: {sum(all(c.is_covered) for c in contests)}",
     ]
 

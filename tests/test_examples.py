@@ -1,10 +1,12 @@
 """Every example compiles; all run to their picture when asked, and in ``make docs``."""
 
+import importlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
@@ -81,6 +83,37 @@ def test_readme_names_every_example(script):
 def test_example_ends_in_a_picture(script, tmp_path):
     assert run(script, tmp_path).strip()
     assert_picture(tmp_path / "1.png")
+
+
+# Ends a script at its first line of output, and prints whether that came before the imports.
+FIRST_LINE = """
+import builtins, os, runpy, sys
+show = print
+def stop(*args, **options):
+    show("sklearn" in sys.modules, "numpy" in sys.modules)
+    raise SystemExit
+builtins.print = stop
+sys.path.insert(0, os.path.dirname(sys.argv[1]))
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
+def test_demo_prints_what_it_does_before_the_imports(tmp_path):
+    command = [sys.executable, "-c", FIRST_LINE, str(EXAMPLES / "demo.py")]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert result.stdout.split() == ["False", "False"]
+
+
+def test_demo_prints_progress_about_every_five_seconds(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    demo = importlib.import_module("demo")
+    seconds = iter(np.arange(0.0, 60.0, 0.9))
+    progress = demo.Progress(clock=lambda: next(seconds))
+    for step in range(60):
+        progress.step(f"step {step}")
+    lines = capsys.readouterr().out.splitlines()
+    steps = [int(line.rsplit(" ", 1)[1]) for line in lines]
+    assert set(np.diff(steps) * 0.9) == {4.5}
 
 
 @pytest.mark.slow
