@@ -1,4 +1,4 @@
-"""How large a holdout a year of searches needs, charged as used (theory G16, G17): a forecast."""
+"""Forecast of the holdout size for a year of searches, charged as used (theory G16, G17)."""
 
 from __future__ import annotations
 
@@ -33,13 +33,18 @@ from sklearn_bdp.utils.validation import (
 )
 
 # Nats that a year releases, by ``benchmarks/simulate_year.py``: at its start, for each search, for
-# the first correction (of a bias that all candidates share) and for each surprise after it.
-_START, _EACH, _FIRST, _LATER = 0.7, 0.05, 4.0, 7.0
-_KNOWN = math.sqrt(4 / 3)  # deviation of cross-validated scores of three times as many records
+# the first correction (of a bias that all candidates share) and for each further correction.
+_NATS_AT_START = 0.7
+_NATS_PER_SEARCH = 0.05
+_NATS_OF_FIRST_CORRECTION = 4.0
+_NATS_PER_CORRECTION = 7.0
+#: Deviation of the difference between a holdout score and a cross-validated score of three times as
+#: many records, in deviations of the holdout score.
+_DIFFERENCE_DEVIATION = math.sqrt(4 / 3)
 
 
 class SearchPlan(int):
-    """Number of holdout records; as text also what it means for the data to collect."""
+    """Number of holdout records. Its text adds units, events and the size of the whole table."""
 
     text: str
 
@@ -51,7 +56,7 @@ class SearchPlan(int):
 
 
 def plan_search(
-    tau: float,
+    half_width: float,
     *,
     scoring: str | None = None,
     prevalence: float | None = None,
@@ -65,33 +70,33 @@ def plan_search(
 ) -> SearchPlan:
     r"""Return the smallest holdout whose final report has a given half-width.
 
-    A forecast, not a certificate: :class:`~sklearn_bdp.ReusableHoldout` charges each answer as
-    used, so its intervals depend on how often cross-validation is wrong. Whatever happens, the
-    intervals hold. This forecasts the width of the final report on the selected candidate, or of
-    its interval in the last search.
+    The number is a forecast, not a certificate. :class:`~sklearn_bdp.ReusableHoldout` charges each
+    answer as used, so the width of its intervals depends on how often cross-validation is wrong.
+    Their coverage does not. The forecast is about the final report on the selected candidate, or
+    about its interval in the last search.
 
     Parameters
     ----------
-    tau : float
-        Half-width wanted, in (0, 0.5): score units of a metric in [0, 1], or a share of the range
-        of another one.
+    half_width : float
+        Wanted half-width, in (0, 0.5): in score units for a metric in [0, 1], otherwise as a
+        fraction of its range.
     scoring : str, default=None
         Name of the metric; accuracy by default.
     prevalence : float, default=None
-        Share of positive records, for ROC AUC, balanced accuracy, recall and specificity. By
-        default 1/2, which the plan then names. Precision depends on the number of events.
+        Proportion of positive records, for ROC AUC, balanced accuracy, recall and specificity.
+        Default: 1/2, which the text of the plan states. The width depends on the number of events.
     n_searches : int, default=10
-        Searches, each built on the results of those before.
+        Number of searches, each based on the results of the earlier ones.
     final : bool, default=True
-        Whether the interval is that of the final report. ``False``: that of the last search.
+        Whether the interval is that of the final report. If False, that of the last search.
     correlation : None, array, sparse matrix, graph, CorrelationModel or list
-        How the records are correlated.
+        Dependence of the records.
     n_candidates : int, default=100
-        Candidates of each search, asked as one batch.
+        Number of candidates of each search, verified as one batch.
     score : float, default=0.9
-        Score of the selected candidate, in [0, 1]: the nearer to 0 or 1, the narrower.
+        Score of the selected candidate, in [0, 1]. Intervals are narrower near 0 and 1.
     n_corrections : int, default=1
-        Answers that the holdout corrects. The first is usually a bias of cross-validation that all
+        Number of corrected answers. The first is usually a bias of cross-validation that all
         candidates share.
     beta : float, default=0.05
         Failure probability of all intervals together.
@@ -99,8 +104,7 @@ def plan_search(
     Returns
     -------
     SearchPlan
-        Number of holdout records, an ``int``. Its text adds units, events and the size of the
-        whole table.
+        Number of holdout records, an ``int`` with a text.
 
     Raises
     ------
@@ -126,30 +130,40 @@ def plan_search(
     >>> bool(patients > 4 * plan_search(0.08, score=0.8))
     True
     """
-    tau = check_real("tau", tau, low=0.0, high=0.5, closed="neither")
+    half_width = check_real("half_width", half_width, low=0.0, high=0.5, closed="neither")
     model = continued(correlation, searched=True)
-    year = {
-        "scoring": scoring, "prevalence": prevalence, "n_searches": n_searches, "final": final,
-        "correlation": model, "n_candidates": n_candidates, "score": score,
-        "n_corrections": n_corrections, "beta": beta,
-    }  # fmt: skip
 
-    def enough(n):
-        return expected_half_width(n, **year) <= tau
+    def is_enough(n):
+        forecast = expected_half_width(
+            n,
+            scoring=scoring,
+            prevalence=prevalence,
+            n_searches=n_searches,
+            final=final,
+            correlation=model,
+            n_candidates=n_candidates,
+            score=score,
+            n_corrections=n_corrections,
+            beta=beta,
+        )
+        return forecast <= half_width
 
-    bracket = doubled(enough, 2, most=10**12)
+    bracket = doubled(is_enough, 2, most=10**12)
     if bracket is None:
-        raise ValueError(f"no number of records suffices for tau={tau!r}.")
-    plan = SearchPlan(last_whole(enough, *bracket, fine=1e-3))
-    when, (count, name) = "the final report" if final else "the last search", model.units(int(plan))
-    groups = "" if count == int(plan) else f" in {count:,} {name}"
+        raise ValueError(f"no number of records suffices for half_width={half_width!r}.")
+    plan = SearchPlan(last_whole(is_enough, *bracket, fine=1e-3))
+    n_units, unit_name = model.units(int(plan))
+    units = "" if n_units == int(plan) else f" in {n_units:,} {unit_name}"
+    events = ""
     if scoring in BY_CLASS:
-        assumed = " (prevalence=0.5 is assumed)" if prevalence is None else ""
-        groups += f", {math.ceil(plan * (prevalence or 0.5)):,} of them events{assumed}"
+        n_events = math.ceil(plan * (prevalence or 0.5))
+        assumption = " (prevalence=0.5 is assumed)" if prevalence is None else ""
+        events = f", {n_events:,} of them events{assumption}"
+    interval = "the final report" if final else "the last search"
     plan.text = (
-        f"{int(plan):,} holdout records{groups}, about {4 * plan:,} in all if a quarter is held "
-        f"out: half-width {tau:g} in {when} of {n_searches:,} searches of {n_candidates:,} "
-        f"candidates, at a score of {score:g}."
+        f"{int(plan):,} holdout records{units}{events}, about {4 * plan:,} in all if a quarter is "
+        f"held out: half-width {half_width:g} in {interval} of {n_searches:,} searches of "
+        f"{n_candidates:,} candidates, at a score of {score:g}."
     )
     return plan
 
@@ -171,42 +185,57 @@ def expected_half_width(
 
     The correlation may be a model of any size.
     """
-    n, value = check_integer("n", n, low=1), check_real("score", score, low=0.0, high=1.0)
-    m = check_integer("n_candidates", n_candidates, low=1)
-    searches = check_integer("n_searches", n_searches, low=1)
-    above = check_integer("n_corrections", n_corrections, low=0)
-    sized = hasattr(correlation, "cut_failure")
-    model = correlation if sized else continued(correlation, searched=True)
-    left = check_beta(beta)
+    n = check_integer("n", n, low=1)
+    score = check_real("score", score, low=0.0, high=1.0)
+    n_candidates = check_integer("n_candidates", n_candidates, low=1)
+    n_searches = check_integer("n_searches", n_searches, low=1)
+    n_corrections = check_integer("n_corrections", n_corrections, low=0)
+    is_model = hasattr(correlation, "cut_failure")
+    model = correlation if is_model else continued(correlation, searched=True)
+    beta = check_beta(beta)
     metric = "accuracy" if scoring is None else check_option("scoring", scoring, NAMES)
-    plain = score_tail(model, n, binary=True)
-    if metric not in BY_CLASS:
-        tail = score_tail(model, n, binary=metric in BINARY)
-    else:  # with the class sizes to be expected
-        positive = check_probability("prevalence", 0.5 if prevalence is None else prevalence)
-        # As many training records as three holdouts, which is what a quarter held out leaves.
-        counts = tuple(max(1, round(3 * n * part)) for part in (1.0 - positive, positive))
-        counted = {"recall": (1,), "specificity": (0,)}.get(metric)
-        tail = score_tail(
-            model,
-            n,
-            kind="pairs" if metric == "roc_auc" else "class_means",
-            class_counts=counts,
-            counted=counted,
-        )
-    share = noise_share(NOISE_PART * left, above) / 2.0
-    noise = auto_scales(
-        float(model.effective_n(n)), failure=noise_share(NOISE_PART * left, 0) / 2.0, beta=beta
-    )[2]
-    unit = float(tail.standard_deviation(0.5) / plain.standard_deviation(0.5))
-    known_to = answer_margin(failure=share, answer_scale=noise) * unit
-    released = _START + _EACH * searches + _LATER * above + (_FIRST - _LATER) * (above > 0)
-    side = math.log((1.0 - NOISE_PART) * left / 2.0)
+    accuracy_tail = score_tail(model, n, binary=True)
+    tail = _metric_tail(metric, model, n, prevalence)
+    noise_failure = NOISE_PART * beta
+    _, _, answer_scale = auto_scales(
+        float(model.effective_n(n)), failure=noise_share(noise_failure, 0) / 2.0, beta=beta
+    )
+    unit = float(tail.standard_deviation(0.5) / accuracy_tail.standard_deviation(0.5))
+    failure = noise_share(noise_failure, n_corrections) / 2.0
+    margin = answer_margin(failure=failure, answer_scale=answer_scale) * unit
+    released = _expected_nats(n_searches, n_corrections)
+    log_failure = math.log((1.0 - NOISE_PART) * beta / 2.0)
     if final:
-        side -= final_code_length(released=released, n_batches=searches)
+        log_failure -= final_code_length(released=released, n_batches=n_searches)
     else:
-        side -= code_length(released=released, batch_index=searches)
-        place = float(rank_code_lengths(np.zeros(m))[0])
-        fine = paced(AlphaSpending(), searches, side).fine(_KNOWN, searches - 1, places=place)
-        known_to, side = known_to + float(fine * tail.standard_deviation(value)), side - place
-    return half_of(tail, value, side, known_to)
+        log_failure -= code_length(released=released, batch_index=n_searches)
+        leader_length = float(rank_code_lengths(np.zeros(n_candidates))[0])
+        cell_widths = paced(AlphaSpending(), n_searches, log_failure)
+        cell = cell_widths.fine(_DIFFERENCE_DEVIATION, n_searches - 1, places=leader_length)
+        margin += float(cell * tail.standard_deviation(score))
+        log_failure -= leader_length
+    return half_of(tail, score, log_failure, margin)
+
+
+def _metric_tail(metric, model, n, prevalence):
+    """Return the concentration of a metric, for metrics by class with expected class sizes."""
+    if metric not in BY_CLASS:
+        return score_tail(model, n, binary=metric in BINARY)
+    positive = check_probability("prevalence", 0.5 if prevalence is None else prevalence)
+    # As many training records as three holdouts remain if a quarter is held out.
+    class_counts = tuple(max(1, round(3 * n * part)) for part in (1.0 - positive, positive))
+    return score_tail(
+        model,
+        n,
+        kind="pairs" if metric == "roc_auc" else "class_means",
+        class_counts=class_counts,
+        counted={"recall": (1,), "specificity": (0,)}.get(metric),
+    )
+
+
+def _expected_nats(n_searches, n_corrections):
+    """Return the nats that a year of searches is expected to release."""
+    nats = _NATS_AT_START + _NATS_PER_SEARCH * n_searches + _NATS_PER_CORRECTION * n_corrections
+    if n_corrections > 0:
+        nats += _NATS_OF_FIRST_CORRECTION - _NATS_PER_CORRECTION
+    return nats

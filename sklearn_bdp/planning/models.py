@@ -1,4 +1,4 @@
-"""Models of dependence as plans need them: at any number of records."""
+"""Models of dependence for plans: at any number of records."""
 
 import math
 
@@ -6,15 +6,16 @@ import numpy as np
 
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, check_correlation
 
-#: Records up to which copies of groups are made; beyond, exponents are scaled.
-_COPIED = 20_000
+#: Number of records up to which copies of groups are made. Beyond it exponents are scaled.
+_MAX_COPIED = 20_000
 
 
 class _Continued:
-    """More records of the structure of a model that is tied to ``model.n_records`` of them.
+    """Continuation of a model that is tied to its records, with more records of its structure.
 
-    Independent copies: exponents and effective numbers add up, leakage of a record stays. Exact
-    for whole copies, between them an interpolation, which is for planning only.
+    The further records are independent copies: exponents and effective numbers add up, and the
+    leakage of a record stays the same. The numbers are exact for whole copies and interpolated
+    between them, for planning only.
     """
 
     n_records = None
@@ -22,13 +23,15 @@ class _Continued:
     is_independent = False
 
     def __init__(self, model):
-        self.model, self.size, self._known = model, model.n_records, {}
+        self.model = model
+        self.size = model.n_records
+        self._copied_groups = {}
 
     def __getattr__(self, name):
-        return getattr(self.model, name)  # what does not depend on the number of records
+        return getattr(self.model, name)  # attributes that do not depend on the number of records
 
     def check_n(self, n):
-        return n  # of any size
+        return n
 
     def describe(self):
         return f"{self.model.describe()}, continued with the same structure"
@@ -44,15 +47,15 @@ class _Continued:
         return self.model.effective_n(self.size) * n / self.size
 
     def _copies(self, n):
-        """Return copies that come near ``n`` records, and their number: limits are not additive."""
+        """Return copies with about ``n`` records, and their number: limits are not additive."""
         if not isinstance(self.model, Groups | DependencyGraph):
             return self.model, self.size
-        times = max(1, min(math.ceil(n / self.size), _COPIED // self.size))
-        if times not in self._known:
-            parts = np.asarray(self.model.components(self.size))
-            copies = np.add.outer(np.arange(times) * (parts.max() + 1), parts)
-            self._known[times] = Groups(copies.ravel())
-        return self._known[times], times * self.size
+        n_copies = max(1, min(math.ceil(n / self.size), _MAX_COPIED // self.size))
+        if n_copies not in self._copied_groups:
+            components = np.asarray(self.model.components(self.size))
+            labels = np.add.outer(np.arange(n_copies) * (components.max() + 1), components)
+            self._copied_groups[n_copies] = Groups(labels.ravel())
+        return self._copied_groups[n_copies], n_copies * self.size
 
     def mean_lower_limit(self, values, log_failure, n, *, binary=False):
         model, size = self._copies(n)
@@ -69,7 +72,7 @@ class _Continued:
 
 
 def plain_model(correlation, *, searched=False):
-    """Return the model of an argument; refuse one that assumes nothing, unless ``searched``."""
+    """Return the model of an argument; ``"time"`` is rejected unless searches are planned."""
     model = check_correlation(correlation)
     if model.is_time_ordered and not searched:
         raise ValueError(
@@ -87,18 +90,21 @@ def any_size(model):
 
 
 def continued(correlation, *, searched=False):
-    """Return the model of an argument at any size; refuse one that no number of records helps.
+    """Return the model of an argument at any size; reject a single component.
 
-    One component of unlimited dependence counts as one record however large it is. ``searched``:
-    the records are those that a search holds out.
+    One component of unlimited dependence counts as one record at any size. ``searched`` states
+    whether the records are those that a search holds out.
     """
     model = plain_model(correlation, searched=searched)
     n = model.n_records
     if searched and n is not None and not model.is_sequential and model.holds_given_rest:
-        # A search verifies on a quarter of the nodes. Of five random quarters the middle one: what
-        # they are worth varies where edges are strong.
-        parts = [model.given_rest(model.split(n, 0.25, random_state=k).holdout) for k in range(5)]
-        model = sorted(parts, key=lambda part: part.effective_n(part.n_records))[2]
+        # A search verifies on a quarter of the nodes. Their effective number varies if edges are
+        # strong: the median of five random quarters is used.
+        quarters = [
+            model.given_rest(model.split(n, 0.25, random_state=seed).holdout) for seed in range(5)
+        ]
+        quarters.sort(key=lambda quarter: quarter.effective_n(quarter.n_records))
+        model = quarters[2]
         n = model.n_records
     if n is not None and n > 1 and not model.effective_n(n) > 1.0 + 1e-9:
         raise ValueError(

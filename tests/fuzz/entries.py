@@ -373,9 +373,9 @@ def planning_entries():
     yield Entry(
         "plan_search",
         plan_search,
-        {"tau": 0.1, "n_candidates": 5, "n_searches": 2},
+        {"half_width": 0.1, "n_candidates": 5, "n_searches": 2},
         {
-            "tau": OPEN_HALF,
+            "half_width": OPEN_HALF,
             "n_candidates": COUNT,
             "n_searches": COUNT,
             "score": real(0, 1),

@@ -1,3 +1,4 @@
+import functools
 import math
 import pickle
 import re
@@ -292,11 +293,17 @@ def test_plans_for_graphs_are_continued_and_meet_their_goal(name):
     assert n * worth <= alone * 1.05
 
 
-@pytest.mark.parametrize("plan", [plan_holdout, plan_search])
-def test_one_connected_component_is_refused_with_what_to_do_instead(plan):
+@pytest.mark.parametrize(
+    "plan",
+    [
+        functools.partial(plan_holdout, tau=0.1, n_queries=20, budget=1),
+        functools.partial(plan_search, half_width=0.1),
+    ],
+    ids=["plan_holdout", "plan_search"],
+)
+def test_one_connected_component_is_rejected_with_an_alternative(plan):
     path = csr_array((np.ones(11), (np.arange(11), np.arange(1, 12))), shape=(12, 12))
-    options = {"n_queries": 20, "budget": 1} if plan is plan_holdout else {}
     for model in (DependencyGraph(path), Groups([0] * 5)):
         with refused(ValueError, "MarkovNetwork") as error:
-            plan(tau=0.1, correlation=model, **options)
+            plan(correlation=model)
         assert "split by nodes" in str(error.value)

@@ -89,16 +89,16 @@ def test_a_plan_is_a_number_and_says_its_units():
 @pytest.mark.parametrize(
     "bad",
     [
-        {"tau": 0.0},
-        {"tau": 0.5},
-        {"tau": math.nan},
-        {"tau": 0.1, "n_candidates": 0},
-        {"tau": 0.1, "n_searches": 1.5},
-        {"tau": 0.1, "score": 1.1},
-        {"tau": 0.1, "n_corrections": -1},
-        {"tau": 0.1, "beta": 1.0},
-        {"tau": 0.1, "scoring": "r2"},
-        {"tau": 0.1, "scoring": "roc_auc", "prevalence": 1.0},
+        {"half_width": 0.0},
+        {"half_width": 0.5},
+        {"half_width": math.nan},
+        {"half_width": 0.1, "n_candidates": 0},
+        {"half_width": 0.1, "n_searches": 1.5},
+        {"half_width": 0.1, "score": 1.1},
+        {"half_width": 0.1, "n_corrections": -1},
+        {"half_width": 0.1, "beta": 1.0},
+        {"half_width": 0.1, "scoring": "r2"},
+        {"half_width": 0.1, "scoring": "roc_auc", "prevalence": 1.0},
     ],
 )
 def test_bad_input_raises(bad):

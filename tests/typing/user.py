@@ -62,7 +62,7 @@ def plan() -> int:
     """Plan before there are data."""
     certificate = certify(1000, correlation=Independent(), n_queries=10, budget=3)
     tau: float = certificate.tau
-    plan_search(tau=tau, n_candidates=10, n_searches=3)
+    plan_search(half_width=tau, n_candidates=10, n_searches=3)
     level = Groups([0, 0, 1]).bdp_epsilon(0.1, 3)
     Thresholdout.zhao2017(tau, 0.05, 10, 3).answer(0.5, level)
     return plan_holdout(tau=tau, n_queries=10, budget=3, correlation=[Independent()])
