@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
 from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.model_selection import GridSearchCV
 
@@ -27,7 +28,7 @@ from sklearn_bdp.holdout import History
 from sklearn_bdp.holdout.reusable import ReusableHoldout
 from sklearn_bdp.intervals.approximate import TESTED_LEVEL
 from sklearn_bdp.ledger.ledger import Fact
-from sklearn_bdp.metrics import PerRecordScore, get_metric
+from sklearn_bdp.metrics import PerRecordScore
 from sklearn_bdp.metrics.approximate import ApproximateMetric
 from sklearn_bdp.metrics.scorers import scorer_metric
 from sklearn_bdp.release.certificate import (
@@ -220,15 +221,15 @@ class Metrics:
 
 def _informed(search, scoring, division):
     """Return the bounded metric that knows the training targets."""
-    metric = bounded_metric(search, scoring, division, approximate=True)
+    metric = bounded_metric(search, scoring, division)
     return metric.informed(division.y, division.train_groups())
 
 
-def bounded_metric(search, scoring, division, *, approximate=False):
-    """Return the metric of a scorer, telling what was chosen on the caller's behalf.
+def bounded_metric(search, scoring, division):
+    """Return the metric of a scorer, and warn of a choice on the caller's behalf.
 
-    ``approximate``: whether a metric without a proven bound may choose candidates. Raises where
-    the sensitivity of a metric is not proved under the correlation of the holdout.
+    Raises where a metric without a proven bound may not choose candidates, and where the
+    sensitivity of a metric is not proven under the correlation of the holdout.
     """
     y, model = division.y, division.model
     if y is None:
@@ -240,12 +241,15 @@ def bounded_metric(search, scoring, division, *, approximate=False):
         name = scoring.name or getattr(scoring.function, "__name__", None)
         function = WithoutTargets(scoring.function)
         scoring = dataclasses.replace(scoring, function=function, name=name)
-    if approximate:
-        config = division.config or getattr(search.holdout, "config", None)
-        needed = "" if config is None else config.proof_needed_for(model)
-        metric = scorer_metric(scoring, estimator=search.estimator, y=y, proof_needed_for=needed)
-    else:
-        metric = get_metric(scoring, estimator=search.estimator, y=y)
+    config = division.config or getattr(search.holdout, "config", None)
+    needed = "" if config is None else config.proof_needed_for(model)
+    if scoring is None and needed and is_regressor(search.estimator) and not model.is_time_ordered:
+        raise UnboundedMetricError(
+            f"scoring=None is {type(search.estimator).__name__}.score, which has no proven bound, "
+            f"and {needed} admits metrics with a proven bound only. Declare the range of the "
+            'target: scoring=get_metric("neg_mean_absolute_error", bounds=(low, high)).'
+        )
+    metric = scorer_metric(scoring, estimator=search.estimator, y=y, proof_needed_for=needed)
     if scoring is None and metric.note:
         DEFAULT_METRIC.warn(note=metric.note)
     if not metric.is_mean and (model.is_given_rest or not model.is_componentwise):

@@ -287,7 +287,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
             params = dict(process_routing(self, "fit", **params).estimator.fit)
         data = FitData(X, y, X_val, y_val, groups, times=times, horizon=horizon)
         division = self._divide(self.estimator, data)
-        metric = bounded_metric(self, self.scoring, division, approximate=True)
+        metric = bounded_metric(self, self.scoring, division)
         verifier = None
         params = check_method_params(X, params, indices=division.train)
         splitter = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))

@@ -107,7 +107,10 @@ def _plain_values(table):
     if isinstance(table, np.ma.MaskedArray):
         return table
     if isinstance(table, list | tuple) or hasattr(table, "__array__"):
-        return _plain_array(np.asarray(table))
+        try:
+            return _plain_array(np.asarray(table))
+        except ValueError:  # rows that hold sequences have no shape
+            return table
     return table
 
 

@@ -19,6 +19,7 @@ from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.holdout import ExpertSettings
+from sklearn_bdp.metrics import get_metric
 
 CLUSTERINGS = {
     "adjusted_mutual_info_score", "adjusted_rand_score", "completeness_score",
@@ -181,3 +182,22 @@ def test_a_score_that_is_undefined_on_the_holdout_claims_nothing():
     results = search.cv_results_
     assert (results["holdout_lower"] == 0.0).all()
     assert (results["holdout_upper"] == 1.0).all()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_regressor_under_a_chain_names_the_range_to_declare():
+    X, y, estimator, grid = problem("r2")
+    chain = MarkovChain([[0.9, 0.1], [0.1, 0.9]])
+    with pytest.raises(UnboundedMetricError) as raised:
+        ReusableHoldoutSearchCV(estimator, grid, correlation=chain).fit(X, y)
+    assert 'get_metric("neg_mean_absolute_error", bounds=(low, high))' in str(raised.value)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["neg_mean_absolute_error", "neg_mean_squared_error"])
+def test_errors_are_proven_with_a_declared_range_only(name):
+    X, y, estimator, grid = problem("r2")
+    for scoring, interval in ((name, "approximate"), (get_metric(name, bounds=(0, 400)), "proven")):
+        search = ReusableHoldoutSearchCV(estimator, grid, scoring=scoring, random_state=0)
+        search.fit(X, y)
+        assert set(search.cv_results_["holdout_interval"]) == {interval}
