@@ -83,6 +83,11 @@ class SubmissionFolder:
     def load(self, number):
         """Return stored labels."""
         if self._folder is None:
+            if number not in self._arrays:
+                raise ValueError(
+                    f"Labels of submission {number} were in the memory of another process. Give "
+                    "Board a folder to finish after a restart. Nothing was reported."
+                )
             return self._arrays[number]
         return np.load(self._folder / f"{number:06d}.npy", allow_pickle=False)
 

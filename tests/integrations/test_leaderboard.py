@@ -16,6 +16,7 @@ import pytest
 from benchmarks.mechanisms import Ladder
 from sklearn_bdp.accounting import code_length
 from sklearn_bdp.exceptions import HoldoutClosedError
+from tests.facts import refused
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -161,7 +162,7 @@ def test_removed_account_leaves_the_board_and_its_cost_stays(y, path):
         assert current.costs() == pytest.approx(costs)
         with pytest.raises(SubmissionRejectedError):
             current.submit("eve", "again", labels_with(y, 950, 3), 0.95)
-    with pytest.raises(ValueError, match="nobody"):
+    with refused(ValueError, "nobody"):
         board.remove("nobody")
 
 
@@ -192,6 +193,14 @@ def test_restarted_board_goes_on_and_finishes(y, path, tmp_path):
     assert start().costs() == restarted.costs()
 
 
+def test_board_without_folder_stays_open_after_a_restart(y, path):
+    Board(y, classes=[0, 1], ledger=path).submit("ann", "model", labels_with(y, 800), 0.8)
+    restarted = Board(y, classes=[0, 1], ledger=path)
+    with refused(ValueError, "folder"):
+        restarted.finish(1)
+    restarted.submit("bob", "model", labels_with(y, 810, 1), 0.81)
+
+
 def test_report_is_on_all_accounts_that_share_the_last_place(y, board):
     for account, n_right in (("ann", 800), ("bob", 820), ("eve", 500)):
         labels = labels_with(y, n_right, n_right)
@@ -201,7 +210,7 @@ def test_report_is_on_all_accounts_that_share_the_last_place(y, board):
 
 
 def test_empty_board_stays_open(y, board):
-    with pytest.raises(ValueError, match="empty"):
+    with refused(ValueError, "empty"):
         board.finish(1)
     board.submit("ann", "model", labels_with(y, 800), 0.8)
 
