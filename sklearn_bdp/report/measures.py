@@ -439,7 +439,12 @@ def reads(measure: Measure, records: Records, name: str, weights: Any = None) ->
         return records.scored(measure, name, np.flatnonzero(weights > 0.0), weights)
     statistic, y, said = records.response(measure, name, weights)
     units = np.arange(len(y)) % 2  # of no use here
-    value = statistic.left_out(y, said, weights, units, 2)[0]
+    try:
+        value = statistic.left_out(y, said, weights, units, 2)[0]
+    except np.linalg.LinAlgError as error:
+        raise UndefinedScore(
+            f"The score is undefined for these records: no {measure.name} fits them."
+        ) from error
     return -value if statistic.negative else value
 
 

@@ -553,6 +553,8 @@ def _try(measure, model, X, y, known, *, uneven):
         error = raised.__cause__ if isinstance(raised, UndefinedScore) else raised
         if not known and not predicts and isinstance(error, ValueError | KeyError):
             return
+        if not known and isinstance(error, np.linalg.LinAlgError):
+            return  # blank records are all alike, and no line fits them
         weighted = "sample_weight" in str(error)
         raise ValueError(
             f"{measure.name} of {type(model).__name__} fails on records made to try it: "
@@ -567,7 +569,9 @@ def _blank(holdout, training):
     training = training or holdout.context.dry_run_sample
     if training is not None:
         y = training[1]
-        rows = np.linspace(0, num_samples(y) - 1, min(_TRIED, num_samples(y))).astype(int)
+        # Predictions have as many positions as the holdout has records.
+        n_tried = min(_TRIED, num_samples(y), holdout.n)
+        rows = np.linspace(0, num_samples(y) - 1, n_tried).astype(int)
         return safe_indexing(training[0], rows), safe_indexing(y, rows), True
     X, y = blank_rows(holdout.X), holdout.y
     return None if X is None else (X, np.resize(np.arange(8) % 2, (8, *np.shape(y)[1:])), False)

@@ -120,6 +120,25 @@ def test_predictions_are_scored_by_any_scorer_of_labels():
     assert all(row.approximate is not None for row in report.rows)
 
 
+def test_predictions_of_fewer_records_than_a_dry_run_has_are_reported():
+    holdout = ReusableHoldout(X[:30], Y[:30], random_state=0)
+    report = holdout.final_report(Y[:30], scoring="specificity", training=(X[30:], Y[30:]))
+    assert report.value == 1.0
+
+
+def test_the_calibration_slope_needs_no_training_records():
+    """Blank records, on which models are tried, are all alike: no slope fits them."""
+    [row] = ReusableHoldout(X, Y).final_report(MODEL, scoring="calibration_slope").rows
+    assert row.approximate[0] < row.value < row.approximate[1]
+    [flat] = (
+        ReusableHoldout(X, Y)
+        .final_report(DummyClassifier().fit(X, Y), scoring="calibration_slope")
+        .rows
+    )
+    assert math.isnan(flat.value)
+    assert flat.notes
+
+
 # -- Predictions ------------------------------------------------------------------------------
 
 
