@@ -56,6 +56,12 @@ def test_tails_of_few_sequences_are_held_out():
         train, held = (part[few[part] == sequence] for part in (cut.train, cut.holdout))
         assert len(held) == 75
         assert train.max() + 3 * (cut.gap + 1) == held.min()
+    assert len(np.concatenate([test for _, test in model.folds(900, 5)])) == 900
+
+
+def test_cuts_of_several_sequences_add_up():
+    model = check_correlation(MarkovChain(P), groups=np.arange(900) % 3)
+    cut = model.split(900, 0.25)
     assert model.gaps(cut.train, cut.holdout) == (cut.gap, None)
     assert model.cut_failure(cut.gap) <= 1e-3
     assert model.cut_failure(5) == pytest.approx(3 * MarkovChain(P).cut_failure(5))
@@ -65,7 +71,6 @@ def test_tails_of_few_sequences_are_held_out():
     assert held.effective_n(225) == pytest.approx(MarkovChain(P).effective_n(225))
     with refused(ValueError, "indices"):
         model.subset([0, 3, 9])
-    assert len(np.concatenate([test for _, test in model.folds(900, 5)])) == 900
 
 
 def sequences(n_sequences=20, length=100, seed=0):

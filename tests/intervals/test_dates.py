@@ -93,25 +93,42 @@ def row(name, y, predictions, **options):
     return date_row(metric, y, [(predictions, None)], **options)
 
 
-def test_what_is_refused_and_warned_of():
-    rng = np.random.default_rng(3)
-    y, scores = (np.arange(100) % 2), rng.normal(size=100)
-    assert row("roc_auc", y, scores).notes == ()
-    few = row("roc_auc", y[:29], scores[:29])
-    assert math.isnan(few.lower)
-    assert "29" in few.notes[0]
-    assert "50" in row("roc_auc", y[:50], scores[:50]).notes[0]
-    rare = row("roc_auc", np.arange(100) < 4, scores)
-    assert math.isnan(rare.lower)
-    assert "4" in rare.notes[0]
-    pinball = row("neg_mean_pinball_loss_0.9", rng.normal(size=100), np.full(100, 2.0))
-    assert math.isnan(pinball.lower)
-    near_zero = np.r_[0.001, rng.normal(10.0, size=99)]
-    assert math.isnan(row("neg_mean_absolute_percentage_error", near_zero, near_zero + 1.0).lower)
-    above = row("neg_mean_absolute_percentage_error", near_zero[1:], near_zero[1:] + rng.random(99))
-    assert above.lower < above.value < above.upper < 0.0
-    assert "0.01" in " ".join(row("r2", scores, 0.5 * scores + 0.1, level=0.001).notes)
-    assert row("r2", scores, scores + 0.1 * rng.normal(size=100)).upper <= 1.0
+RANKED = np.random.default_rng(3).normal(size=100)
+
+
+@pytest.mark.parametrize(
+    ("n", "note"), [(29, "29 dates are too few"), (50, "only 50 dates"), (100, None)]
+)
+def test_few_dates_are_refused_or_warned_of(n, note):
+    found = row("roc_auc", np.arange(n) % 2, RANKED[:n])
+    assert math.isnan(found.lower) == (n < 30)
+    assert note is None or note in " ".join(found.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "y", "predictions"),
+    [
+        ("roc_auc", np.arange(100) < 4, RANKED),
+        ("neg_mean_pinball_loss_0.9", RANKED, np.full(100, 2.5)),
+        ("neg_mean_absolute_percentage_error", np.r_[0.001, RANKED[1:] + 10.0], RANKED + 10.5),
+    ],
+)
+def test_rare_outcomes_and_targets_near_zero_have_no_interval(name, y, predictions):
+    found = row(name, y, predictions)
+    assert math.isnan(found.lower)
+    assert len(found.notes) == 1
+
+
+def test_relative_errors_have_an_interval_away_from_zero():
+    y = RANKED + 10.0
+    found = row("neg_mean_absolute_percentage_error", y, y + np.abs(RANKED[::-1]))
+    assert found.lower < found.value < found.upper < 0.0
+
+
+def test_r2_is_trusted_down_to_a_level_and_needs_a_training_mean():
+    notes = row("r2", RANKED, 0.5 * RANKED + 0.1, level=0.001).notes
+    assert "0.01" in " ".join(notes)
+    assert row("r2", RANKED, RANKED + 0.1 * RANKED[::-1]).upper <= 1.0
     with refused(ValueError, "R²"):
         date_statistic("r2", STATISTICS["r2"])
 

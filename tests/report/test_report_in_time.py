@@ -357,11 +357,11 @@ def test_two_models_are_drawn_over_time_and_no_label_is_cut(height):
     labels = ax.get_legend_handles_labels()[1]
     assert len(labels) == 4
     assert any(label.startswith("naive") for label in labels)
-    figure = ax.figure.get_window_extent()
-    for text in (ax.xaxis.label, ax.yaxis.label, *ax.get_xticklabels(), *ax.get_legend().texts):
-        box = text.get_window_extent()
-        assert figure.x0 <= box.x0 <= box.x1 <= figure.x1
-        assert figure.y0 <= box.y0 <= box.y1 <= figure.y1
+    texts = (ax.xaxis.label, ax.yaxis.label, *ax.get_xticklabels(), *ax.get_legend().texts)
+    corners = np.array([text.get_window_extent().get_points() for text in texts])
+    least, most = ax.figure.get_window_extent().get_points()
+    assert (corners >= least).all()
+    assert (corners <= most).all()
     years = [text.get_text() for text in ax.get_xticklabels()]
     assert any(year in " ".join([*years, ax.get_xlabel()]) for year in ("2013", "2014"))
     plt.close("all")
