@@ -6,9 +6,10 @@
     python -m benchmarks.dependence --csv series.csv --target target
 
 Past (theory G26): scores in time, each judged given its past, beside Newey-West errors and a
-bootstrap of blocks (``benchmarks.dependence.past``). Searches: two adaptive rounds of
-``ReusableHoldoutSearchCV`` under every declaration, a miss
-is *any* of the answered intervals missing its truth. Networks (theory G27): nodes that are not
+bootstrap of blocks (``benchmarks.dependence.past``). Dates (theory G31): approximate intervals of
+any metric over dates, level ratios and widths (``benchmarks.dependence.dates``). Searches: two
+adaptive rounds of ``ReusableHoldoutSearchCV`` under every declaration, a miss is *any* of the
+answered intervals missing its truth. Networks (theory G27): nodes that are not
 neighbors beside a random split, blocks and the oracle, coverage given the training labels; then
 cross-validated scores as predictions of the holdout score. Studies:
 patients, panels, maps and networks with right and wrong declarations, beside what their fields
@@ -21,6 +22,7 @@ import argparse
 
 import numpy as np
 
+from benchmarks.dependence.dates import show_dates
 from benchmarks.dependence.networks import show_network
 from benchmarks.dependence.node_predictions import show_predictions
 from benchmarks.dependence.past import show_past
@@ -37,7 +39,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--part", choices=("all", "searches", "past", "studies"), default="all")
+    parts = ("all", "searches", "past", "dates", "studies")
+    parser.add_argument("--part", choices=parts, default="all")
     parser.add_argument("--csv", help="a series: header, numbers, one column of classes")
     parser.add_argument("--target", default="target", help="name of the column of classes")
     parser.add_argument("--windows", type=int, default=7)
@@ -54,6 +57,8 @@ def main():
         show_searches(replications, n, rng)
     if part in ("all", "past"):
         show_past(replications, rng)
+    if part in ("all", "dates"):
+        show_dates(replications, rng)
     if part in ("all", "studies"):
         show_studies(tables, rng)
 

@@ -115,8 +115,7 @@ def test_gaps_of_an_index_are_told():
     assert "longer than the usual" not in str(fitted(X, y, times=days).certificate_)
 
 
-def test_clocks_zones_repeated_stamps_and_gaps():
-    """Order follows the instant; clocks set back are rejected where they cannot be told."""
+def test_the_order_of_zoned_stamps_is_that_of_instants():
     autumn = pd.date_range("2025-10-20", periods=600, freq="h", tz="Europe/Berlin")
     spring = pd.date_range("2025-03-20", periods=600, freq="h", tz="Europe/Berlin")
     X, y, _ = shops(n_shops=1)
@@ -126,11 +125,20 @@ def test_clocks_zones_repeated_stamps_and_gaps():
         np.testing.assert_array_equal(split.holdout_indices_, np.arange(450, 600))
         iso = [stamp.isoformat() for stamp in zoned]  # another offset from UTC in each half
         np.testing.assert_array_equal(date_numbers(iso), date_numbers(zoned))
-    hours = autumn.tz_localize(None)  # 02:00 comes twice, and counts as one date
+
+
+def test_a_stamp_that_comes_twice_is_one_date_and_clocks_set_back_are_rejected():
+    X, y, _ = shops(n_shops=1)
+    hours = pd.date_range("2025-10-20", periods=600, freq="h", tz="Europe/Berlin")
+    hours = hours.tz_localize(None)  # 02:00 comes twice, and counts as one date
     assert fitted(X.set_axis(hours, axis=0), y).holdout_.dependence.units(150) == (150, "dates")
     halves = pd.date_range("2025-10-20", periods=600, freq="30min", tz="Europe/Berlin")
     with refused(ValueError, "ambiguous='infer'"):
         fitted(X.set_axis(halves.tz_localize(None), axis=0), y)
+
+
+def test_irregular_dates_are_cut_in_their_order():
+    X, y, _ = shops(n_shops=1)
     irregular = DAYS[np.sort(np.random.default_rng(0).permutation(600)[:300])]
     split = fitted(X[:300].set_axis(irregular, axis=0), y[:300])
     assert irregular[split.train_indices_].max() < irregular[split.holdout_indices_].min()
@@ -149,8 +157,15 @@ def test_a_level_of_dates_is_read_without_a_declaration_too():
 def test_spans_of_time_are_read_in_every_form(span):
     assert horizon_in_dates(span, date_numbers(DAYS)) == 7
     assert TimeOrdered(DAYS, horizon=span).horizon == 7
+
+
+def test_spans_of_months_follow_the_calendar():
     monthly = pd.date_range("2015-01-01", periods=60, freq="MS")
     assert horizon_in_dates(pd.DateOffset(months=3), date_numbers(monthly)) == 3
+
+
+@pytest.mark.parametrize("span", ["7D", pd.offsets.Day(7), pd.DateOffset(days=7)])
+def test_recipes_are_refitted_at_spans_in_every_form(span):
     X, y, _ = shops(n_shops=1)
     search = fitted(X.set_axis(DAYS, axis=0), y)
     with warnings.catch_warnings():

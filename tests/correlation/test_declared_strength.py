@@ -122,8 +122,13 @@ def test_a_declared_influence_is_tested_by_labels():
     ]
     assert found[0] >= 17
     assert found[1] <= 1
+
+
+def test_networks_without_a_testable_strength():
+    graph = nx.grid_2d_graph(30, 30)
     small = MarkovNetwork(nx.path_graph(10), influence=0.1)
     assert "not testable" in influence_test(small, np.arange(10) % 2).note
+    rng = np.random.default_rng(5)
     numbers = lattice(0.8, rng) + 0.1 * rng.normal(size=900)
-    assert influence_test(network, numbers).p_value < 0.05
+    assert influence_test(MarkovNetwork(graph, influence=0.1), numbers).p_value < 0.05
     assert declared_strength_test(MarkovNetwork(graph), labels=np.zeros(900)) is None

@@ -4,11 +4,18 @@ import math
 
 import numpy as np
 import pytest
-from scipy.signal import lfilter
 from scipy.special import expit
 from scipy.stats import binom
 from scipy.stats import t as student
 
+from benchmarks.dependence.dates import (
+    LEVELS,
+    METRICS,
+    PROCESSES,
+    left_out_means,
+    missed,
+    relative_widths,
+)
 from sklearn_bdp.intervals.dates import (
     date_interval,
     date_row,
@@ -18,12 +25,6 @@ from sklearn_bdp.intervals.dates import (
 )
 from sklearn_bdp.intervals.jackknife import SKILL, STATISTICS
 from tests.facts import refused
-
-LEVELS = (0.05, 0.01)
-
-
-def left_out_means(values):
-    return (values.sum() - values) / (len(values) - 1)
 
 
 def test_the_center_of_least_squares_counts_by_hand():
@@ -159,94 +160,18 @@ def test_differences_and_skill():
     assert found.lower < found.value < found.upper <= 1.0
 
 
-# -- level ratios of theory G31, by simulation ----------------------------------------------------
-
-
-def slow_level(n, phi, rng):
-    noise = rng.normal(size=n + 200)
-    return lfilter([1.0], [1.0, -phi], noise)[200:] * math.sqrt(1.0 - phi**2)
-
-
-def accuracy(rng, n=150, phi=0.98):
-    chances = expit(1.0 + slow_level(n, phi, rng))
-    hits = (rng.random(n) < chances).astype(float)
-    events = int(min(hits.sum(), n - hits.sum()))
-    return hits.mean(), left_out_means(hits), chances.mean(), {"scale": "unit", "events": events}
-
-
-def root_mean_square(rng, n=75):
-    spread = np.exp(0.5 * slow_level(n, 0.98, rng))
-    squares = (spread * rng.standard_t(4, n)) ** 2
-    truth = math.sqrt(np.mean(2.0 * spread**2))
-    return math.sqrt(squares.mean()), np.sqrt(left_out_means(squares)), truth, {"scale": "loss"}
-
-
-def absolute_error(rng, n=150):
-    """Volatility that clusters: a GARCH process with t4 shocks."""
-    shocks, spreads, variance = rng.standard_t(4, n) / math.sqrt(2.0), np.empty(n), 1.0
-    for date in range(n):
-        spreads[date] = math.sqrt(variance)
-        variance = 0.05 + 0.15 * (spreads[date] * shocks[date]) ** 2 + 0.8 * variance
-    losses = np.abs(spreads * shocks)
-    truth = np.mean(spreads) / math.sqrt(2.0)  # the mean of |t4| is 1
-    return losses.mean(), left_out_means(losses), truth, {"scale": "raw"}
-
-
-def explained(rng, n=75):
-    mean = slow_level(n, 0.9, rng)
-    y = mean + rng.standard_t(4, n)
-    errors, around = (y - 0.8 * mean) ** 2, y**2
-    value = 1.0 - errors.sum() / around.sum()
-    left_out = 1.0 - (errors.sum() - errors) / (around.sum() - around)
-    truth = 1.0 - np.sum((0.2 * mean) ** 2 + 2.0) / np.sum(mean**2 + 2.0)
-    return value, left_out, truth, {"scale": "explained"}
-
-
-def area(rng, n=75, feedback=1.5):
-    """Ranking of outcomes that make the next one likelier."""
-    scores, chances, y = rng.normal(size=n), np.empty(n), np.zeros(n, dtype=int)
-    for date in range(n):
-        push = feedback * (2 * y[date - 1] - 1) if date else 0.0
-        chances[date] = expit(0.8 * scores[date] + push)
-        y[date] = rng.random() < chances[date]
-    value, left_out = STATISTICS["roc_auc"].left_out(y, scores, np.ones(n), np.arange(n), n)
-    wins = scores[:, None] > scores
-    truth = (chances @ wins @ (1.0 - chances)) / (chances.sum() * (1.0 - chances).sum())
-    events = int(min(y.sum(), n - y.sum()))
-    return value, left_out, truth, {"scale": "unit", "events": events}
-
-
-def weekly_horizon(rng, n=150, horizon=7):
-    """Overlapping errors of forecasts a week ahead, larger on some weekdays."""
-    steps = np.cumsum(np.r_[0.0, rng.normal(size=n + horizon)])
-    errors = (steps[horizon:] - steps[:-horizon])[:n] / math.sqrt(horizon)
-    season = 1.0 + 0.5 * np.sin(2.0 * np.pi * np.arange(n) / 7.0)
-    losses = season * np.abs(errors)
-    truth = season.mean() * math.sqrt(2.0 / math.pi)
-    return losses.mean(), left_out_means(losses), truth, {"scale": "loss", "horizon": horizon}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("simulate", "ratio"),
-    [
-        (accuracy, 1.0),
-        (root_mean_square, 1.0),
-        (absolute_error, 1.3),
-        (explained, 1.3),
-        (area, 1.0),
-        (weekly_horizon, 1.3),
-    ],
-)
-def test_intervals_miss_about_as_often_as_their_level(simulate, ratio):
+@pytest.mark.parametrize("process", PROCESSES)
+def test_intervals_miss_about_as_often_as_their_level(process):
     """Non-coverage over level at .05 and .01: at most the ratio of theory G31, by 4,000 runs."""
-    rng, runs = np.random.default_rng(6), 4000
-    missed = dict.fromkeys(LEVELS, 0)
-    for _ in range(runs):
-        value, left_out, truth, options = simulate(rng)
-        options = {{"events": "event_dates"}.get(key, key): each for key, each in options.items()}
-        for level in LEVELS:
-            lower, upper = date_interval(value, left_out, level, **options)
-            missed[level] += not (math.isnan(lower) or lower <= truth <= upper)
+    simulate, ratio = PROCESSES[process]
+    counts = missed(simulate, 4000, np.random.default_rng(6))
     for level in LEVELS:
-        assert missed[level] <= binom.isf(0.001, runs, min(1.0, ratio * level))
+        assert counts[level] <= binom.isf(0.001, 4000, min(1.0, ratio * level))
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_intervals_are_little_wider_than_a_bootstrap_of_independent_dates(name):
+    by_bootstrap, by_newey_west = relative_widths(name, 150, 3, np.random.default_rng(7))
+    assert by_bootstrap < 1.5
+    assert not by_newey_west > 1.5
