@@ -24,6 +24,7 @@ import numpy as np
 
 from benchmarks.dependence.dates import show_dates
 from benchmarks.dependence.networks import show_network
+from benchmarks.dependence.node_metrics import show_node_metrics
 from benchmarks.dependence.node_predictions import show_predictions
 from benchmarks.dependence.past import show_past
 from benchmarks.dependence.searches import show_searches
@@ -54,6 +55,7 @@ def main():
     if part in ("all", "searches"):
         show_network(replications, rng)
         show_predictions(replications)
+        show_node_metrics(replications)
         show_searches(replications, n, rng)
     if part in ("all", "past"):
         show_past(replications, rng)

@@ -45,6 +45,14 @@ def graphs():
     }
 
 
+def graphs_as_matrices():
+    """Return the symmetric matrices of the graphs by name."""
+    return {
+        name: sparse.csr_array(nx.to_scipy_sparse_array(graph, dtype=float))
+        for name, graph in graphs().items()
+    }
+
+
 class NeighborVote(ClassifierMixin, BaseEstimator):
     """Logistic regression on a feature and on the labels of neighbors in the training set.
 
@@ -133,10 +141,9 @@ def errors_of_predictions(field, seed):
 def prediction_table(replications, *, names=None):
     """Return rows of graph, prediction, mean error, its standard error and corrections a search."""
     rows = []
-    for name, graph in graphs().items():
+    for name, matrix in graphs_as_matrices().items():
         if names is not None and name not in names:
             continue
-        matrix = sparse.csr_array(nx.to_scipy_sparse_array(graph, dtype=float))
         field = Field(matrix, np.random.default_rng(1))
         runs = []
         with warnings.catch_warnings():

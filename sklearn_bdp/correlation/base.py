@@ -89,6 +89,11 @@ class CorrelationModel(ABC):
     _record_weights: Array | None = None
     _size_hint = ""  # what to do where the number of records is another one
 
+    @property
+    def has_class_bounds(self) -> bool:
+        """Whether scores by class have proven bounds: independent components that are alike."""
+        return self.is_componentwise and not self.is_given_rest
+
     @abstractmethod
     def describe(self) -> str:
         """Return one plain line for certificates.

@@ -465,6 +465,7 @@ class CrossValidation:
                 unit_codes, reason = tested_units(self.division, self.splits)
                 reference = metric.training_reference(
                     predictions,
+                    weights=None if self._weights is None else np.concatenate(self._weights),
                     unit_codes=unit_codes,
                     rule_out=reason,
                     n_holdout_units=self.division.model.units(self.verifier.holdout.n)[0],

@@ -249,10 +249,17 @@ def bounded_metric(search, scoring, division):
             f"and {needed} admits metrics with a proven bound only. Declare the range of the "
             'target: scoring=get_metric("neg_mean_absolute_error", bounds=(low, high)).'
         )
-    metric = scorer_metric(scoring, estimator=search.estimator, y=y, proof_needed_for=needed)
+    metric = scorer_metric(
+        scoring,
+        estimator=search.estimator,
+        y=y,
+        proof_needed_for=needed,
+        has_class_bounds=model.has_class_bounds,
+    )
     if scoring is None and metric.note:
         DEFAULT_METRIC.warn(note=metric.note)
-    if not metric.is_mean and (model.is_given_rest or not model.is_componentwise):
+    is_approximate = isinstance(metric, ApproximateMetric)
+    if not (metric.is_mean or is_approximate or model.has_class_bounds):
         raise UnboundedMetricError(
             f"scoring={metric.name!r} is not a mean over records, and its sensitivity is proved "
             f"for independent records and groups only, got {model.describe()}. Use {MEANS}."

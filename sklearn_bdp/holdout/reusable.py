@@ -545,16 +545,27 @@ class ReusableHoldout:
         ``declared_targets``: public targets whose range bounds errors; ``training_targets``: those
         of the records that give the spread of a metric without a proven bound.
         """
+        proof_needed_for = self.config.proof_needed_for(self.dependence)
+        has_class_bounds = self.dependence.has_class_bounds
         try:
-            return get_metric(scoring, estimator=estimator, y=declared_targets)
+            metric = get_metric(scoring, estimator=estimator, y=declared_targets)
+            if metric.is_mean or has_class_bounds:
+                return metric
+            return scorer_metric(
+                scoring,
+                estimator=estimator,
+                y=training_targets,
+                proof_needed_for=proof_needed_for,
+                has_class_bounds=False,
+            )
         except ValueError as error:
-            proof_needed_for = self.config.proof_needed_for(self.dependence)
             if training_targets is not None:
                 return scorer_metric(
                     scoring,
                     estimator=estimator,
                     y=training_targets,
                     proof_needed_for=proof_needed_for,
+                    has_class_bounds=has_class_bounds,
                 )
             if not isinstance(error, UnboundedMetricError) or proof_needed_for:
                 raise

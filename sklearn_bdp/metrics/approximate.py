@@ -369,6 +369,7 @@ class ApproximateMetric(BoundedMetric):
         n_holdout_units: int,
         n_holdout_records: int,
         rule_out: str = "",
+        weights: Array | None = None,
     ) -> TrainingReference:
         """Return the out-of-fold score of a candidate, and the spread of its score.
 
@@ -382,6 +383,9 @@ class ApproximateMetric(BoundedMetric):
             Sampling units and records of the holdout.
         rule_out : str, default=""
             Why there can be no interval; empty if nothing is known against one.
+        weights : ndarray of shape (n_records,), default=None
+            Weights with which the out-of-fold score predicts the holdout score, where the metric
+            takes weights. The spread is that of all records.
 
         Returns
         -------
@@ -438,6 +442,15 @@ class ApproximateMetric(BoundedMetric):
         except Exception:  # an undefined score, whatever the function raises
             score = math.nan
         return dataclasses.replace(reference, score=score)
+
+    def _weighted_score(self, predictions, reference, weights):
+        """Return the statistic with weights, plain if it is clipped or takes none."""
+        if weights is not None and not math.isfinite(reference.error_clip):
+            try:
+                return self.score_predictions(predictions, sample_weight=weights / weights.mean())
+            except (TypeError, ValueError):  # a metric without weights
+                pass
+        return self.statistic(predictions, reference)
 
     def _family(self):
         if self.function_name in (*_CONFUSION, *_RANKING):

@@ -26,6 +26,7 @@ from sklearn_bdp.metrics.approximate import (
 from sklearn_bdp.metrics.base import BoundedMetric, as_labels
 from sklearn_bdp.metrics.means import ClippedError, PerRecordScore
 from sklearn_bdp.metrics.registry import available_metrics, get_metric, parse_scorer
+from sklearn_bdp.utils.metric_names import BY_CLASS
 from sklearn_bdp.utils.sklearn_compat import safe_indexing
 
 #: Folds of training records where nobody has drawn folds.
@@ -33,7 +34,12 @@ _N_FOLDS = 5
 
 
 def scorer_metric(
-    scoring: Any, *, estimator: Any, y: ArrayLike | None, proof_needed_for: str = ""
+    scoring: Any,
+    *,
+    estimator: Any,
+    y: ArrayLike | None,
+    proof_needed_for: str = "",
+    has_class_bounds: bool = True,
 ) -> BoundedMetric:
     """Return the metric of a scorer, proven where a bound is known.
 
@@ -49,6 +55,9 @@ def scorer_metric(
         proven bound needs them.
     proof_needed_for : str, default=""
         Setting under which only metrics with a proven bound are accepted; empty if there is none.
+    has_class_bounds : bool, default=True
+        Whether bounds of scores by class (ROC AUC, balanced accuracy) hold on the holdout. They
+        need records that are alike. Otherwise these scores are approximate.
 
     Returns
     -------
@@ -66,9 +75,14 @@ def scorer_metric(
         return approximate_metric("r2" if _scores_by_r2(estimator) else own_score, y)
     try:
         metric = get_metric(scoring, estimator=estimator, y=y)
-        if proof_needed_for or y is None or not _has_undeclared_range(metric, scoring, y):
+        if proof_needed_for or y is None:
             return metric
-        return approximate_metric(scoring, y)
+        if _has_undeclared_range(metric, scoring, y):
+            return approximate_metric(scoring, y)
+        named = metric.name if isinstance(scoring, BoundedMetric) else scoring
+        if metric.is_mean or has_class_bounds or not _is_scorer(named):
+            return metric
+        return approximate_metric(named, y)
     except ValueError as error:
         if not _is_scorer(scoring) or _requests_weights(scoring):
             raise
@@ -79,6 +93,13 @@ def scorer_metric(
         )
         if not (several or isinstance(error, UnboundedMetricError)):
             raise
+        if proof_needed_for and not has_class_bounds:
+            means = [name for name in available_metrics() if name not in BY_CLASS]
+            name = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", scoring)
+            raise UnboundedMetricError(
+                f"scoring={name!r} has no proven bound. Under {proof_needed_for}, only means over "
+                f"records choose candidates: {', '.join(means)}."
+            ) from None
         if proof_needed_for:
             raise UnboundedMetricError(
                 f"{error} Under {proof_needed_for} only metrics with a proven bound choose "

@@ -410,6 +410,7 @@ class HoldoutScorer:
                 estimator=estimator,
                 y=y,
                 proof_needed_for=config.proof_needed_for(dependence),
+                has_class_bounds=dependence.has_class_bounds,
             )
         key = known.key(metric, X)
         return _Seen(key, known.content, metric, copy_data(X), copy_data(y), weakref.ref(estimator))

@@ -201,7 +201,7 @@ def _of_evaluations(evaluations, n, model, one_record):
         if one.per_record is not None:
             (value,), (square,) = check_per_record_scores(one.per_record, n, model)
             found.append((value, square, one_record))
-        elif model.is_given_rest or not model.is_componentwise:
+        elif not (model.has_class_bounds or _is_approximate_of_nodes(one, model)):
             raise ValueError(
                 "a metric that is not a mean over records needs independent records or groups, "
                 f"got the correlation: {model.describe()}. Use a mean over records, for "
@@ -218,6 +218,12 @@ def _of_evaluations(evaluations, n, model, one_record):
     values, squares, sensitivities = (np.array([row[part] for row in found]) for part in range(3))
     of = np.array(tail_of, dtype=int)
     return values, squares, sensitivities, tuple(map(dict, shapes)), of, by_class
+
+
+def _is_approximate_of_nodes(evaluation, model):
+    """Return whether an evaluation has an approximate interval or none, and records are nodes."""
+    is_approximate = evaluation.shape.kind == "approximate"
+    return is_approximate and model.is_given_rest and model.is_independent
 
 
 def check_per_record_scores(scores, n, model):

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.metrics import balanced_accuracy_score, f1_score, recall_score, roc_auc_score
 
-from benchmarks.dependence import node_predictions, past, processes, searches, studies
+from benchmarks.dependence import node_metrics, node_predictions, past, processes, searches, studies
 
 
 @pytest.mark.parametrize("phi", [0.3, 0.9, 0.99])
@@ -139,3 +140,30 @@ def test_chances_of_labels_given_all_others_are_those_of_enumeration():
         expected = 1.0 / (1.0 + math.exp(log_weight(off) - log_weight(on)))
         found = field.chances(labels, feature, np.array([node]))
         assert found[0] == pytest.approx(expected)
+
+
+def test_metrics_of_chances_are_those_of_labels_if_labels_are_certain():
+    rng = np.random.default_rng(0)
+    labels, score = rng.integers(0, 2, (3, 50)), rng.normal(size=50)
+    call = (score > 0.2).astype(int)
+    plain = {
+        "roc_auc": lambda y: roc_auc_score(y, score),
+        "balanced_accuracy": lambda y: balanced_accuracy_score(y, call),
+        "recall": lambda y: recall_score(y, call),
+        "f1": lambda y: f1_score(y, call),
+    }
+    for name, statistic in node_metrics.METRICS.items():
+        found = statistic(labels.astype(float), score, call)
+        np.testing.assert_allclose(found, [plain[name](row) for row in labels])
+
+
+def test_approximate_intervals_of_nodes_contain_the_average_conditional_score():
+    """In 200 data sets on five graphs (``benchmarks.dependence``); here few on one."""
+    graph = node_predictions.sparse.csr_array(node_predictions.graphs_as_matrices()["grid"])
+    field = node_predictions.Field(graph, np.random.default_rng(5))
+    missed = node_metrics.one_dataset(field, 0, 1000)
+    assert all(missed[name, 0.05] <= 0.05 for name in node_metrics.METRICS)
+    search, report, half_width = node_metrics.one_search(field, 1)
+    assert search
+    assert report
+    assert 0.03 < half_width < 0.15

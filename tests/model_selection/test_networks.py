@@ -133,20 +133,51 @@ class NeverFitted(LogisticRegression):
         raise RuntimeError("fitted")
 
 
-@pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy", "recall"])
-def test_scores_by_class_given_the_training_nodes_are_refused_before_any_fit(scoring):
-    """Slices need components that are alike (theory G19); given the others, nodes are not."""
-    X, y, _ = nodes(4, 0.2)
-    network = MarkovNetwork(GRID, influence=0.2)
+@pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy", "recall", "f1"])
+def test_scores_by_class_of_dependent_nodes_are_refused_before_any_fit(scoring):
+    """Weak edges inside the holdout: neither slices (theory G19) nor independent nodes (G31)."""
+    graph = nx.to_scipy_sparse_array(nx.random_regular_graph(20, 400, seed=0))
+    X, y, _ = nodes(4, 0.01, graph=graph)
+    network = MarkovNetwork(graph, influence=0.01)
     search = ReusableHoldoutSearchCV(
         NeverFitted(), {"C": [1.0]}, correlation=network, scoring=scoring, random_state=0
     )
-    with refused(UnboundedMetricError, "scoring"):
+    with refused(UnboundedMetricError, "scoring", "accuracy") as error:
         search.fit(X, y)
+    assert "'balanced_accuracy'" not in str(error.value).replace(f"scoring={scoring!r}", "")
     holdout = fit(X, y, network)[0].holdout_
     model = LogisticRegression().fit(X[:100], y[:100])
-    with refused(ValueError, 144):
+    with refused(ValueError, "accuracy"):
         holdout.score(model, 0.5, scoring=scoring)
+
+
+@pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy", "recall", "f1"])
+def test_scores_by_class_of_independent_nodes_are_approximate(scoring):
+    """Theory G31, G34: nodes given all others are independent and not alike."""
+    X, y, _ = nodes(4, 0.2)
+    search, _ = fit(X, y, MarkovNetwork(GRID), scoring=scoring)
+    results = search.cv_results_
+    assert set(results["holdout_interval"]) == {"approximate"}
+    lower, upper = search.best_interval_
+    assert 0.0 <= lower < search.best_score_ < upper <= 1.0
+    assert "no level of privacy" in " ".join(search.certificate_.notes)
+    train = search.train_indices_
+    model = LogisticRegression().fit(X[train], y[train])
+    answer = search.holdout_.score(model, scoring=scoring, training=(X[train], y[train]))
+    assert answer.interval == "approximate"
+    (row,) = search.final_report().rows
+    assert row.proven is None
+    assert row.approximate[0] < row.value < row.approximate[1]
+    assert row.target == "these nodes, given the training nodes"
+
+
+def test_a_level_of_privacy_admits_means_over_nodes_only():
+    X, y, _ = nodes(4, 0.2)
+    private = {"holdout": HoldoutConfig(epsilon=2.0)}
+    for scoring in ("roc_auc", "f1"):
+        with refused(UnboundedMetricError, scoring, "accuracy") as error:
+            fit(X, y, MarkovNetwork(GRID), scoring=scoring, **private)
+        assert "balanced_accuracy" not in str(error.value)
 
 
 def test_a_list_with_a_network_that_is_split_by_nodes_is_refused_by_name():
