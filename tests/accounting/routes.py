@@ -1,4 +1,4 @@
-"""Second routes: what the package inverts, forwards."""
+"""Second routes: forward computations of the bounds that the package inverts."""
 
 import math
 
@@ -8,7 +8,8 @@ from scipy.stats import norm
 
 def noise_tail(z, a, b, noise="laplace"):
     """Return ``P[N_T + N_q > z]`` for noises of scales ``a`` and ``b`` (theory N1)."""
-    big, small = max(a, b), min(a, b)
+    big = max(a, b)
+    small = min(a, b)
     if noise == "gaussian":
         return norm.sf(z / math.hypot(a, b))
     if small == 0.0:
@@ -24,10 +25,11 @@ def adaptive_failure(log_p0, information):
     return math.exp(-(max(math.sqrt(max(-log_p0, 0.0)) - math.sqrt(information), 0.0) ** 2))
 
 
-def halved(accepted, safe, other):
+def halved(accepted, safe, unsafe):
     """Return the last accepted points between arrays, by halving sixty times."""
     for _ in range(60):
-        middle = (safe + other) / 2.0
-        passed = np.asarray(accepted(middle), dtype=bool)
-        safe, other = np.where(passed, middle, safe), np.where(passed, other, middle)
+        middle = (safe + unsafe) / 2.0
+        is_accepted = np.asarray(accepted(middle), dtype=bool)
+        safe = np.where(is_accepted, middle, safe)
+        unsafe = np.where(is_accepted, unsafe, middle)
     return safe

@@ -13,7 +13,7 @@ from tests.accounting.routes import adaptive_failure
 from tests.facts import refused
 
 EVEN = AlphaSpending("even")
-WAYS = [
+SPENDINGS = [
     AlphaSpending(),
     EVEN,
     AlphaSpending("final", 1),
@@ -22,7 +22,7 @@ WAYS = [
 ]
 
 
-def test_the_first_batch_pays_for_its_order_only_and_releases_are_added():
+def test_code_length_adds_the_batch_and_earlier_releases():
     assert code_length(released=0.0, batch_index=1, spending=EVEN) == pytest.approx(math.log(4))
     assert code_length(released=3.5, batch_index=4, spending=EVEN) == pytest.approx(
         3.5 + math.log(14)
@@ -37,18 +37,18 @@ def test_weights_of_all_batches_sum_to_one():
     assert sum(weights) == pytest.approx(1.0 - 3 / 5002)
 
 
-@pytest.mark.parametrize("spending", WAYS)
-@pytest.mark.parametrize("after", [0, 1, 2, 7, 100])
-def test_a_report_takes_what_the_batches_before_it_left(spending, after):
-    """G16: whenever it is given, and whatever number of searches was expected."""
-    before = sum(spending.batch_weight(t) for t in range(1, after + 1))
-    assert before + spending.report_weight(after) == pytest.approx(1.0)
-    assert final_code_length(released=2.0, n_batches=after, spending=spending) == pytest.approx(
-        2.0 - math.log(spending.report_weight(after))
-    )
+@pytest.mark.parametrize("spending", SPENDINGS)
+@pytest.mark.parametrize("n_batches", [0, 1, 2, 7, 100])
+def test_weights_of_batches_and_report_sum_to_one(spending, n_batches):
+    """G16: at any time and for any expected number of searches."""
+    batch_weights = sum(spending.batch_weight(t) for t in range(1, n_batches + 1))
+    report_weight = spending.report_weight(n_batches)
+    assert batch_weights + report_weight == pytest.approx(1.0)
+    length = final_code_length(released=2.0, n_batches=n_batches, spending=spending)
+    assert length == pytest.approx(2.0 - math.log(report_weight))
 
 
-def test_a_reserved_report_pays_next_to_nothing_for_batches():
+def test_code_length_of_a_reserved_report_hardly_depends_on_batches():
     """G17, amended: a reserve of .9 and a = 1."""
     assert final_code_length(released=0.0, n_batches=0) == 0.0
     assert final_code_length(released=0.0, n_batches=1) == pytest.approx(-math.log(0.95))
@@ -57,12 +57,16 @@ def test_a_reserved_report_pays_next_to_nothing_for_batches():
 
 def test_leakage_spends_exactly_the_failure_probability():
     # All batches and a report: the union of fixed-query failures goes through G1 back to beta.
-    information, beta, size, batches = 1.7, 0.03, 7, 12
-    nats, total = leakage_code_length(information=information, failure=beta), 0.0
-    for t in range(1, batches + 1):
-        each = code_length(released=nats, batch_index=t) + math.log(size)
-        total += size * beta * math.exp(-each)
-    total += beta * math.exp(-final_code_length(released=nats, n_batches=batches))
+    information = 1.7
+    beta = 0.03
+    batch_size = 7
+    n_batches = 12
+    nats = leakage_code_length(information=information, failure=beta)
+    total = 0.0
+    for t in range(1, n_batches + 1):
+        length = code_length(released=nats, batch_index=t) + math.log(batch_size)
+        total += batch_size * beta * math.exp(-length)
+    total += beta * math.exp(-final_code_length(released=nats, n_batches=n_batches))
     bound = adaptive_failure(math.log(total), information)
     assert bound <= beta * (1 + 1e-12)
     assert bound == pytest.approx(beta, rel=1e-3)
@@ -71,7 +75,7 @@ def test_leakage_spends_exactly_the_failure_probability():
 @pytest.mark.parametrize(
     "change", [{"released": math.nan}, {"released": -1.0}, {"batch_index": 0}, {"batch_index": -3}]
 )
-def test_impossible_accounts_raise(change):
+def test_impossible_arguments_of_code_length_raise(change):
     with refused(ValueError, next(iter(change))):
         code_length(**({"released": 2.0, "batch_index": 1} | change))
 

@@ -1,4 +1,4 @@
-"""Inversion of tails in the mean, for every model (theory G5)."""
+"""Inversion of tails in the mean, for each model (theory G5)."""
 
 import functools
 import math
@@ -25,13 +25,14 @@ MODELS = {
 
 
 class Bernoulli:
-    """Independent records, written down again from the definitions (no package code)."""
+    """Independent records, from the definitions and without package code."""
 
     def log_tail(self, alpha, n):
         return np.minimum(0.0, math.log(2) - 2 * n * np.asarray(alpha) ** 2)
 
     def log_tail_above(self, mean, value, n):
-        p, x = np.clip(mean, 1e-300, 1 - 1e-16), np.asarray(value, dtype=float)
+        p = np.clip(mean, 1e-300, 1 - 1e-16)
+        x = np.asarray(value, dtype=float)
         with np.errstate(divide="ignore", invalid="ignore"):
             kl = np.where(x > 0, x * np.log(x / p), 0.0) + np.where(
                 x < 1, (1 - x) * np.log((1 - x) / (1 - p)), 0.0
@@ -40,7 +41,7 @@ class Bernoulli:
 
 
 def inverted(values, level, tail, n):
-    """Means that an upper tail rejects at a level."""
+    """Return the largest means that an upper tail rejects at a log level."""
     values = np.asarray(values, dtype=float)
     levels = np.full(values.shape, level)
     return halved(lambda means: tail(means, values, n) <= levels, 0.0 * values, values)
@@ -48,7 +49,8 @@ def inverted(values, level, tail, n):
 
 def test_limits_cover_by_exact_enumeration():
     """G5: for every mean the probability that the limit exceeds it is at most the level."""
-    n, level = 60, 0.03
+    n = 60
+    level = 0.03
     limits = inverted(np.arange(n + 1) / n, math.log(level), Bernoulli().log_tail_above, n)
     for p in np.linspace(0.01, 0.99, 99):
         assert binom.pmf(np.arange(n + 1), n, p)[limits > p].sum() <= level
@@ -63,8 +65,9 @@ def test_half_width_is_the_smallest_safe_one():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_tail_rises_with_the_mean_and_falls_with_the_value(name):
-    model, grid = MODELS[name], np.linspace(0.0, 1.0, 101)
-    # The inversion never asks for a mean of exactly 0, where a bound may stop applying.
+    model = MODELS[name]
+    grid = np.linspace(0.0, 1.0, 101)
+    # The inversion evaluates no mean of exactly 0, at which a bound may not apply.
     mean, value = np.meshgrid(np.maximum(grid, 1e-6), grid, indexing="ij")
     tail = log_tail_above(model, mean, value, N)
     slack = 1e-6 * (1.0 + np.abs(np.where(np.isfinite(tail), tail, 0.0)))
@@ -95,12 +98,12 @@ def test_chain_limits_are_those_of_bisection(contraction, n):
     values = np.r_[np.linspace(0.0, 1.0, 21), 1e-7, 1.0 - 1e-7]
     for rate in np.array([0.7, 4.0, 15.0, 300.0]) / n:
         limits = chain_lower_limit(values, np.full(values.shape, rate), contraction)
-        found = halved(
+        expected = halved(
             lambda m, rate=rate: chain_rate(values, m, contraction) >= rate, 0.0 * values, values
         )
         reached = chain_rate(values, limits, contraction)
         assert (reached[limits > 0] >= rate * (1.0 - 1e-9)).all()
-        np.testing.assert_allclose(limits, found, rtol=1e-7, atol=1e-11)
+        np.testing.assert_allclose(limits, expected, rtol=1e-7, atol=1e-11)
 
 
 def test_a_perfect_score_has_the_limit_of_a_perfect_score():
@@ -113,7 +116,9 @@ def test_a_perfect_score_has_the_limit_of_a_perfect_score():
 
 def test_chain_intervals_cover_by_simulation():
     # States of a slow chain as scores: the empirical rate of misses against the level.
-    stay, replications, level = 0.9, 4000, 0.05
+    stay = 0.9
+    replications = 4000
+    level = 0.05
     rng = np.random.default_rng(0)
     moves = rng.random((replications, N)) > stay
     moves[:, 0] = rng.random(replications) < 0.5

@@ -25,7 +25,8 @@ def test_threshold_is_finite_outside_the_range():
 
 
 def test_noise_widens_an_interval_by_less_than_a_tenth():
-    n, failure = 1000, 1e-3
+    n = 1000
+    failure = 1e-3
     reference = math.sqrt(math.log(40) / (2 * n))
     s_t, s_q, s_a = auto_scales(n, failure=failure)
     z = noise_margin(failure=failure, threshold_scale=s_t, query_scale=s_q)

@@ -18,10 +18,10 @@ def _tail_by_integration(z, a, b):
     def upper(x):
         return 0.5 * math.exp(-x / b) if x > 0 else 1 - 0.5 * math.exp(x / b)
 
-    pieces = [-60 * a, 0.0, z, z + 60 * a]
+    breakpoints = [-60 * a, 0.0, z, z + 60 * a]
     return sum(
-        quad(lambda x: density(x) * upper(z - x), lo, hi)[0]
-        for lo, hi in itertools.pairwise(pieces)
+        quad(lambda x: density(x) * upper(z - x), lower, upper_end)[0]
+        for lower, upper_end in itertools.pairwise(breakpoints)
     )
 
 
@@ -62,15 +62,17 @@ def test_noise_shares_sum_to_the_whole():
 
 
 def test_cost_of_a_run_matches_the_published_constants():
-    s, n, b = 0.01, 1000, 3
+    s = 0.01
+    n = 1000
+    b = 3
     scales = {"threshold_scale": s, "query_scale": 2 * s, "answer_scale": 4 * s}
     zhao = thresholdout_epsilon(sensitivity=1 / n, budget=b, **scales)
     assert zhao == pytest.approx(9 * b / (4 * s * n))
     scales = {"threshold_scale": 2 * s, "query_scale": 4 * s, "answer_scale": s}
     dwork = thresholdout_epsilon(sensitivity=1 / n, budget=b, **scales)
     assert dwork == pytest.approx(2 * b / (s * n))
-    kept = thresholdout_epsilon(sensitivity=1 / n, budget=b, refresh=False, **scales)
-    assert kept == pytest.approx((1 / (2 * s) + 2 * b / (4 * s) + b / s) / n)
+    with_kept_threshold = thresholdout_epsilon(sensitivity=1 / n, budget=b, refresh=False, **scales)
+    assert with_kept_threshold == pytest.approx((1 / (2 * s) + 2 * b / (4 * s) + b / s) / n)
 
 
 @pytest.mark.parametrize("bad", [math.nan, -1.0, math.inf])
@@ -98,12 +100,14 @@ def test_unknown_noise_raises():
 
 @pytest.mark.parametrize("refresh", [True, False])
 def test_accuracy_costs_the_budget_and_not_the_queries(refresh):
-    # The worst analyst asks a query that is just too far, again and again, until one is answered
-    # "below" or the budget ends: the rate of failure is at most B·tail(z), and close to it.
     """Theory N2."""
+    # The worst analyst repeats a query that is just too far until one is answered "below" or the
+    # budget ends: the failure rate is at most B·tail(z), and close to it.
     from sklearn_bdp.mechanisms import Thresholdout
 
-    budget, replications, z = 3, 800, 0.08
+    budget = 3
+    replications = 800
+    z = 0.08
     scales = {"threshold_scale": 0.01, "query_scale": 0.02, "answer_scale": 0.01}
     failures = 0
     rng = np.random.default_rng(0)

@@ -11,10 +11,10 @@ from tests.accounting.routes import adaptive_failure
 def _reachable(m, budget, cells):
     """Count the reachable (history, query) pairs by playing every transcript."""
 
-    def visit(asked, spent):
-        if asked == m or spent == budget:
+    def visit(n_queries, n_above):
+        if n_queries == m or n_above == budget:
             return 0
-        return 1 + visit(asked + 1, spent) + cells * visit(asked + 1, spent + 1)
+        return 1 + visit(n_queries + 1, n_above) + cells * visit(n_queries + 1, n_above + 1)
 
     return visit(0, 0)
 
@@ -58,6 +58,6 @@ def test_sampling_half_width_inverts_g1():
 
 def test_binomials_stay_exact_for_huge_numbers_of_queries():
     exact = math.log(math.comb(10**15, 4))
-    got = log_transcripts(10**15, 4, 1)
-    assert got == pytest.approx(exact, abs=1e-9)
-    assert got >= exact
+    log_count = log_transcripts(10**15, 4, 1)
+    assert log_count == pytest.approx(exact, abs=1e-9)
+    assert log_count >= exact

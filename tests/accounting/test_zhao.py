@@ -10,15 +10,16 @@ from tests.facts import refused, warned
 
 
 def test_zhao_required_n_by_hand():
-    # τ = .1, m = 100, B = 1, c = 1/2: σ = .05/(12 ln 8000), ε = .05/12, n_# = 9/(4σε).
     """Theory G3."""
+    # τ = .1, m = 100, B = 1, c = 1/2: σ = .05/(12 ln 8000), ε = .05/12, n_# = 9/(4σε).
     expected = 9 / (4 * (0.05 / (12 * math.log(8000))) * (0.05 / 12))
-    got = zhao_required_n(tau=0.1, n_queries=100, budget=1, model=Independent())
-    assert got == pytest.approx(expected)
-    assert got == pytest.approx(1.165e6, rel=1e-3)
+    required_n = zhao_required_n(tau=0.1, n_queries=100, budget=1, model=Independent())
+    assert required_n == pytest.approx(expected)
+    assert required_n == pytest.approx(1.165e6, rel=1e-3)
 
 
-P1, P2 = [[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.1, 0.9]]
+P1 = [[0.9, 0.1], [0.2, 0.8]]
+P2 = [[0.9, 0.1], [0.1, 0.9]]
 
 
 def test_zhao_premise_8_has_both_terms():
@@ -38,10 +39,12 @@ def test_zhao_premise_7_is_the_one_by_markov_blankets(observed):
     a = np.log((left_right[0] / left_right[1]).max())
     model = MarkovChain(p, observed=observed)
     tau = 3 * (4 * a + 0.3)
-    got = zhao_premise(tau=tau, sigma=0.1, budget=2, beta=0.05, model=model, method="blanket")
-    assert got == pytest.approx(max(9 * math.log(80) / tau**2, 18 / (0.4 * 0.3)))
-    small = zhao_premise(tau=0.1, sigma=0.1, budget=2, beta=0.05, model=model, method="blanket")
-    assert small == math.inf  # τ/3 < 4a: the printed denominator is negative
+    required_n = zhao_premise(
+        tau=tau, sigma=0.1, budget=2, beta=0.05, model=model, method="blanket"
+    )
+    assert required_n == pytest.approx(max(9 * math.log(80) / tau**2, 18 / (0.4 * 0.3)))
+    unbounded = zhao_premise(tau=0.1, sigma=0.1, budget=2, beta=0.05, model=model, method="blanket")
+    assert unbounded == math.inf  # τ/3 < 4a: the printed denominator is negative
 
 
 @pytest.mark.parametrize(
@@ -58,19 +61,20 @@ def test_zhao_theorem_2_on_chains_by_quilts_and_by_lemma_4(tau, m, b, chain, qui
 def test_zhao_quilts_by_brute_force():
     # Lemma 2 on a chain of P1, an interior record: the best of all quilts {i−a, i+c}.
     p = np.array(P1)
-    epsilon, best = 0.3, 0.0
+    epsilon = 0.3
+    best = 0.0
     pi = np.array([2 / 3, 1 / 3])
     powers = [np.linalg.matrix_power(p, k) for k in range(60)]
     for a in range(1, 40):
         back = powers[a].T * pi  # P(x_{i−a} | x_i): rows x_i
         back /= back.sum(axis=1, keepdims=True)
-        left = np.abs(np.log(back[0] / back[1])).max()
+        left_influence = np.abs(np.log(back[0] / back[1])).max()
         for c in range(1, 40):
-            b = left + np.abs(np.log(powers[c][0] / powers[c][1])).max()
+            b = left_influence + np.abs(np.log(powers[c][0] / powers[c][1])).max()
             best = max(best, (epsilon - 4 * b) / (a + c - 1))
     # Conditioning inside N only cuts a side off: L = ∅ is the worst.
-    got = MarkovChain(P1, observed=True).dp_epsilon(epsilon, 10_000, method="quilt")
-    assert got == pytest.approx(best, rel=1e-6)
+    level = MarkovChain(P1, observed=True).dp_epsilon(epsilon, 10_000, method="quilt")
+    assert level == pytest.approx(best, rel=1e-6)
 
 
 def test_equation_31_expands_without_substituting():
@@ -110,7 +114,8 @@ def test_zhao_c_is_the_largest_whose_premise_holds(chain, threshold):
 def test_zhao_theorem_1_is_false_for_two_blocks_of_identical_bits():
     # Premise (8) holds, and yet q(X) is 0 or 1 with probability 1/2 while q(P) = 1/2: nothing
     # concentrates, and tau = .4 is exceeded by every answer that follows the holdout.
-    n, tau = 1000, 0.4
+    n = 1000
+    tau = 0.4
     model = Groups(np.repeat([0, 1], n // 2))
     premise = zhao_premise(tau=tau, budget=1, sigma=8.44, beta=0.05, model=model, n=n)
     assert premise == pytest.approx(999.7, abs=0.1)

@@ -1,4 +1,4 @@
-"""What every mechanism over pairs of numbers must hold; a new one inherits it."""
+"""Contract of mechanisms over pairs of numbers; tests of a new mechanism inherit it."""
 
 import math
 
@@ -9,43 +9,45 @@ from tests.facts import refused
 
 
 class MechanismContract:
-    """Subclasses make a mechanism; every property below is inherited."""
+    """Subclasses make a mechanism and inherit the tests."""
 
     def make(self):
-        """Return a new mechanism that answers a few queries, noise (if any) of a fixed seed."""
+        """Return a new mechanism that answers a few queries, with noise of a fixed seed."""
         raise NotImplementedError
 
     def queries(self, count=40):
-        """Return training-side and holdout values, some of which disagree."""
+        """Return training and holdout values, some of which disagree."""
         rng = np.random.default_rng(0)
         training = rng.random(count)
         return training, np.clip(training + np.where(rng.random(count) < 0.3, 0.4, 0.0), 0.0, 1.0)
 
-    def test_a_batch_and_one_by_one_give_the_same_answers(self):
+    def test_batch_and_single_queries_have_the_same_answers(self):
         training, holdout = self.queries()
-        batch, single = self.make().answer(training, holdout), self.make()
-        for place, pair in enumerate(zip(training, holdout, strict=True)):
-            one = single.answer(*pair)
-            assert one.answered is bool(batch.answered[place])
-            assert one.above is bool(batch.above[place])
-            np.testing.assert_array_equal(one.values, batch.values[place])
+        batch_answers = self.make().answer(training, holdout)
+        mechanism = self.make()
+        for i, query in enumerate(zip(training, holdout, strict=True)):
+            answer = mechanism.answer(*query)
+            assert answer.answered is bool(batch_answers.answered[i])
+            assert answer.above is bool(batch_answers.above[i])
+            np.testing.assert_array_equal(answer.values, batch_answers.values[i])
 
-    def test_released_values_are_scores_and_unanswered_ones_are_none(self):
+    def test_released_values_are_scores_and_unanswered_values_are_nan(self):
         answers = self.make().answer(*self.queries())
-        told = answers.values[answers.answered & ~np.isnan(answers.values)]
-        assert ((told >= 0.0) & (told <= 1.0)).all()
+        released = answers.values[answers.answered & ~np.isnan(answers.values)]
+        assert ((released >= 0.0) & (released <= 1.0)).all()
         assert np.isnan(answers.values[~answers.answered]).all()
         assert not answers.above[~answers.answered].any()
 
-    def test_nothing_is_answered_once_the_budget_is_used(self):
+    def test_no_query_is_answered_without_budget(self):
         mechanism = self.make()
-        before = mechanism.remaining_budget
+        initial_budget = mechanism.remaining_budget
         while mechanism.remaining_budget and mechanism.n_answered < 1000:
-            left, answered = mechanism.remaining_budget, mechanism.n_answered
+            budget = mechanism.remaining_budget
+            n_answered = mechanism.n_answered
             mechanism.answer(*self.queries())
-            assert 0 <= mechanism.remaining_budget <= left
-            assert mechanism.n_answered >= answered
-        if before is not None:
+            assert 0 <= mechanism.remaining_budget <= budget
+            assert mechanism.n_answered >= n_answered
+        if initial_budget is not None:
             assert mechanism.remaining_budget == 0
             assert mechanism.answer(0.5, 0.9).answered is False
             assert math.isnan(mechanism.answer(0.5, 0.9).values)
@@ -56,7 +58,7 @@ class MechanismContract:
         assert type(answers.above) is bool
         assert type(answers.answered) is bool
 
-    def test_empty_batch_changes_nothing(self):
+    def test_empty_batch_leaves_the_state(self):
         mechanism = self.make()
         assert len(mechanism.answer([], [])) == 0
         assert mechanism.n_answered == 0
@@ -71,9 +73,9 @@ class MechanismContract:
 
     def test_inputs_are_not_modified(self):
         training, holdout = self.queries()
-        before = training.copy(), holdout.copy()
+        copies = training.copy(), holdout.copy()
         self.make().answer(training, holdout)
-        np.testing.assert_array_equal((training, holdout), before)
+        np.testing.assert_array_equal((training, holdout), copies)
 
     @pytest.mark.parametrize(
         ("training", "holdout"),
@@ -86,7 +88,7 @@ class MechanismContract:
             (None, [0.5, 0.5]),
         ],
     )
-    def test_bad_queries_are_refused_and_cost_nothing(self, training, holdout):
+    def test_bad_queries_raise_and_spend_no_budget(self, training, holdout):
         mechanism = self.make()
         with pytest.raises((TypeError, ValueError)):
             mechanism.answer(training, holdout)

@@ -1,4 +1,4 @@
-"""The contract of mechanisms, kept by the one that holdouts are asked through."""
+"""Contract of mechanisms for Thresholdout, through which holdouts are queried."""
 
 import pytest
 
@@ -14,7 +14,7 @@ class TestThresholdout(MechanismContract):
         scales = {"threshold_scale": 0.01, "query_scale": 0.02, "answer_scale": 0.01}
         return Thresholdout(0.1, **scales, **self.options, random_state=0)
 
-    def test_runs_of_an_empty_batch_change_nothing(self):
+    def test_runs_of_an_empty_batch_leave_the_state(self):
         mechanism = self.make()
         assert len(mechanism.answer_run([], [])) == 0
         assert mechanism.n_answered == 0
@@ -29,5 +29,5 @@ class TestThresholdoutWithoutACap(TestThresholdout):
 class TestGaussianThresholdout(TestThresholdout):
     options = {"budget": 5, "noise": "gaussian"}
 
-    def test_its_level_is_infinite(self):
+    def test_dp_level_is_infinite(self):
         assert self.make().dp_epsilon(0.1) == pytest.approx(float("inf"))

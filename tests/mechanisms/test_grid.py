@@ -34,7 +34,7 @@ def test_midpoints_are_their_own_cells_and_lie_in_the_unit_interval(resolution):
 
 
 @given(resolutions, st.floats(-50.0, 50.0))
-def test_values_out_of_range_fall_into_the_end_cells(resolution, value):
+def test_values_out_of_range_are_in_the_end_cells(resolution, value):
     cell = to_cell(value, resolution)
     assert 0 <= cell < n_cells(resolution)
     if value < 0:
@@ -44,13 +44,13 @@ def test_values_out_of_range_fall_into_the_end_cells(resolution, value):
 
 
 @pytest.mark.parametrize("resolution", [0.0, -0.1, 1.5, math.nan, math.inf])
-def test_resolutions_without_cells_are_refused(resolution):
+def test_resolutions_without_cells_raise(resolution):
     with refused(ValueError, "resolution"):
         n_cells(resolution)
 
 
 @pytest.mark.parametrize("resolution", [6.65e-82, 5e-324, 2.0**-45])
-def test_cells_finer_than_the_fine_grid_are_refused_by_name(resolution):
+def test_cells_finer_than_the_fine_grid_raise(resolution):
     for use in (n_cells, lambda r: to_cell([0.5], r)):
         with refused(ValueError, "resolution", "2**-44"):
             use(resolution)

@@ -25,14 +25,16 @@ from tests.facts import refused
 resolutions = st.floats(1e-3, 1.0)
 
 
-def words(given):
-    """Return a source that hands out given words, then seeded ones."""
-    left, rng = list(given), np.random.default_rng(0)
+def source_of(words):
+    """Return a source of bits that starts with the given words and continues with seeded ones."""
+    fixed_words = list(words)
+    rng = np.random.default_rng(0)
 
     def source(size):
-        first = [left.pop(0) for _ in range(min(size, len(left)))]
-        rest = rng.integers(0, 2**64, size=size - len(first), dtype=np.uint64)
-        return np.concatenate([np.array(first, dtype=np.uint64), rest])
+        n_fixed = min(size, len(fixed_words))
+        head = np.array([fixed_words.pop(0) for _ in range(n_fixed)], dtype=np.uint64)
+        tail = rng.integers(0, 2**64, size=size - n_fixed, dtype=np.uint64)
+        return np.concatenate([head, tail])
 
     return source
 
@@ -58,8 +60,9 @@ def test_doubles_are_within_the_promised_error_of_the_exact_variate():
 
 def test_small_uniforms_get_more_bits_until_the_double_is_accurate():
     # First word: prefix 0, then a word with 3 leading bits only, then a full one.
-    block = Exponentials(words([1, 5, 2**63]), 1)
-    prefix, length = (5 << 64) | 2**63, 63 + 2 * 64
+    block = Exponentials(source_of([1, 5, 2**63]), 1)
+    prefix = (5 << 64) | 2**63
+    length = 63 + 2 * 64
     assert block.values[0] == pytest.approx(length * math.log(2) - math.log(prefix), rel=1e-14)
 
 
@@ -87,22 +90,21 @@ def test_scaled_exp_brackets_the_exponential_tightly(bound, length):
 
 
 def test_comparison_that_doubles_cannot_decide_is_decided_by_further_bits():
-    # U starts like exp(-1): only the bits after the first word can tell.
+    # U starts like exp(-1): only the bits after the first word decide.
     prefix = int(scaled_exp(Fraction(1), 63)[0])
-    smallest, largest = 0, 2**64 - 1
-    below = Exponentials(words([prefix << 1, smallest]), 1)
-    above = Exponentials(words([prefix << 1, largest]), 1)
+    below = Exponentials(source_of([prefix << 1, 0]), 1)
+    above = Exponentials(source_of([prefix << 1, 2**64 - 1]), 1)
     assert below.exceeds(0, Fraction(1))
     assert not above.exceeds(0, Fraction(1))
 
 
-def test_comparison_has_the_exact_probability_at_coarse_knowledge():
+def test_comparison_has_the_exact_probability_for_short_prefixes():
     # Enumerate all first words of a 63-bit prefix cut to its top 12 bits: the share of prefixes
     # decided "exceeds" plus the undecided one brackets exp(-x).
     bound = Fraction(3, 4)
     hits = 0
     for top in range(2**12):
-        hits += Exponentials(words([top << 52]), 1).exceeds(0, bound)
+        hits += Exponentials(source_of([top << 52]), 1).exceeds(0, bound)
     assert abs(hits / 2**12 - math.exp(-0.75)) <= 2.0**-12
 
 
@@ -114,7 +116,7 @@ def test_exceeds_nonpositive_bounds_always():
 
 @pytest.mark.parametrize("factor", [1, 3, 1000, 2**46])
 def test_floor_is_exact(factor):
-    """T2: further bits decide what doubles cannot."""
+    """T2: further bits decide comparisons that doubles cannot."""
     block = Exponentials(seeded(2), 300)
     for index, part in enumerate(block.floor(factor).tolist()):
         assert block.exceeds(index, Fraction(part, factor)) or part == 0
@@ -146,9 +148,9 @@ def test_grid_laplace_on_a_fine_grid_is_laplace_and_on_the_grid():
     assert stats.kstest(draws, "laplace", args=(0, 0.01)).pvalue > 1e-3
     steps = draws / step
     assert (steps == np.rint(steps)).all()
-    # The last bits are as good as uniform: nothing of a scale's arithmetic shows in them.
-    last = np.bincount(np.mod(steps, 16).astype(int), minlength=16)
-    assert stats.chisquare(last).pvalue > 1e-3
+    # The last bits are uniform: the arithmetic of the scale does not show in them.
+    counts = np.bincount(np.mod(steps, 16).astype(int), minlength=16)
+    assert stats.chisquare(counts).pvalue > 1e-3
 
 
 def test_grid_gaussian_is_gaussian_and_on_the_grid():
@@ -158,25 +160,25 @@ def test_grid_gaussian_is_gaussian_and_on_the_grid():
     assert (draws / step == np.rint(draws / step)).all()
 
 
-def test_pool_yields_the_same_stream_however_it_is_taken():
-    def pool():
+def test_stream_of_a_pool_does_not_depend_on_the_sizes_taken():
+    def make_pool():
         source = seeded(7)
         return Pool(lambda: Exponentials(source, 10).values)
 
-    whole = pool().take(57)
-    piecewise = pool()
-    parts = [piecewise.take(3), [*piecewise.take(1)], piecewise.take(0), piecewise.take(53)]
-    np.testing.assert_array_equal(whole, np.concatenate(parts))
+    expected = make_pool().take(57)
+    pool = make_pool()
+    stream = np.concatenate([pool.take(size) for size in (3, 1, 0, 53)])
+    np.testing.assert_array_equal(stream, expected)
 
 
 def test_sources_are_independent_and_keyed_by_position():
     first, second = bit_sources(3, 2)
-    (later,) = bit_sources(3, 1, key=(5, 1))
-    (again, _) = bit_sources(3, 2)
-    drawn = first(8)
-    assert not np.array_equal(drawn, second(8))
-    assert not np.array_equal(drawn, later(8))
-    np.testing.assert_array_equal(drawn, again(8))
+    (keyed,) = bit_sources(3, 1, key=(5, 1))
+    (repeated, _) = bit_sources(3, 2)
+    words = first(8)
+    assert not np.array_equal(words, second(8))
+    assert not np.array_equal(words, keyed(8))
+    np.testing.assert_array_equal(words, repeated(8))
 
 
 def test_default_source_is_the_operating_system(monkeypatch):
@@ -187,12 +189,13 @@ def test_default_source_is_the_operating_system(monkeypatch):
 
 def test_generator_as_random_state_is_advanced():
     rng = np.random.default_rng(0)
-    (first,), (second,) = bit_sources(rng, 1), bit_sources(rng, 1)
+    (first,) = bit_sources(rng, 1)
+    (second,) = bit_sources(rng, 1)
     assert not np.array_equal(first(4), second(4))
 
 
 @pytest.mark.parametrize("random_state", [-1, 1.5, "0", True, np.random.RandomState(0)])
-def test_other_random_states_are_refused(random_state):
+def test_other_random_states_raise(random_state):
     with refused((TypeError, ValueError), "random_state"):
         bit_sources(random_state, 1)
 
@@ -208,8 +211,8 @@ def test_a_forked_child_does_not_share_drawn_noise():
         os.write(write, pool.take(1).tobytes())
         os._exit(0)
     os.waitpid(child, 0)
-    theirs = np.frombuffer(os.read(read, 8))[0]
-    assert theirs not in pool.take(63)
+    variate_of_child = np.frombuffer(os.read(read, 8))[0]
+    assert variate_of_child not in pool.take(63)
 
 
 def test_queries_beyond_a_block_of_noise_are_answered():

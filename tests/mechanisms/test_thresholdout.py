@@ -21,7 +21,7 @@ def make(threshold=0.2, *, random_state=0, **options):
 
 
 def disagreeing(m, seed=0):
-    """Training-side values far outside what any holdout value can be."""
+    """Return training values far outside the range of holdout values."""
     return np.full(m, -50.0), np.random.default_rng(seed).random(m)
 
 
@@ -31,9 +31,9 @@ def queries(m, seed=0):
     return np.clip(holdout + rng.normal(0, 0.2, m), 0, 1), holdout
 
 
-def concatenate(parts):
+def concatenate(batches):
     return {
-        field: np.concatenate([np.atleast_1d(getattr(part, field)) for part in parts])
+        field: np.concatenate([np.atleast_1d(getattr(batch, field)) for batch in batches])
         for field in ("values", "above", "answered")
     }
 
@@ -49,14 +49,13 @@ def assert_same(answers, expected):
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("refresh", [True, False])
 @pytest.mark.parametrize("budget", [None, 3])
-def test_a_batch_and_one_by_one_give_the_same_answers(noise, refresh, budget):
+def test_batch_and_single_queries_have_the_same_answers(noise, refresh, budget):
     training, holdout = queries(3000)
     options = {"noise": noise, "refresh": refresh, "budget": budget, "resolution": 0.03}
-    batch = make(**options).answer(training, holdout)
-    single = make(**options)
-    assert_same(
-        batch, concatenate([single.answer(*p) for p in zip(training, holdout, strict=True)])
-    )
+    batch_answers = make(**options).answer(training, holdout)
+    mechanism = make(**options)
+    answers = [mechanism.answer(*query) for query in zip(training, holdout, strict=True)]
+    assert_same(batch_answers, concatenate(answers))
 
 
 @settings(max_examples=15, deadline=None)
@@ -68,30 +67,32 @@ def test_a_batch_and_one_by_one_give_the_same_answers(noise, refresh, budget):
 def test_answers_do_not_depend_on_how_queries_are_batched(cuts, refresh, threshold):
     training, holdout = queries(3000, seed=1)
     thresholds = threshold + np.linspace(0, 0.1, 3000)
-    whole = make(refresh=refresh).answer(training, holdout, thresholds=thresholds)
-    pieces = make(refresh=refresh)
-    parts = [
-        pieces.answer(training[part], holdout[part], thresholds=thresholds[part])
-        for part in np.split(np.arange(3000), sorted(cuts))
+    answers = make(refresh=refresh).answer(training, holdout, thresholds=thresholds)
+    mechanism = make(refresh=refresh)
+    batches = [
+        mechanism.answer(training[batch], holdout[batch], thresholds=thresholds[batch])
+        for batch in np.split(np.arange(3000), sorted(cuts))
     ]
-    assert_same(whole, concatenate(parts))
+    assert_same(answers, concatenate(batches))
 
 
 @pytest.mark.parametrize("budget", [None, 4])
 def test_runs_end_with_the_first_above_and_add_up_to_the_batch(budget):
     training, holdout = queries(5000)
-    whole = make(budget=budget).answer(training, holdout)
-    mechanism, parts, start = make(budget=budget), [], 0
+    answers = make(budget=budget).answer(training, holdout)
+    mechanism = make(budget=budget)
+    runs = []
+    start = 0
     while start < 5000:
         run = mechanism.answer_run(training[start:], holdout[start:])
         assert not run.above[:-1].any()
-        parts.append(run)
+        runs.append(run)
         start += len(run)
-    assert_same(whole, concatenate(parts))
+    assert_same(answers, concatenate(runs))
 
 
 def reference(rng, training, holdout, *, threshold, budget, refresh):
-    """The algorithm (theory T1), to the letter, in doubles."""
+    """Return the pattern of the algorithm as printed (theory T1), in doubles."""
     level = threshold + rng.laplace(0, SCALES["threshold_scale"])
     above = []
     for v, q in zip(training, holdout, strict=True):
@@ -109,23 +110,24 @@ def reference(rng, training, holdout, *, threshold, budget, refresh):
 
 @pytest.mark.parametrize("refresh", [True, False])
 def test_patterns_of_above_follow_the_distribution_of_the_algorithm(refresh):
-    replications, m = 700, 5
-    training, holdout = np.zeros(m), np.array([0.1, 0.25, 0.05, 0.3, 0.15])
+    replications = 700
+    holdout = np.array([0.1, 0.25, 0.05, 0.3, 0.15])
+    training = np.zeros(holdout.size)
     rng = np.random.default_rng(5)
-    names = {}
+    columns = {}
     tables = np.zeros((2, 64), dtype=int)
     for _ in range(replications):
         mechanism = make(budget=2, refresh=refresh, random_state=rng)
         answers = mechanism.answer(training, holdout)
         expected = reference(rng, training, holdout, threshold=0.2, budget=2, refresh=refresh)
         for row, pattern in enumerate((answers.above[answers.answered], expected)):
-            tables[row, names.setdefault(tuple(pattern), len(names))] += 1
+            tables[row, columns.setdefault(tuple(pattern), len(columns))] += 1
     tables = tables[:, tables.sum(axis=0) >= 10]
     assert stats.chi2_contingency(tables).pvalue > 1e-3
 
 
 def all_below(margins, *, threshold, distribution):
-    """P[all queries below] by integration over the threshold noise."""
+    """Return P[all queries below] by integration over the threshold noise."""
 
     def integrand(t):
         level = threshold + t
@@ -140,7 +142,7 @@ def all_below(margins, *, threshold, distribution):
     ("noise", "distribution"), [("laplace", stats.laplace), ("gaussian", stats.norm)]
 )
 def test_probability_of_all_below_matches_the_integral(noise, distribution):
-    # One call holds 15,000 rounds: a training-side value of -50 is above and ends each.
+    # One call holds 15,000 rounds: a training value of -50 is above and ends each.
     margins = np.array([0.05, 0.1, 0.0])
     rounds = 15_000
     holdout = np.tile(np.append(margins, 0.5), rounds)
@@ -157,7 +159,8 @@ def test_probability_of_all_below_matches_the_integral(noise, distribution):
 @pytest.mark.parametrize("gap", [-16, 0, 16])
 def test_comparisons_too_close_for_doubles_follow_the_distribution(gap):
     # Noise of a few steps of the grid: about half of the queries take the exact route.
-    step, m = 2.0**-44, 50
+    step = 2.0**-44
+    m = 50
     mechanism = make(0.25, threshold_scale=0.0, query_scale=16 * step)
     batches = [mechanism.answer(np.zeros(m), np.full(m, 0.25 + gap * step)) for _ in range(100)]
     above = sum(int(batch.above.sum()) for batch in batches)
@@ -220,7 +223,7 @@ def test_thresholds_per_query_override_the_scalar():
 
 @pytest.mark.parametrize("refresh", [True, False])
 @pytest.mark.parametrize("budget", [1, 2, 7])
-def test_not_one_answer_too_many_leaves(budget, refresh):
+def test_no_answer_beyond_the_budget_is_released(budget, refresh):
     mechanism = make(budget=budget, refresh=refresh)
     answers = mechanism.answer(*disagreeing(20))
     np.testing.assert_array_equal(answers.answered, np.arange(20) < budget)
@@ -228,10 +231,10 @@ def test_not_one_answer_too_many_leaves(budget, refresh):
     assert np.isnan(answers.values[budget:]).all()
     assert mechanism.remaining_budget == 0
     assert mechanism.n_answered == mechanism.n_above == budget
-    for later in (mechanism.answer(0.5, 0.5), mechanism.answer_run([0.5], [0.5]).scalar()):
-        assert math.isnan(later.values)
-        assert later.answered is False
-        assert later.above is False
+    for answer in (mechanism.answer(0.5, 0.5), mechanism.answer_run([0.5], [0.5]).scalar()):
+        assert math.isnan(answer.values)
+        assert answer.answered is False
+        assert answer.above is False
     assert mechanism.n_answered == budget
 
 
@@ -262,13 +265,13 @@ def test_without_a_cap_every_query_is_answered():
         ([0.5, 0.5j], [0.5, 0.5], None, "training_values"),
     ],
 )
-def test_bad_queries_are_refused_and_cost_nothing(training, holdout, thresholds, fact):
+def test_bad_queries_raise_and_spend_no_budget(training, holdout, thresholds, fact):
     mechanism = make(budget=3)
-    before = mechanism.state()
+    state = mechanism.state()
     for method in (mechanism.answer, mechanism.answer_run):
         with refused((TypeError, ValueError), fact):
             method(training, holdout, thresholds=thresholds)
-    assert mechanism.state() == before
+    assert mechanism.state() == state
 
 
 @pytest.mark.parametrize(
@@ -286,7 +289,7 @@ def test_bad_queries_are_refused_and_cost_nothing(training, holdout, thresholds,
         ("random_state", "seed"),
     ],
 )
-def test_bad_parameters_are_refused_by_name(name, value):
+def test_bad_parameters_raise_by_name(name, value):
     options = {"threshold": 0.1, **SCALES, name: value}
     with refused((TypeError, ValueError), name):
         Thresholdout(options.pop("threshold"), **options)
@@ -309,7 +312,7 @@ def test_gaussian_noise_has_no_finite_level():
 
 
 @pytest.mark.parametrize("sensitivity", [0.0, -1.0, math.nan, 2.0, None])
-def test_bad_sensitivities_are_refused(sensitivity):
+def test_bad_sensitivities_raise(sensitivity):
     with refused((TypeError, ValueError), "sensitivity"):
         make(budget=1).dp_epsilon(sensitivity)
 
@@ -328,7 +331,7 @@ def test_level_used_grows_to_the_level_of_the_budget(refresh):
 
 
 def log_probability(margins_below, count, margins_above, *, threshold_scale, query_scale):
-    """ln P[`count` queries below, then each of margins_above above, on one threshold]."""
+    """Return ln P[`count` queries below, then each of margins_above above, on one threshold]."""
     t = np.linspace(-2, 6, 400_001)
     log_density = stats.laplace.logpdf(t, scale=threshold_scale)
     log_density += count * stats.laplace.logcdf(t - margins_below, scale=query_scale)
@@ -340,13 +343,14 @@ def log_probability(margins_below, count, margins_above, *, threshold_scale, que
 
 @pytest.mark.parametrize("n_above", [1, 3])
 def test_t1_is_attained(n_above):
-    # A million queries just below push the level up; neighbours move them up and the "above"
-    # queries, whose value is then released, down.
     """Theory T1."""
-    delta, scales = 0.01, {"threshold_scale": 0.1, "query_scale": 0.2}
-    one = log_probability(0.0, 10**6, [0.5] * n_above, **scales)
-    other = log_probability(delta, 10**6, [0.5 - delta] * n_above, **scales)
-    loss = one - other + n_above * delta / 0.1
+    # A million queries just below the threshold raise it. In the neighboring dataset they are
+    # higher, and the "above" queries, whose values are released, are lower.
+    delta = 0.01
+    scales = {"threshold_scale": 0.1, "query_scale": 0.2}
+    log_p = log_probability(0.0, 10**6, [0.5] * n_above, **scales)
+    log_p_neighbor = log_probability(delta, 10**6, [0.5 - delta] * n_above, **scales)
+    loss = log_p - log_p_neighbor + n_above * delta / 0.1
     mechanism = Thresholdout(0.0, **scales, answer_scale=0.1, budget=n_above, refresh=False)
     assert loss / mechanism.dp_epsilon(delta) == pytest.approx(1.0, abs=2e-3)
 
@@ -372,20 +376,20 @@ def audit(level_below, level_above, *, rounds, seed):
 @pytest.mark.parametrize("rounds", [12_000, pytest.param(250_000, marks=pytest.mark.slow)])
 def test_audited_level_is_below_t1_and_above_half_of_it(rounds):
     delta = 0.1
-    one = audit(0.2, 0.5, rounds=rounds, seed=1)
-    other = audit(0.2 + delta, 0.5 - delta, rounds=rounds, seed=2)
+    n_hits = audit(0.2, 0.5, rounds=rounds, seed=1)
+    n_neighbor_hits = audit(0.2 + delta, 0.5 - delta, rounds=rounds, seed=2)
     level = Thresholdout(
         0.3, threshold_scale=0.15, query_scale=0.3, answer_scale=0.15, budget=1
     ).dp_epsilon(delta)
-    lower = stats.beta.ppf(0.0005, one, rounds - one + 1)
-    upper = stats.beta.ppf(0.9995, other + 1, rounds - other)
+    lower = stats.beta.ppf(0.0005, n_hits, rounds - n_hits + 1)
+    upper = stats.beta.ppf(0.9995, n_neighbor_hits + 1, rounds - n_neighbor_hits)
     assert level / 2 < math.log(lower / upper) < level
 
 
 # -- State -----------------------------------------------------------------------------------------
 
 
-def test_state_survives_json_and_continues_the_same_life():
+def test_state_survives_json_and_is_restored():
     mechanism = make(budget=5, refresh=False)
     mechanism.answer(*queries(50))
     state = json.loads(json.dumps(mechanism.state()))
@@ -396,7 +400,7 @@ def test_state_survives_json_and_continues_the_same_life():
 
 
 def test_kept_threshold_noise_is_the_same_after_restoring():
-    # Without query noise the level decides alone, so it can be found by its effect.
+    # Without query noise the threshold alone decides, so that its effect shows.
     options = {"query_scale": 0.0, "refresh": False, "threshold_scale": 0.05}
     mechanism = make(0.5, **options)
     grid = np.linspace(0, 1, 1001)
@@ -409,15 +413,15 @@ def test_kept_threshold_noise_is_the_same_after_restoring():
 def test_the_same_seed_does_not_replay_noise_after_restoring():
     mechanism = make(random_state=3)
     batch = (np.full(5, -50.0), np.full(5, 0.5))
-    first = mechanism.answer(*batch).values
+    values = mechanism.answer(*batch).values
     restored = Thresholdout.from_state(mechanism.state(), random_state=3)
-    assert not np.isin(restored.answer(*batch).values, first).any()
+    assert not np.isin(restored.answer(*batch).values, values).any()
 
 
 @pytest.mark.parametrize(
     "copier", [copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))]
 )
-def test_copies_continue_from_the_state_with_noise_of_their_own(copier):
+def test_copies_continue_from_the_state_with_new_noise(copier):
     mechanism = make(budget=10, random_state=3)
     mechanism.answer(*disagreeing(4))
     duplicate = copier(mechanism)
@@ -438,14 +442,14 @@ def test_copies_continue_from_the_state_with_noise_of_their_own(copier):
         {"threshold_noise": None},
     ],
 )
-def test_contradictory_states_are_refused(change):
+def test_contradictory_states_raise(change):
     mechanism = make(budget=5)
     mechanism.answer(0.5, 0.5)
     with pytest.raises((TypeError, ValueError)):
         Thresholdout.from_state({**mechanism.state(), **change})
 
 
-def test_incomplete_states_are_refused():
+def test_incomplete_states_raise():
     state = make().state()
     for name in state:
         with refused(ValueError, "state"):
@@ -509,13 +513,13 @@ def test_dwork2017_practical_is_gaussian_with_the_same_ratios():
         ("c", 1.0),
     ],
 )
-def test_presets_refuse_bad_arguments(name, value):
+def test_bad_arguments_of_presets_raise(name, value):
     options = {"tau": 0.1, "beta": 0.05, "n_queries": 10, "budget": 1, name: value}
     with refused((TypeError, ValueError), name):
         Thresholdout.zhao2017(**options)
 
 
-# -- Anything --------------------------------------------------------------------------------------
+# -- Random arguments ------------------------------------------------------------------------------
 
 junk = st.one_of(
     st.none(),
@@ -536,7 +540,7 @@ NAMES = ("threshold", *SCALES, "budget", "refresh", "resolution", "noise", "rand
 
 @settings(max_examples=120, deadline=None)
 @given(st.dictionaries(st.sampled_from(NAMES), junk, min_size=1, max_size=3))
-def test_any_constructor_argument_works_or_is_refused(changes):
+def test_any_constructor_argument_works_or_raises(changes):
     options = {"threshold": 0.1, **SCALES, **changes}
     try:
         mechanism = Thresholdout(options.pop("threshold"), **options)
@@ -549,20 +553,20 @@ def test_any_constructor_argument_works_or_is_refused(changes):
 
 @settings(max_examples=120, deadline=None)
 @given(junk, junk, junk)
-def test_any_query_works_or_is_refused_and_then_costs_nothing(training, holdout, thresholds):
+def test_any_query_works_or_raises_and_spends_no_budget(training, holdout, thresholds):
     mechanism = make()
-    before = mechanism.state()
+    state = mechanism.state()
     try:
         answers = mechanism.answer(training, holdout, thresholds=thresholds)
     except (TypeError, ValueError):
-        assert mechanism.state() == before
+        assert mechanism.state() == state
     else:
         assert mechanism.n_answered == np.size(answers.values)
 
 
 @settings(max_examples=80, deadline=None)
 @given(st.dictionaries(st.sampled_from(sorted(make().state())), junk, min_size=1, max_size=2))
-def test_any_state_works_or_is_refused(changes):
+def test_any_state_works_or_raises(changes):
     try:
         mechanism = Thresholdout.from_state({**make(budget=3).state(), **changes})
     except (TypeError, ValueError):
@@ -572,7 +576,7 @@ def test_any_state_works_or_is_refused(changes):
 
 @settings(max_examples=100, deadline=None)
 @given(junk, junk)
-def test_any_sensitivity_works_or_is_refused(sensitivity, rounds):
+def test_any_sensitivity_works_or_raises(sensitivity, rounds):
     try:
         level = make().dp_epsilon(sensitivity, rounds=rounds)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Analysts who overfit on purpose: every certificate must survive, naive reuse must not."""
+"""Analysts who overfit on purpose: every certificate must be correct, naive reuse must fail."""
 
 import dataclasses
 import math
@@ -27,50 +27,55 @@ from tests.planning.worlds import (
     sample_columns,
 )
 
-N, COLUMNS = 420, 41
+N = 420
+COLUMNS = 41
 
 
-# -- The account that runs -----------------------------------------------------------------------
+# -- Holdouts that are attacked -------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Deferred(Batch):
-    """A batch whose limits are computed at the end, all at once: nothing decided rests on them."""
+    """Batch whose limits are computed at the end: no decision depends on them."""
 
     cells: list
 
-    def limits(self, least, most, log_failure):
-        self.cells.append((least, most, log_failure - math.log(2.0)))
-        return least, most
+    def limits(self, lower, upper, log_failure):
+        self.cells.append((lower, upper, log_failure - math.log(2.0)))
+        return lower, upper
 
 
 class Account:
-    """What a holdout keeps in its ledger, and what everybody may compute from it."""
+    """State of a holdout in its ledger, and the public quantities that follow from it."""
 
     def __init__(self, n, model, rng):
-        self.n, self.model = n, model
+        self.n = n
+        self.model = model
         self.settings = Calibration.from_config(
             HoldoutConfig(confidence_level=1 - BETA), model=model, n=n
         )
         self.tail = ModelTail(model, n, binary=True)
         self.mechanism = self.settings.make_mechanism(random_state=rng)
-        self.code, self.last, self.cells = PredictiveCode(), BatchRecord(), []
+        self.code = PredictiveCode()
+        self.last_record = BatchRecord()
+        self.cells = []
 
     def edge(self, values):
-        """Where lone queries of these training-side values turn from "below" to "above"."""
+        """Return the scores above which single queries with these training values are above."""
         code = self.code.copy()
         code.start_batch()
         code.observe_cv_scores(values)
         centers, drifts = code.predict(values)
-        pace = pace_of(self.last, self.settings, route(self.last, self.settings)[0])
+        pace = pace_of(self.last_record, self.settings, route(self.last_record, self.settings)[0])
         return centers + fine_half_width(
             pace, code, predictions=centers, deviation=self.tail.standard_deviation,
             factor=1 + 1 / 3, drift=drifts, alone=True,
         )  # fmt: skip
 
     def ask(self, training, holdout):
-        """One batch; returns values and whether they came from the holdout."""
-        training, holdout = np.atleast_1d(training), np.atleast_1d(holdout)
+        """Return released values of a batch and whether they came from the holdout."""
+        training = np.atleast_1d(training)
+        holdout = np.atleast_1d(holdout)
         count = training.size
         queries = Deferred(
             cells=self.cells,
@@ -91,39 +96,44 @@ class Account:
             labels=[(None, None, None, None)] * count,
         )
         terms = Terms(
-            last=self.last, code=self.code, mechanism=self.mechanism, settings=self.settings,
+            last=self.last_record, code=self.code, mechanism=self.mechanism, settings=self.settings,
             model=self.model, time="now", seeded=True, seed=0,
         )  # fmt: skip
-        self.last, answers = decide(queries, terms)
+        self.last_record, answers = decide(queries, terms)
         return tuple(np.array([(a.value, a.corrected) for a in answers]).T)
 
     def close(self, score):
-        """A final report on one score, now, without noise and its margin (G16)."""
+        """Give a final report on one score, without noise and its margin (G16)."""
         length = final_code_length(
-            released=self.last.released, n_batches=self.last.number, spending=self.settings.spending
+            released=self.last_record.released,
+            n_batches=self.last_record.number,
+            spending=self.settings.spending,
         )
-        side = math.log(self.settings.sampling_failure / 2.0) - length
-        self.cells.append(tuple(np.array([number]) for number in (score, score, side)))
+        log_failure = math.log(self.settings.sampling_failure / 2.0) - length
+        self.cells.append(tuple(np.array([number]) for number in (score, score, log_failure)))
 
     def limits(self):
-        """Lower and upper limits of all answers."""
-        least, most, side = (np.concatenate(part) for part in zip(*self.cells, strict=True))
-        return self.tail.lower_limit(least, side), self.tail.upper_limit(most, side)
+        """Return lower and upper limits of all answers."""
+        lower, upper, log_failure = (
+            np.concatenate(arrays) for arrays in zip(*self.cells, strict=True)
+        )
+        return self.tail.lower_limit(lower, log_failure), self.tail.upper_limit(upper, log_failure)
 
 
 class Exact:
-    """Naive reuse: the exact score every time, with the interval of a fixed query."""
+    """Naive reuse: exact scores with the interval of a fixed query."""
 
     def __init__(self, n):
         self.n = n
-        self.half = half_width(math.log(BETA), Independent(), n)[0]
+        self.half_width = half_width(math.log(BETA), Independent(), n)[0]
         self.values = []
 
     def edge(self, values):
         return values
 
     def ask(self, training, holdout):
-        training, holdout = np.atleast_1d(training), np.atleast_1d(holdout)
+        training = np.atleast_1d(training)
+        holdout = np.atleast_1d(holdout)
         self.values += holdout.tolist()
         return holdout, holdout > training
 
@@ -131,26 +141,27 @@ class Exact:
         self.values.append(score)
 
     def limits(self):
-        return np.array(self.values) - self.half, np.array(self.values) + self.half
+        values = np.array(self.values)
+        return values - self.half_width, values + self.half_width
 
 
 # -- Analysts ------------------------------------------------------------------------------------
 
 
 def aimed(account, goal):
-    """Return a training-side value for which answers turn from "below" to "above" at ``goal``."""
+    """Return a training value whose answers are above if the holdout score exceeds ``goal``."""
     values = np.linspace(0.0, goal, 2001)
     return float(np.max(values[account.edge(values) <= goal], initial=0.0))
 
 
 def _end(account, expected, score):
-    """Ask a last query and close the holdout with the final report of the same."""
+    """Make a last query and close the holdout with a final report on the same score."""
     account.ask(expected, score)
     account.close(score)
 
 
 def select_variables(account, bits, rng):
-    """Dwork's analyst: screen all columns in one batch, vote with those that stood out."""
+    """Screen all columns in one batch and vote with the deviating ones (Dwork's analyst)."""
     q = bits.mean(axis=0)
     values, _ = account.ask(np.full(q.size, 0.5), q)
     signs = np.sign(values - 0.5)
@@ -158,7 +169,7 @@ def select_variables(account, bits, rng):
 
 
 def extract_bits(account, bits, rng):
-    """One bit per column: a training value chosen so that the threshold lies at 1/2."""
+    """Extract a bit for each column by a training value with the threshold at 1/2."""
     signs = np.empty(bits.shape[1])
     for j, q in enumerate(bits.mean(axis=0)):
         _, above = account.ask(aimed(account, 0.5), q)
@@ -167,22 +178,24 @@ def extract_bits(account, bits, rng):
 
 
 def boost(account, bits, rng):
-    """Keep a column's sign if the vote with it is answered higher; vote with what was kept."""
-    signs, best = np.zeros(bits.shape[1]), 0.5
+    """Keep a column's sign if the answer to the vote with it is higher, then vote."""
+    signs = np.zeros(bits.shape[1])
+    best = 0.5
     for j in range(0, bits.shape[1] - 1, 2):
         trial = signs.copy()
         trial[j : j + 2] = rng.choice([-1.0, 1.0], 2)
         trial[-1] = 1.0
         values, above = account.ask(aimed(account, best), majority_vote(bits, trial).mean())
         if above[0] and values[0] > best:
-            signs, best = trial, min(float(values[0]), 0.95)
+            signs = trial
+            best = min(float(values[0]), 0.95)
         if best > 0.5 + 3.0 / math.sqrt(4.0 * account.n):
-            break  # the moment that looks best
+            break  # stop at the most favorable time
     _end(account, best, majority_vote(bits, signs).mean())
 
 
 def ask_twice(account, bits, rng):
-    """Ask every column three times around 1/2 (averaging the noise), restart once, then vote."""
+    """Query each column three times around 1/2, which averages the noise, then vote."""
     votes = np.zeros(bits.shape[1])
     for shift in (0.0, 0.01, -0.01):
         q = bits.mean(axis=0)
@@ -196,7 +209,7 @@ ANALYSTS = (select_variables, extract_bits, boost, ask_twice)
 
 
 def _failures(world, analyst, replications, *, naive=False):
-    """Number of replications in which any interval missed the truth 1/2."""
+    """Return the number of replications with an interval that misses the true score 1/2."""
     rng = np.random.default_rng([WORLDS.index(world), ANALYSTS.index(analyst), replications])
     model = make_model(world, N)
     wrong = 0

@@ -102,8 +102,7 @@ def test_every_route_answers_for_every_model_within_a_second(name, route):
     assert certificate.assumptions
     assert "%" in str(certificate) or certificate.is_vacuous
     assert "<table>" in certificate._repr_html_()
-    again = pickle.loads(pickle.dumps(certificate))
-    assert again == certificate
+    assert pickle.loads(pickle.dumps(certificate)) == certificate
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
@@ -134,62 +133,62 @@ def test_the_parts_of_a_certificate_add_up_to_its_error():
 
     certificate = certify(10**6, n_queries=100, budget=4, route="bdp")
     mechanism = certificate.mechanism
-    # C3 on the very mechanism that C1 found gives back (at most) the same error.
-    again = certify(10**6, n_queries=100, budget=4, mechanism=mechanism, route="bdp")
-    assert again.tau <= certificate.tau * (1 + 2e-3)
-    assert again.c == 0.5
+    # C3 for the mechanism of C1 certifies at most the same error.
+    configured = certify(10**6, n_queries=100, budget=4, mechanism=mechanism, route="bdp")
+    assert configured.tau <= certificate.tau * (1 + 2e-3)
+    assert configured.c == 0.5
     # By hand: with the noise margin of the certificate the threshold failure is small.
     z = certificate.tau - certificate.threshold - certificate.sampling
     scales = {n: getattr(mechanism, n) for n in ("threshold_scale", "query_scale")}
     assert noise_margin(failure=0.05 / 4, **scales) < z
     information = Independent().sequential_information(certificate.dp_epsilon, 10**6)
-    least = sampling_half_width(
+    half_width = sampling_half_width(
         10**6, log_failure=math.log(0.05), n_queries=100, information=information
     )
-    assert certificate.sampling >= least
+    assert certificate.sampling >= half_width
 
 
-def test_honesty_is_promised_only_where_the_threshold_allows_it():
+def test_honesty_is_guaranteed_only_if_the_threshold_allows_it():
     common = {"threshold_scale": 1e-4, "query_scale": 2e-4, "answer_scale": 1e-4}
     low = Thresholdout(0.01, **common, budget=2, resolution=0.01)
     high = Thresholdout(0.2, **common, budget=2, resolution=0.01)
     assert certify(10_000, n_queries=20, budget=2, mechanism=low).c is None
     certificate = certify(10_000, n_queries=20, budget=2, mechanism=high)
     assert certificate.c == 0.5
-    free = certify(10_000, n_queries=20, budget=2, mechanism=high, c=None)
-    assert free.tau <= certificate.tau * (1 + 1e-3)
+    without_honesty = certify(10_000, n_queries=20, budget=2, mechanism=high, c=None)
+    assert without_honesty.tau <= certificate.tau * (1 + 1e-3)
 
 
 def test_a_mechanism_without_grid_or_noise_is_not_certified():
-    bare = Thresholdout(0.1, threshold_scale=0.0, query_scale=0.0, answer_scale=0.0, budget=1)
+    noiseless = Thresholdout(0.1, threshold_scale=0.0, query_scale=0.0, answer_scale=0.0, budget=1)
     with pytest.warns(UninformativeIntervalWarning):
-        certificate = certify(10**6, n_queries=10, budget=1, mechanism=bare)
+        certificate = certify(10**6, n_queries=10, budget=1, mechanism=noiseless)
     assert certificate.tau == 1.0
     assert certificate.is_vacuous
     with refused(ValueError, "resolution"):
-        certify(10**6, n_queries=10, budget=1, mechanism=bare, route="transcript")
+        certify(10**6, n_queries=10, budget=1, mechanism=noiseless, route="transcript")
 
 
-def test_vacuous_guarantees_say_so_with_the_records_needed():
+def test_vacuous_certificates_state_the_records_needed():
     with warned(UninformativeIntervalWarning, "n=50", "60,106"):
         certificate = certify(50, n_queries=1000, budget=10)
     assert str(certificate).startswith("Vacuous")
     needed = plan_holdout(tau=0.1, n_queries=1000, budget=10)
-    told = int(
+    n_in_text = int(
         re.search(r"About ([\d,]+) records are needed for ±0.1", str(certificate))[1].replace(
             ",", ""
         )
     )
-    assert needed <= told <= 1.1 * needed
+    assert needed <= n_in_text <= 1.1 * needed
 
 
-def test_advice_names_the_records_that_are_missing():
+def test_advice_states_the_missing_records():
     certificate = certify(10_000, n_queries=100, budget=1)
     needed = plan_holdout(tau=0.05, n_queries=100, budget=1) - 10_000
-    told = int(
+    n_in_text = int(
         re.search(r"About ([\d,]+) more records give ±0.05", str(certificate))[1].replace(",", "")
     )
-    assert needed <= told <= 1.1 * needed
+    assert needed <= n_in_text <= 1.1 * needed
 
 
 def test_printed_error_is_never_below_the_certified_one():
@@ -236,7 +235,7 @@ def test_tied_models_are_continued_by_the_planner_only():
         {"route": None},
     ],
 )
-def test_bad_parameters_raise_and_name_themselves(change):
+def test_bad_parameters_raise_by_name(change):
     args = {"n_queries": 10, "budget": 1} | change
     with refused(ValueError, next(iter(change))):
         certify(1000, **args)
@@ -256,7 +255,7 @@ def test_wrong_types_raise(change):
 
 
 @pytest.mark.parametrize("tau", [0.0, 0.5, 1.0, -0.1, math.nan, math.inf])
-def test_planner_refuses_vacuous_targets(tau):
+def test_vacuous_targets_of_plans_raise(tau):
     with refused(ValueError, "tau"):
         plan_holdout(tau=tau, n_queries=10, budget=1)
 
@@ -287,10 +286,10 @@ def test_plans_for_graphs_are_continued_and_meet_their_goal(name):
     model = graph_models()[name]
     common = {"tau": 0.1, "n_queries": 20, "budget": 1, "route": "transcript"}
     n = plan_holdout(correlation=model, **common)
-    alone = plan_holdout(**common)
-    worth = model.effective_n(model.n_records) / model.n_records
-    assert alone <= n * worth * 1.01
-    assert n * worth <= alone * 1.05
+    n_independent = plan_holdout(**common)
+    effective_fraction = model.effective_n(model.n_records) / model.n_records
+    assert n_independent <= n * effective_fraction * 1.01
+    assert n * effective_fraction <= n_independent * 1.05
 
 
 @pytest.mark.parametrize(

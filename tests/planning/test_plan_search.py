@@ -1,4 +1,4 @@
-"""Planning a year of searches: the forecast is near what a holdout then gives."""
+"""Planning a year of searches: forecasts are near the widths of a holdout."""
 
 import math
 
@@ -39,12 +39,18 @@ def played(n, correlation, bias, searches=4, m=20, score=0.9):
 @pytest.mark.parametrize("correlation", [None, P1])
 @pytest.mark.parametrize("bias", [0.0, 0.09])
 def test_a_holdout_gives_what_was_forecast(correlation, bias):
-    n, rest = 2000, {"n_candidates": 20, "n_searches": 4, "score": 0.9}
-    rest |= {"n_corrections": int(bias > 0.0), "correlation": correlation}
+    n = 2000
+    year = {
+        "n_candidates": 20,
+        "n_searches": 4,
+        "score": 0.9,
+        "n_corrections": int(bias > 0.0),
+        "correlation": correlation,
+    }
     last, report = played(n, correlation, bias)
-    assert expected_half_width(n, **rest) == pytest.approx(report, rel=0.2)
+    assert expected_half_width(n, **year) == pytest.approx(report, rel=0.2)
     if bias == 0.0:
-        assert expected_half_width(n, final=False, **rest) == pytest.approx(last, rel=0.2)
+        assert expected_half_width(n, final=False, **year) == pytest.approx(last, rel=0.2)
 
 
 def test_the_plan_meets_the_goal_and_hardly_less_would():
@@ -112,13 +118,13 @@ def test_groups_are_planned_with_what_the_holdout_will_use():
     assert plan_search(0.1, correlation=Groups(np.arange(300)), **year) == plan_search(0.1, **year)
     visits = np.repeat(np.arange(200), np.tile([1, 2, 3, 4], 50))  # 500 records
     n = plan_search(0.1, correlation=Groups(visits), **year)
-    whole = -(-n // 500) * 500
-    there = Groups(np.repeat(np.arange(whole * 2 // 5), np.tile([1, 2, 3, 4], whole // 10)))
-    rest = {"score": 0.9, **year}
-    assert expected_half_width(whole, correlation=there, **rest) <= 0.1
-    less = np.repeat(np.arange(60), np.tile([1, 2, 3, 4], 15))  # 150 records
+    n_multiple = -(-n // 500) * 500
+    sizes = np.tile([1, 2, 3, 4], n_multiple // 10)
+    groups = Groups(np.repeat(np.arange(n_multiple * 2 // 5), sizes))
+    assert expected_half_width(n_multiple, correlation=groups, score=0.9, **year) <= 0.1
+    too_few = Groups(np.repeat(np.arange(60), np.tile([1, 2, 3, 4], 15)))  # 150 records
     assert n > 150
-    assert expected_half_width(150, correlation=Groups(less), **rest) > 0.1
+    assert expected_half_width(150, correlation=too_few, score=0.9, **year) > 0.1
 
 
 @pytest.mark.parametrize("influence", [0.1, 0.4, 1.0])
@@ -135,21 +141,23 @@ def test_plans_for_networks_agree_with_what_a_search_gets(influence):
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), grid, correlation=network, random_state=1
     ).fit(X, y)
-    score, report = search.best_score_, search.final_report()
-    year = {"n_searches": 1, "n_candidates": 20, "score": score, "n_corrections": 0}
+    report = search.final_report()
+    year = {
+        "n_searches": 1, "n_candidates": 20, "score": search.best_score_, "n_corrections": 0,
+    }  # fmt: skip
     planned = plan_search((report.upper - report.lower) / 2, correlation=network, **year)
     assert 2 / 3 <= planned / search.holdout_.n <= 3 / 2
 
 
 @pytest.mark.parametrize("name", available_metrics())
 def test_every_metric_can_be_planned_and_varies_as_planned(name):
-    rest = {"prevalence": 0.4, "n_candidates": 5, "n_searches": 2}
-    plan = plan_search(0.1, scoring=name, **rest)
-    assert 0 < plan_search(0.2, scoring=name, **rest) <= plan
+    year = {"prevalence": 0.4, "n_candidates": 5, "n_searches": 2}
+    plan = plan_search(0.1, scoring=name, **year)
+    assert 0 < plan_search(0.2, scoring=name, **year) <= plan
     shape = get_metric(name, y=np.arange(40) % (3 if name == "top_k_accuracy" else 2))
     shape = shape.expected_shape(100)
     if shape.is_mean:
         like = "accuracy" if shape.binary else "neg_brier_score"
-        assert plan == plan_search(0.1, scoring=like, **rest)
+        assert plan == plan_search(0.1, scoring=like, **year)
     else:  # events are counted
-        assert plan > plan_search(0.1, scoring="accuracy", **rest)
+        assert plan > plan_search(0.1, scoring="accuracy", **year)

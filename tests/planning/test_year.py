@@ -1,4 +1,4 @@
-"""The simulated year keeps its promises (the benchmark is the one that chose the constants)."""
+"""Coverage and widths of the simulated year, by which the constants were chosen."""
 
 import importlib.util
 import sys
@@ -83,13 +83,14 @@ def test_a_thousand_sequential_queries_of_which_ten_overfit():
 
 def test_four_searches_of_a_pool_ask_every_candidate_once():
     real = _load("real_searches")
-    rng, asked = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    queried = []
     scores = rng.integers(0, 2, (160, 20))
     pool = real.Pool(rng.normal(size=(160, 2)), scores.mean(axis=1), scores, 100)
 
     def answer(positions):
-        asked.extend(positions.tolist())
+        queried.extend(positions.tolist())
         return scores[positions].mean(axis=1), np.zeros(len(positions)), np.ones(len(positions))
 
     assert real.play(pool, answer).shape == (4, 3)
-    assert sorted(asked) == list(range(160))
+    assert sorted(queried) == list(range(160))
