@@ -145,6 +145,48 @@ def date_row(
     return row(value, (lower, upper), notes)
 
 
+def median_row(errors: Array, level: float, *, dates: Array, horizon: int = 1) -> ApproximateRow:
+    r"""Return minus the median error over dates, with an interval by order statistics (G31).
+
+    A jackknife does not estimate the variance of a median. The number of errors up to a value less
+    its conditional expectation is a martingale of variance at most :math:`T/4`, so that the limits
+    are the order statistics :math:`T/2 \pm z \sqrt T/2`.
+
+    Parameters
+    ----------
+    errors : ndarray of shape (n,)
+        Absolute error of each record.
+    level : float
+        Failure probability of both ends together.
+    dates : ndarray of shape (n,)
+        Number of each record's date.
+    horizon : int, default=1
+        Dates from the information that is given to the score.
+
+    Returns
+    -------
+    ApproximateRow
+        Value, ends and notes.
+    """
+    count, value = len(errors), -float(np.median(errors))
+    reason = ""
+    if len(np.unique(dates)) < count:
+        reason = "The median of several records on one date has no interval."
+    elif horizon > 1:
+        reason = "The median has no interval given what was known when the forecast was made."
+    elif count < FEW_DATES:
+        reason = f"{count} dates are too few for an interval of a median. {FEW_DATES} are needed."
+    half = 0.5 * norm.isf(0.5 * level) * math.sqrt(count)
+    lower, upper = math.floor(0.5 * count - half), math.ceil(0.5 * count + half) + 1
+    if not reason and not 1 <= lower < upper <= count:
+        reason = "So few dates have no interval of a median at this level."
+    if reason:
+        return ApproximateRow(value, math.nan, math.nan, count, (reason,))
+    ordered = np.sort(errors)
+    ends = -float(ordered[upper - 1]), -float(ordered[lower - 1])
+    return ApproximateRow(value, *ends, count, ())
+
+
 def _event_dates(statistic, y, sides, masks, dates):
     """Return how many dates have the rarer outcome that matters, or None if none does."""
     if statistic.cells is None:

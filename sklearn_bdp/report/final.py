@@ -14,8 +14,14 @@ import numpy as np
 from sklearn_bdp.accounting.spending import report_attempt_length
 from sklearn_bdp.intervals.bounds import order_free_limits, share_limits, star_limits
 from sklearn_bdp.intervals.concentration import ModelTail, score_tail
-from sklearn_bdp.intervals.dates import date_row, date_statistic, too_few_dates
-from sklearn_bdp.intervals.jackknife import SKILL, STATISTICS, approximate_row, public_refusal
+from sklearn_bdp.intervals.dates import date_row, date_statistic, median_row, too_few_dates
+from sklearn_bdp.intervals.jackknife import (
+    SKILL,
+    STATISTICS,
+    ApproximateRow,
+    approximate_row,
+    public_refusal,
+)
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.ledger.records import Answers, canonical
 from sklearn_bdp.metrics.base import Evaluation
@@ -43,6 +49,10 @@ from sklearn_bdp.utils.validation import strip_traceback_frames
 
 #: Failure probabilities below it are too near to the smallest number for Clopper-Pearson limits.
 _LEAST_LEVEL = 1e-290
+#: In time, medians have intervals by order statistics, of one model over all records. No average
+#: law of the dates has a largest error, or makes a jackknife of a median valid.
+_MEDIAN = "neg_median_absolute_error"
+_WITHOUT_TARGET = (_MEDIAN, "neg_max_error")
 _NEEDS_CHAIN = "An approximate row needs a declared chain (a long run)."
 #: Weight of the first list of statements on a holdout, and what each further list gets of the rest.
 FIRST, NEXT = 0.9, 0.9
@@ -541,6 +551,12 @@ class Rows:
     def _date_row(self, one, level):
         """Return limits over these dates, each given its past (theory G31)."""
         measure = one.measure
+        if measure.name == _MEDIAN and len(one.models) == 1 and not one.inside:
+            errors = np.abs(self.records.y - self.records.rows(one.models[0], "values"))
+            return median_row(errors, level, dates=self.units, horizon=one.ahead)
+        if measure.name in _WITHOUT_TARGET:
+            reason = f"{measure.name} has no approximate interval over these dates."
+            return ApproximateRow(self.value(one), math.nan, math.nan, self.count, (reason,))
         unclipped = None if one.skill else self._unclipped(one)
         if unclipped is not None:
             name, sides = unclipped

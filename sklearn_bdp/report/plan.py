@@ -513,6 +513,8 @@ def _check_plan(plan, holdout, training):
                 metric._check(model, rows, y)
         if single and not one.inside and blank is not None:
             uneven = plan.per == "unit" and not holdout.dependence.is_independent
+            if holdout.dependence.is_time_ordered:  # dates of one record each weigh alike
+                uneven = holdout.dependence.units(holdout.n)[0] < holdout.n
             _try(one.measure, plan.models[one.models[0]], *blank, uneven=uneven)
     for name, model in plan.models.items():
         if not isinstance(model, Predicted):

@@ -91,20 +91,28 @@ def test_a_missing_date_says_so():
         fitted(one, y[:600])
 
 
-def test_a_horizon_is_a_number_of_dates_or_a_span_of_time():
+@pytest.mark.parametrize(
+    "span", [pd.Timedelta("7D"), np.timedelta64(7, "D"), datetime.timedelta(7)]
+)
+def test_a_span_of_time_is_the_most_dates_in_it(span):
     weekdays = pd.bdate_range("2015-01-01", periods=400)
-    for span in (pd.Timedelta("7D"), np.timedelta64(7, "D"), datetime.timedelta(7)):
-        assert horizon_in_dates(span, date_numbers(DAYS)) == 7
-        assert horizon_in_dates(span, date_numbers(weekdays)) == 5
-    assert horizon_in_dates(3, None) == 3
+    assert horizon_in_dates(span, date_numbers(DAYS)) == 7
+    assert horizon_in_dates(span, date_numbers(weekdays)) == 5
+
+
+def test_a_horizon_is_a_number_of_dates_or_a_span_of_time():
     X, y, days = shops()
     one, two = (fitted(X, y, times=days, horizon=h) for h in (7, pd.Timedelta("7D")))
     np.testing.assert_array_equal(one.train_indices_, two.train_indices_)
     series = fitted(X[:600].set_axis(DAYS, axis=0), y[:600], horizon=pd.Timedelta("7D"))
     assert series.holdout_indices_.min() > series.train_indices_.max() + 5
-    for bad in ({"horizon": pd.Timedelta("7D")}, {"horizon": pd.Timedelta("-1D"), "times": days}):
-        with refused(ValueError, "horizon"):
-            fitted(X, y, **bad)
+
+
+@pytest.mark.parametrize("fit", [{"horizon": pd.Timedelta("7D")}, {"horizon": -1}])
+def test_a_span_without_dates_and_a_negative_horizon_are_rejected(fit):
+    X, y, _ = shops()
+    with refused(ValueError, "horizon"):
+        fitted(X, y, **fit)
 
 
 def test_gaps_of_an_index_are_told():

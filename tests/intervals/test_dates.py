@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.special import expit
-from scipy.stats import binom
+from scipy.stats import binom, norm
 from scipy.stats import t as student
 
 from benchmarks.dependence.dates import (
@@ -15,12 +15,14 @@ from benchmarks.dependence.dates import (
     left_out_means,
     missed,
     relative_widths,
+    slow_level,
 )
 from sklearn_bdp.intervals.dates import (
     date_interval,
     date_row,
     date_statistic,
     degrees_of_freedom,
+    median_row,
     variance_of_mean,
 )
 from sklearn_bdp.intervals.jackknife import SKILL, STATISTICS
@@ -158,6 +160,32 @@ def test_differences_and_skill():
     found = date_row(skill, np.zeros(200), [(losses, None)], dates=np.arange(200), level=0.05)
     assert found.value == pytest.approx(1.0 - losses[1].mean() / losses[0].mean())
     assert found.lower < found.value < found.upper <= 1.0
+
+
+def test_the_median_has_order_statistics_as_limits():
+    errors = np.arange(1.0, 101.0)
+    found = median_row(errors, 0.05, dates=np.arange(100))
+    assert (found.value, found.lower, found.upper) == (-50.5, -61.0, -40.0)
+
+
+@pytest.mark.parametrize(
+    ("n", "options"), [(100, {"dates": np.arange(100) // 2}), (100, {"horizon": 7}), (74, {})]
+)
+def test_medians_without_an_interval(n, options):
+    found = median_row(np.arange(float(n)), 0.05, **({"dates": np.arange(n)} | options))
+    assert math.isnan(found.lower)
+
+
+def test_the_median_is_covered_when_spreads_change_slowly():
+    """The truth: the median of the average of 300 normal laws."""
+    rng, missed_medians = np.random.default_rng(8), 0
+    for _ in range(200):
+        spreads = np.exp(slow_level(300, 0.98, rng))
+        errors = np.abs(spreads * rng.normal(size=300))
+        found = median_row(errors, 0.05, dates=np.arange(300))
+        below, above = (np.mean(2.0 * norm.cdf(-end / spreads) - 1.0) for end in found[2:0:-1])
+        missed_medians += not below <= 0.5 <= above
+    assert missed_medians <= binom.isf(0.001, 200, 0.05)
 
 
 @pytest.mark.slow

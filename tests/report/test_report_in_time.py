@@ -302,6 +302,15 @@ def test_every_metric_of_classes_has_an_interval_for_these_dates():
     assert report.rows[0].proven is not None
 
 
+def test_the_median_error_has_an_interval_and_the_largest_none():
+    X, y, _ = sales(620)
+    scorings = ["neg_median_absolute_error", "neg_max_error"]
+    median, largest = searched(X, y).final_report(scoring=scorings).rows
+    assert median.approximate[0] < median.value < median.approximate[1]
+    assert largest.approximate is None
+    assert largest.value < median.value
+
+
 def test_approximate_rows_are_about_errors_as_they_are():
     """Theory G31: the proven interval is about clipped errors, and the row counts the others."""
     X, y, _ = sales(620)
