@@ -42,7 +42,7 @@ AVOID = {
 def prose():
     """Yield (place, text) of each line of prose."""
     pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "examples" / "README.md"]
-    names = "index reference which_correlation searching ledger metrics distributed guarantees"
+    names = "index reference which_correlation searching metrics guarantees"
     names += " correlation"
     pages += [ROOT / "doc" / f"{name}.md" for name in names.split()]
     pages += [*(ROOT / "doc" / "start").glob("*.md"), *(ROOT / "doc" / "guide").glob("*.md")]

@@ -135,9 +135,9 @@ class HoldoutConfig:
         Result of queries after the budget is used up: an error, NaN, or the cross-validated score
         without a guarantee.
     ledger : str, Path or None, default=None
-        SQLite file that records every answer and is shared by all processes, or a
-        ``postgresql://`` URL. It is created if it does not exist. If None, answers are recorded
-        in the memory of this process.
+        SQLite file that records every answer and is shared by all processes of a machine, or the
+        URL ``"postgresql://user@host/database?holdout=name"`` for several machines. It is created
+        if it does not exist. If None, answers are recorded in the memory of this process.
     allow_shared_rows : bool, default=False
         Whether more training records may equal holdout records than chance explains, as in a
         population with equal records. The certificate reports it once it happens. By default such

@@ -134,24 +134,34 @@ def test_a_move_that_fails_leaves_the_source_in_use(place, command_line, running
     assert make(place).answer([0.5], scores(1, 1)).answered.all()
 
 
-def test_only_the_owner_deletes_and_repairs(place, running, request, command_line):
-    name = request.node.name
+@pytest.fixture
+def analyst(place, running, request):
+    """Return the URL of a role that has all rights but those of the owner."""
     make(place).answer([0.5], scores(1, 0))
-    with running.connect() as connection:
+    with running.connect(request.node.name) as connection:
+        connection.execute("DROP ROLE IF EXISTS analyst")
         connection.execute("CREATE ROLE analyst LOGIN")
-    with running.connect(name) as connection:
         connection.execute(
             "GRANT USAGE ON SCHEMA sklearn_bdp TO analyst;"
             "GRANT SELECT ON ALL TABLES IN SCHEMA sklearn_bdp TO analyst;"
             "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA sklearn_bdp TO analyst"
         )
+    yield place.replace("postgres@", "analyst@")
+    with running.connect(request.node.name) as connection:
+        connection.execute("DROP OWNED BY analyst")
+
+
+def test_only_the_owner_repairs(place, analyst, running, request, command_line):
+    with running.connect(request.node.name) as connection:
         connection.execute("UPDATE sklearn_bdp.sklearn_bdp_ledger SET number = 0")
     with pytest.raises(LedgerCorruptedError):
         make(place)
-    analyst = place.replace("postgres@", "analyst@")
     assert command_line("ledger", "repair", analyst) == 1
     assert command_line("ledger", "repair", place) == 0
     assert len(make(analyst).history()) == 1
+
+
+def test_only_the_owner_deletes(place, analyst, command_line):
     assert command_line("ledger", "delete", analyst, "--yes") == 1
     assert len(make(place).history()) == 1
     assert command_line("ledger", "delete", place, "--yes") == 0

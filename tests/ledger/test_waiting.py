@@ -201,22 +201,28 @@ def test_a_digest_is_that_of_lengths_and_bytes():
 # -- what is logged -------------------------------------------------------------------------------
 
 
-def test_the_logger_reports_events_without_values(path, caplog, capsys):
+@pytest.fixture
+def logged(path, caplog):
+    """Return what is logged of a short life, and the values that were released."""
     with caplog.at_level(logging.DEBUG, logger="sklearn_bdp"):
         holdout = ReusableHoldout(X, Y, ledger=path)
         answers = holdout.answer([0.5, 0.0], scores(2, 0))
         holdout.add_note("mine", 1)
         report = holdout.final_report({"one": DummyClassifier().fit(X, Y)}, scoring="accuracy")
-    text = caplog.text
-    for event in ("opened", "batch 1", "answers: 2", "corrected", "note", "closed"):
-        assert event in text
-    for value in (*answers.values, *answers.lower, report.value):
-        assert f"{value:.4g}" not in text.replace(str(path), "")
-    levels = {record.levelname for record in caplog.records}
-    assert levels == {"INFO", "DEBUG"}
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert shown.err == ""
+    return caplog.text, [*answers.values, *answers.lower, report.value]
+
+
+@pytest.mark.parametrize(
+    "event", ["opened", "batch 1", "answers: 2", "corrected", "note", "closed"]
+)
+def test_the_logger_reports_events(logged, event):
+    assert event in logged[0]
+    assert "WARNING" not in logged[0]
+
+
+def test_the_logger_reports_no_values(logged, path):
+    text = logged[0].replace(str(path), "")
+    assert not [value for value in logged[1] if f"{value:.4g}" in text]
 
 
 def test_without_a_handler_nothing_is_printed(path):
