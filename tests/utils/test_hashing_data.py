@@ -1,4 +1,4 @@
-"""Digests: equal content, equal text, in every process; different content, different text."""
+"""Digests of data: equal for equal content, different for different content."""
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ X, Y = np.arange(12.0).reshape(6, 2), np.arange(6) % 2
 
 
 @pytest.mark.parametrize(
-    "other",
+    "changed",
     [
         X + 1e-15 * (X == 3),
         X.astype(np.float32),
@@ -27,8 +27,8 @@ X, Y = np.arange(12.0).reshape(6, 2), np.arange(6) % 2
     ],
     ids=["one bit", "type", "shape", "order", "list", "sparse", "frame", "nan"],
 )
-def test_different_data_have_different_digests(other):
-    assert data_digest(other, Y) != data_digest(X, Y)
+def test_different_data_have_different_digests(changed):
+    assert data_digest(changed, Y) != data_digest(X, Y)
 
 
 def test_targets_and_names_count():
@@ -59,7 +59,7 @@ def test_neighbouring_parts_cannot_run_over():
     assert query_key("1") != query_key(1) != query_key(1.0) != query_key(True)
 
 
-def test_what_has_no_stable_content_is_refused():
+def test_objects_without_stable_content_raise():
     with refused(TypeError, "object"):
         query_key(object())
 
@@ -72,9 +72,9 @@ def test_frozen_data_are_equal_and_apart(data):
     assert data_digest(frozen, Y) == data_digest(data, Y)
 
 
-def test_what_is_an_array_counts_by_its_values_and_not_by_its_text():
+def test_objects_with_an_array_are_hashed_by_value():
     class Tensor:
-        """As torch's: no array, and a text that leaves values out."""
+        """An object like a tensor of torch, whose text leaves values out."""
 
         def __init__(self, values):
             self.values = values
@@ -85,7 +85,8 @@ def test_what_is_an_array_counts_by_its_values_and_not_by_its_text():
         def __repr__(self):
             return "tensor([0., ..., 0.])"
 
-    first, second = np.zeros(2000), np.zeros(2000)
+    first = np.zeros(2000)
+    second = np.zeros(2000)
     second[1000] = 1.0
     digests = {data_digest(Tensor(values), None) for values in (first, second, first.copy())}
     assert len(digests) == 2

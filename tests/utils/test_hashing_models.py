@@ -1,4 +1,4 @@
-"""Keys: whatever changes a prediction changes them, and the same work keeps them."""
+"""Keys of models: a change of predictions changes the key, and the same work keeps it."""
 
 import functools
 import importlib
@@ -52,7 +52,7 @@ def model(estimator, X=X, y=Y, *, metric=ACCURACY, columns=None):
     return ModelDigest(estimator.fit(X, y)).key(metric, X, columns=columns)
 
 
-# -- the same work keeps its key -------------------------------------------------------------------
+# -- Equal models have equal keys ------------------------------------------------------------------
 
 TREE = DecisionTreeClassifier(random_state=0)
 SAME = {
@@ -76,15 +76,15 @@ SAME["memory"][1].set_params(memory="somewhere")
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_what_says_how_work_is_done_keeps_the_recipe(name):
-    one, other = SAME[name]
-    assert recipe(one) == recipe(other) is not None
+def test_execution_parameters_keep_the_recipe(name):
+    first, second = SAME[name]
+    assert recipe(first) == recipe(second) is not None
 
 
 @pytest.mark.parametrize("name", [name for name in SAME if name != "memory"])
-def test_what_says_how_work_is_done_keeps_the_model_key(name):
-    one, other = SAME[name]
-    assert model(one) == model(other) is not None
+def test_execution_parameters_keep_the_model_key(name):
+    first, second = SAME[name]
+    assert model(first) == model(second) is not None
 
 
 LAYOUTS = {
@@ -101,16 +101,16 @@ def test_the_layout_of_data_keeps_the_recipe(name):
 
 def test_an_index_keeps_the_recipe_and_single_precision_does_not():
     """A model that is fitted in single precision predicts others in its last digits."""
-    whole = np.round(X * 8)
-    assert recipe(TREE, whole.astype(np.float32)) != recipe(TREE, whole)
-    frame = pd.DataFrame(whole, columns=list("abc"))
+    integers = np.round(X * 8)
+    assert recipe(TREE, integers.astype(np.float32)) != recipe(TREE, integers)
+    frame = pd.DataFrame(integers, columns=list("abc"))
     moved = frame.set_axis(np.arange(60) * 7, axis=0)
     assert recipe(TREE, moved) == recipe(TREE, frame)
     assert recipe(TREE, frame.astype({"b": np.float32})) != recipe(TREE, frame)
 
 
 def test_the_estimator_of_the_readme_has_one_key_for_one_model():
-    assert recipe(LogisticRegression()) is None  # no seed: the fitted model says which it is
+    assert recipe(LogisticRegression()) is None  # no seed: the key needs the fitted model
     assert model(LogisticRegression()) == model(LogisticRegression()) is not None
     assert model(LogisticRegression(C=1)) == model(LogisticRegression(C=np.float64(1.0)))
 
@@ -123,7 +123,7 @@ def test_durations_inside_a_model_do_not_count():
 def test_keys_are_the_same_in_another_process():
     code = """
     import numpy as np
-    from tests.utils.test_keys import *
+    from tests.utils.test_hashing_models import *
     print(recipe(TREE), model(LogisticRegression()), model(Own()))
     print(query_key("accuracy", {"b": 1, "a": (0.1, None)}, np.arange(3)))
     """
@@ -135,7 +135,7 @@ def test_keys_are_the_same_in_another_process():
     assert run.stdout.split() == mine
 
 
-# -- anything else is another key ------------------------------------------------------------------
+# -- Different models have different keys ----------------------------------------------------------
 
 OTHER_RECIPES = {
     "parameter": DecisionTreeClassifier(random_state=0, max_depth=2),
@@ -163,7 +163,7 @@ OTHER_RECIPES = {
 def test_different_recipes_have_different_keys():
     keys = [recipe(TREE), *map(recipe, OTHER_RECIPES.values())]
     assert None not in keys
-    # All features is the default of a tree, so "one feature" and "all features" are two others.
+    # All features are the default of a tree, so that "one feature" and "all features" differ.
     assert len(set(keys)) == len(keys) - (recipe(TREE) == recipe(OTHER_RECIPES["one record"]))
 
 
@@ -189,9 +189,9 @@ def test_data_metric_columns_and_fit_parameters_are_part_of_the_key():
 
 def test_the_order_of_categories_is_part_of_the_key():
     letters = pd.Categorical(["a", "b", "c"] * 20)
-    one = pd.DataFrame({"x": letters})
-    other = pd.DataFrame({"x": letters.reorder_categories(["c", "b", "a"])})
-    assert data_digest(one) != data_digest(other)
+    ascending = pd.DataFrame({"x": letters})
+    descending = pd.DataFrame({"x": letters.reorder_categories(["c", "b", "a"])})
+    assert data_digest(ascending) != data_digest(descending)
 
 
 def test_equal_models_on_other_columns_are_two():
@@ -213,7 +213,7 @@ def test_equal_models_on_other_columns_are_two():
     ],
     ids=lambda estimator: type(estimator).__name__,
 )
-def test_what_may_vary_from_fit_to_fit_has_no_recipe(estimator):
+def test_estimators_that_vary_between_fits_have_no_recipe(estimator):
     assert recipe(estimator) is None
 
 
@@ -229,7 +229,7 @@ def test_what_may_vary_from_fit_to_fit_has_no_recipe(estimator):
     ],
     ids=lambda estimator: type(estimator).__name__,
 )
-def test_what_is_determined_has_a_recipe(estimator):
+def test_deterministic_estimators_have_a_recipe(estimator):
     assert recipe(estimator) is not None
 
 
@@ -241,36 +241,37 @@ FITTED = {
 
 
 @pytest.mark.parametrize("name", FITTED)
-def test_what_was_fitted_before_has_no_recipe(name):
-    """A recipe says what comes out of a fit, and nothing fits this again."""
+def test_fitted_parts_have_no_recipe(name):
+    """A recipe determines the result of a fit, and these parts are not fitted again."""
     assert recipe(FITTED[name](StandardScaler().fit(X))) is None
 
 
 def test_two_frozen_models_are_two():
-    one, other = (FrozenEstimator(LogisticRegression().fit(X, y)) for y in (Y, 1 - Y))
-    assert model(make_pipeline(one)) == model(make_pipeline(one)) is not None
-    assert model(make_pipeline(one)) != model(make_pipeline(other))
+    first, second = (FrozenEstimator(LogisticRegression().fit(X, y)) for y in (Y, 1 - Y))
+    assert model(make_pipeline(first)) == model(make_pipeline(first)) is not None
+    assert model(make_pipeline(first)) != model(make_pipeline(second))
 
 
 def test_settings_that_change_what_a_model_accepts_change_its_key():
-    before = recipe(TREE), model(TREE)
+    recipe_before = recipe(TREE)
+    model_before = model(TREE)
     with config_context(assume_finite=True):
-        assert recipe(TREE) != before[0]
-        assert model(TREE) != before[1]
+        assert recipe(TREE) != recipe_before
+        assert model(TREE) != model_before
 
 
-@pytest.mark.parametrize("kind", ["filename", "file"])
-def test_what_reads_the_files_that_records_name_is_never_recognised(kind):
+@pytest.mark.parametrize("input_type", ["filename", "file"])
+def test_models_that_read_files_named_in_records_have_no_key(input_type):
     texts = ["one two", "two three"] * 30
     contents = make_pipeline(CountVectorizer(), TREE)
     assert None not in (recipe(contents, texts), model(contents, texts))
-    files = make_pipeline(CountVectorizer(input=kind), TREE)
+    files = make_pipeline(CountVectorizer(input=input_type), TREE)
     assert recipe(files, texts) is None
-    contents.steps[0][1].set_params(input=kind)  # as it would be after a fit
+    contents.steps[0][1].set_params(input=input_type)  # as it would be after a fit
     assert ModelDigest(contents).key(ACCURACY, texts) is None
 
 
-# -- code of the user is known by what it says -----------------------------------------------------
+# -- Code of the user is hashed by value -----------------------------------------------------------
 
 SCALE = 1.0
 TABLE = {"shift": [0.0, 1.0]}
@@ -316,16 +317,16 @@ def with_predict(text):
 
 def module(text):
     """Return a module of the user's, as it would be after an edit and a restart."""
-    made = types.ModuleType("local_helpers")
-    exec(text, vars(made))
-    return made
+    helpers = types.ModuleType("local_helpers")
+    exec(text, vars(helpers))
+    return helpers
 
 
-def calls(other):
+def calls(helpers):
     """Return a function that calls into a module."""
 
     def function(X):
-        return other.f(X)
+        return helpers.f(X)
 
     return function
 
@@ -401,21 +402,17 @@ EDITS = {
 
 @pytest.mark.parametrize("name", EDITS)
 def test_every_edit_of_code_changes_the_key(name):
-    one, other = EDITS[name]()
+    original, edited = EDITS[name]()
     if name not in ("partial", "method"):  # of installed functions
-        assert recipe(one) is None
-    keys = model(one), model(other)
+        assert recipe(original) is None
+    keys = model(original), model(edited)
     assert None not in keys
     assert keys[0] != keys[1]
 
 
 @pytest.mark.parametrize("name", EDITS)
 def test_code_written_again_has_the_same_key(name):
-    assert [model(each) for each in EDITS[name]()] == [model(each) for each in EDITS[name]()]
-
-
-def by_setting(monkeypatch, target, name, value):
-    monkeypatch.setattr(target, name, value)
+    assert list(map(model, EDITS[name]())) == list(map(model, EDITS[name]()))
 
 
 STATES = {
@@ -447,54 +444,55 @@ NESTED_READS = {
 @pytest.mark.parametrize("name", NESTED_READS)
 def test_globals_read_by_nested_code_are_part_of_the_key(name, monkeypatch):
     """``inspect.getclosurevars`` of Python 3.11 does not list them."""
-    before = model(Own(mode=NESTED_READS[name]))
-    assert before == model(Own(mode=NESTED_READS[name])) is not None
+    key = model(Own(mode=NESTED_READS[name]))
+    assert key == model(Own(mode=NESTED_READS[name])) is not None
     monkeypatch.setitem(globals(), "SCALE", 2.0)
-    assert model(Own(mode=NESTED_READS[name])) != before
+    assert model(Own(mode=NESTED_READS[name])) != key
 
 
 @pytest.mark.parametrize("name", STATES)
 def test_every_change_behind_a_model_changes_its_key(name, monkeypatch):
-    before = model(Own()), model(Own())
-    assert before[0] == before[1] is not None  # a counter of fits is no change
+    key = model(Own())
+    assert key == model(Own()) is not None  # a counter of fits does not count
     STATES[name](monkeypatch)
-    assert model(Own()) != before[0]
+    assert model(Own()) != key
 
 
 @pytest.mark.parametrize("name", ["a global", "inside a global", "a helper"])
 def test_every_change_behind_a_transformer_changes_the_key(name, monkeypatch):
     pipeline = make_pipeline(Shift(), TREE)
-    before = model(pipeline)
+    key = model(pipeline)
     STATES[name](monkeypatch)
-    assert model(pipeline) != before
+    assert model(pipeline) != key
 
 
 def test_an_edited_method_of_an_installed_class_changes_the_key(monkeypatch):
-    before = recipe(TREE)
+    key = recipe(TREE)
     monkeypatch.setattr(DecisionTreeClassifier, "predict", lambda self, X: np.zeros(len(X)))
     assert recipe(TREE) is None
-    assert model(TREE) != before
+    assert model(TREE) != key
 
 
 def test_a_checkpoint_is_part_of_the_model_that_names_it(tmp_path):
     path = tmp_path / "weights.bin"
     path.write_bytes(b"one")
-    before = model(Own(path=str(path))), model(Own(path=path))
+    key_by_string = model(Own(path=str(path)))
+    key_by_path = model(Own(path=path))
     path.write_bytes(b"two")
-    assert model(Own(path=str(path))) != before[0]
-    assert model(Own(path=path)) != before[1]
+    assert model(Own(path=str(path))) != key_by_string
+    assert model(Own(path=path)) != key_by_path
 
 
-def test_what_no_walk_can_see_shows_in_predictions():
+def test_hidden_state_shows_in_predictions():
     class Hidden(Own):
         def predict(self, X):
             return (np.asarray(X)[:, 0] > sys.modules["sys"].hidden).astype(int)
 
     sys.hidden = 0.0
     try:
-        before = model(Hidden())
+        key = model(Hidden())
         sys.hidden = 0.5
-        assert model(Hidden()) != before
+        assert model(Hidden()) != key
     finally:
         del sys.hidden
 
@@ -503,22 +501,22 @@ def test_code_of_a_metric_is_part_of_the_key(monkeypatch):
     def metric():
         return get_metric(PerRecordScore(lambda m, X, y: helper(np.full(len(y), 0.5))))
 
-    before = recipe(TREE, metric=metric())
-    assert before == recipe(TREE, metric=metric()) is not None
+    key = recipe(TREE, metric=metric())
+    assert key == recipe(TREE, metric=metric()) is not None
     monkeypatch.setitem(globals(), "SCALE", 0.5)
-    assert recipe(TREE, metric=metric()) != before
+    assert recipe(TREE, metric=metric()) != key
 
 
-def test_what_cannot_be_read_is_never_recognised():
+def test_generators_and_open_files_have_no_key():
     assert model(Own(mode=(number for number in range(3)))) is None
     with open(__file__) as stream:
         assert model(Own(mode=stream)) is None
 
 
-def test_functions_of_the_user_inside_ufuncs_are_never_recognised():
-    made = [np.frompyfunc(function, 1, 1) for function in (lambda x: x + 1, lambda x: x + 2)]
-    assert [recipe(transformer(each)) for each in made] == [None, None]
-    assert [model(Own(mode=each)) for each in made] == [None, None]
+def test_ufuncs_made_from_functions_of_the_user_have_no_key():
+    ufuncs = [np.frompyfunc(function, 1, 1) for function in (lambda x: x + 1, lambda x: x + 2)]
+    assert [recipe(transformer(ufunc)) for ufunc in ufuncs] == [None, None]
+    assert [model(Own(mode=ufunc)) for ufunc in ufuncs] == [None, None]
 
 
 def test_the_order_of_a_dictionary_is_part_of_the_key():
@@ -526,15 +524,17 @@ def test_the_order_of_a_dictionary_is_part_of_the_key():
     assert model(Own(mode={"a": 1, "b": 2})) != model(Own(mode={"b": 2, "a": 1}))
 
 
-def test_which_parts_are_one_object_does_not_count():
-    one = [1.5, "text"]
-    assert model(Own(mode=[one, one])) == model(Own(mode=[list(one), list(one)])) is not None
+def test_object_identity_of_parts_does_not_count():
+    part = [1.5, "text"]
+    assert model(Own(mode=[part, part])) == model(Own(mode=[list(part), list(part)])) is not None
 
 
 def test_a_model_that_refers_to_itself_has_a_key():
-    one, other = Own(), Own()
-    one.itself, other.itself = one, other
-    assert model(one) == model(other) is not None
+    first = Own()
+    first.itself = first
+    second = Own()
+    second.itself = second
+    assert model(first) == model(second) is not None
 
 
 def test_random_edits_of_numbers_change_the_key():
@@ -547,17 +547,18 @@ def test_random_edits_of_numbers_change_the_key():
     assert len(keys) == 40
 
 
-def test_a_generator_counts_with_the_number_that_it_keeps_for_later():
+def test_a_generator_is_hashed_with_its_stored_variate():
     generator = np.random.RandomState(0)
-    before = model(Own(mode=generator))
+    keys = {model(Own(mode=generator))}
     generator.randn()
-    once = model(Own(mode=generator))
+    keys.add(model(Own(mode=generator)))
     generator.randn()  # the second of a pair: no further bits are drawn
-    assert len({before, once, model(Own(mode=generator))}) == 3
+    keys.add(model(Own(mode=generator)))
+    assert len(keys) == 3
 
 
 class Far(Own):
-    """What it does to far records shows in no prediction of the training ones."""
+    """A model whose predictions for distant records differ, not those for training records."""
 
     limit = __limit__ = 9.0
 
@@ -575,24 +576,24 @@ def within(model, X):
 
 class ByName(Far):
     def predict(self, X):
-        near = np.asarray(X)[:, 1] < getattr(self, "lim" + "it")
-        return np.where(near, super().predict(X), 0)
+        is_near = np.asarray(X)[:, 1] < getattr(self, "lim" + "it")
+        return np.where(is_near, super().predict(X), 0)
 
 
-@pytest.mark.parametrize("kind", [Far, ByName])
+@pytest.mark.parametrize("estimator_class", [Far, ByName])
 @pytest.mark.parametrize("name", ["limit", "__limit__"])
-def test_every_attribute_of_a_class_counts_whoever_reads_it(kind, name, monkeypatch):
-    before = model(kind())
+def test_every_attribute_of_a_class_counts(estimator_class, name, monkeypatch):
+    key = model(estimator_class())
     monkeypatch.setattr(Far, name, 99.0)
-    assert model(kind()) != before is not None
+    assert model(estimator_class()) != key is not None
 
 
 class Sub(np.ndarray):
-    """An array that carries something."""
+    """An array with an attribute."""
 
 
 class Interface:
-    """What says that it is an array, and carries something."""
+    """An object with an array interface and an attribute."""
 
     __array_interface__ = np.zeros(2).__array_interface__
 
@@ -600,9 +601,9 @@ class Interface:
         return np.zeros(2)
 
 
-def carrying(made, limit):
-    made.limit = limit
-    return made
+def carrying(array, limit):
+    array.limit = limit
+    return array
 
 
 def with_attribute(frame, limit):
@@ -622,7 +623,7 @@ BESIDE = {
 
 
 @pytest.mark.parametrize("name", BESIDE)
-def test_what_a_table_inside_a_model_carries_beside_its_values_counts(name):
+def test_index_names_and_attributes_of_a_table_in_a_model_count(name):
     keys = [model(Own(mode=BESIDE[name](limit))) for limit in (2, 2, 7)]
     assert keys[0] == keys[1] is not None
     assert keys[2] != keys[0]
@@ -645,27 +646,27 @@ class Named(Event):
         return "NAMED"
 
 
-@pytest.mark.parametrize("kind", [Event, Forgetful, Named])
-def test_what_its_pickle_or_its_name_hides_is_part_of_an_object(kind):
-    keys = [model(Own(mode=kind(limit))) for limit in (2.0, 2.0, 7.0)]
+@pytest.mark.parametrize("hiding_class", [Event, Forgetful, Named])
+def test_attributes_that_a_pickle_leaves_out_count(hiding_class):
+    keys = [model(Own(mode=hiding_class(limit))) for limit in (2.0, 2.0, 7.0)]
     assert keys[0] == keys[1] is not None
     assert keys[2] != keys[0]
 
 
-def test_a_lock_is_a_lock():
-    one, other = (Own(mode=[threading.Lock(), threading.Event()]) for _ in range(2))
-    assert model(one) == model(other) is not None
+def test_all_locks_are_equal():
+    first, second = (Own(mode=[threading.Lock(), threading.Event()]) for _ in range(2))
+    assert model(first) == model(second) is not None
 
 
 def test_only_results_of_searches_lose_durations():
     assert model(carrying_time(Own(), 2.0)) != model(carrying_time(Own(), 7.0))
-    one, other = (transformer(np.square, kw_args={"max_fit_time": number}) for number in (2, 7))
-    assert recipe(one) != recipe(other)
+    first, second = (transformer(np.square, kw_args={"max_fit_time": time}) for time in (2, 7))
+    assert recipe(first) != recipe(second)
 
 
-def carrying_time(made, number):
-    made.max_fit_time = made.refit_time_ = number
-    return made
+def carrying_time(estimator, time):
+    estimator.max_fit_time = estimator.refit_time_ = time
+    return estimator
 
 
 UNSEEN = {
@@ -679,25 +680,25 @@ UNSEEN = {
 
 
 @pytest.mark.parametrize("name", UNSEEN)
-def test_code_that_fetches_what_no_walk_can_see_is_never_recognised(name):
+def test_code_that_reads_untraceable_values_has_no_key(name):
     assert model(Own(mode=UNSEEN[name])) is None
 
 
-# -- what a key costs ------------------------------------------------------------------------------
+# -- Cost of keys ----------------------------------------------------------------------------------
 
 
-def test_only_models_with_code_of_the_user_are_asked_to_predict():
+def test_only_models_with_code_of_the_user_predict_for_keys():
     for estimator in (LogisticRegression(), make_pipeline(StandardScaler(), TREE)):
-        known = ModelDigest(estimator.fit(X, Y))
-        assert known.key(ACCURACY, None) == known.key(ACCURACY, X) is not None
-    known = ModelDigest(Own().fit(X, Y))
-    assert known.key(ACCURACY, None) != known.key(ACCURACY, X)
+        digest = ModelDigest(estimator.fit(X, Y))
+        assert digest.key(ACCURACY, None) == digest.key(ACCURACY, X) is not None
+    digest = ModelDigest(Own().fit(X, Y))
+    assert digest.key(ACCURACY, None) != digest.key(ACCURACY, X)
 
 
 @pytest.mark.filterwarnings(
     "ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning"
 )  # 20 records
-def test_a_scorer_asks_each_model_of_the_user_once_about_each_set_of_rows(tmp_path):
+def test_a_scorer_predicts_each_set_of_rows_once_with_a_model_of_the_user(tmp_path):
     log = os.fsencode(tmp_path / "log")  # as bytes: strings stand for the files that they name
 
     class Tree(DecisionTreeClassifier):
@@ -708,24 +709,25 @@ def test_a_scorer_asks_each_model_of_the_user_once_about_each_set_of_rows(tmp_pa
 
     scorer = HoldoutScorer(ReusableHoldout(X[40:], Y[40:], random_state=0))
     cross_val_score(Tree(), X[:40], Y[:40], cv=4, scoring=scorer)
-    asked = (tmp_path / "log").read_text().split()
-    assert asked.count("10") == 2 * 4  # for the key and for the training-side value of each fold
+    n_rows = (tmp_path / "log").read_text().split()
+    assert n_rows.count("10") == 2 * 4  # for the key and for the cross-validated score of each fold
 
 
 @pytest.mark.parametrize("field", ["feature", "threshold", "value", "children_left"])
 def test_one_node_of_one_tree_changes_the_key_of_a_forest(field):
     forest = RandomForestClassifier(5, random_state=0).fit(X, Y)
-    before = ModelDigest(forest).key(ACCURACY, X)
+    key = ModelDigest(forest).key(ACCURACY, X)
     nodes = getattr(forest.estimators_[3].tree_, field)
-    kept, nodes[0] = nodes[0].copy(), nodes[0] + 1
-    assert ModelDigest(forest).key(ACCURACY, X) != before
-    nodes[0] = kept
-    assert ModelDigest(forest).key(ACCURACY, X) == before
+    original_node = nodes[0].copy()
+    nodes[0] = original_node + 1
+    assert ModelDigest(forest).key(ACCURACY, X) != key
+    nodes[0] = original_node
+    assert ModelDigest(forest).key(ACCURACY, X) == key
 
 
-@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.longdouble])
-def test_a_number_is_what_it_is_worth_whatever_holds_it(kind):
-    assert model(Own(mode=kind(0.5))) is not None
-    assert model(Own(mode=kind(0.5))) != model(Own(mode=kind(0.25)))
-    if kind is not np.longdouble:
-        assert model(Own(mode=kind(0.5))) == model(Own(mode=0.5))
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.longdouble])
+def test_numbers_of_numpy_are_hashed_by_value(dtype):
+    assert model(Own(mode=dtype(0.5))) is not None
+    assert model(Own(mode=dtype(0.5))) != model(Own(mode=dtype(0.25)))
+    if dtype is not np.longdouble:
+        assert model(Own(mode=dtype(0.5))) == model(Own(mode=0.5))
