@@ -27,7 +27,7 @@ from sklearn_bdp.correlation.base import (
     holdout_size,
 )
 from sklearn_bdp.correlation.components import ComponentModel, GivenRest, Groups, unnamed_groups
-from sklearn_bdp.correlation.graph_input import NodeNames, edges_between, read_edges
+from sklearn_bdp.correlation.graph_input import NodeNames, edges_between, is_mask, read_edges
 from sklearn_bdp.correlation.node_matching import NodeMatching
 from sklearn_bdp.utils.validation import check_option
 
@@ -342,20 +342,20 @@ class AnyStrength(GraphModel):
     def __init__(self, graph, nodelist, labeled):
         edges = read_edges(graph)
         rows = None if labeled is None else list(labeled)
-        is_mask = rows is not None and all(isinstance(mark, bool | np.bool_) for mark in rows)
+        masked = rows is not None and is_mask(rows)
         if rows is None and nodelist is not None and edges.names is not None:
             rows = list(nodelist)  # without an isolated node that has no row, for example
-        if rows is None or is_mask:
+        if rows is None or masked:
             names = edges.node_names(nodelist)
             # A mask is in the order of the graph, so that the caller knows it.
-            names = dataclasses.replace(names, is_declared=names.is_declared or is_mask)
+            names = dataclasses.replace(names, is_declared=names.is_declared or masked)
         else:  # the rows say which node they are
             values = tuple(range(edges.n_nodes)) if edges.names is None else edges.names
             names = NodeNames(values, is_declared=True, is_matrix=edges.names is None)
         matrix = edges.matrix(names)
         if rows is not None:  # nodes without a row come last
             parameter = "nodelist" if labeled is None else "labeled"
-            chosen = _positions_of_rows(parameter, rows, names, is_mask=is_mask)
+            chosen = _positions_of_rows(parameter, rows, names, masked=masked)
             order = np.r_[chosen, np.setdiff1d(np.arange(edges.n_nodes), chosen)]
             matrix = sparse.csr_array(matrix[order][:, order])
             matrix.sort_indices()
@@ -413,10 +413,10 @@ class AnyStrength(GraphModel):
         return unnamed_groups(np.arange(len(check_indices(indices, self.n_records))))
 
 
-def _positions_of_rows(parameter, rows, names, *, is_mask):
+def _positions_of_rows(parameter, rows, names, *, masked):
     """Return the positions of the nodes that are rows of the table, in the order of the rows."""
     n_nodes = len(names.values)
-    if is_mask:
+    if masked:
         positions = np.flatnonzero(rows).tolist() if len(rows) == n_nodes else []
     else:
         number = {node: k for k, node in enumerate(names.values)}

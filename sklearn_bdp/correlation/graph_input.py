@@ -265,6 +265,22 @@ def is_networkx(graph: Any) -> bool:
     return hasattr(graph, "nodes") and hasattr(graph, "edges") and hasattr(graph, "is_directed")
 
 
+def is_mask(labeled: Any) -> bool:
+    """Return whether rows are marked by a boolean for each node, not named.
+
+    Parameters
+    ----------
+    labeled : array-like
+        Names, positions or marks.
+
+    Returns
+    -------
+    bool
+        True if every entry is a boolean.
+    """
+    return all(isinstance(mark, bool | np.bool_) for mark in list(labeled))
+
+
 def read_edges(graph: Any, *, weight: str | None = None) -> EdgeData:
     """Return the edges of a graph in any form.
 

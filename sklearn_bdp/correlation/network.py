@@ -37,7 +37,7 @@ from sklearn_bdp.correlation.graph import (
     nodes_given_rest,
     read_graph,
 )
-from sklearn_bdp.correlation.graph_input import edges_between, is_networkx, read_edges
+from sklearn_bdp.correlation.graph_input import edges_between, is_mask, is_networkx, read_edges
 from sklearn_bdp.correlation.tails import component_lower_limit
 from sklearn_bdp.utils.validation import check_array, check_integer, check_real
 
@@ -379,7 +379,7 @@ class MarkovNetwork(NetworkModel):
         MarkovNetwork(<6 records, 3 edges, 3 components>)
         """
         names = nodelist
-        if names is None and n_nodes is None and labeled is not None:
+        if names is None and n_nodes is None and labeled is not None and not is_mask(labeled):
             names = labeled
         data = edges_between(edges, n_nodes=n_nodes, nodes=names)
         return cls(data, influence=influence, nodelist=nodelist, labeled=labeled)
