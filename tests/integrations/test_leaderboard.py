@@ -1,5 +1,6 @@
 """The leaderboard of the examples: its rules, its memory, and its server."""
 
+import functools
 import http.client
 import importlib.util
 import json
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from benchmarks.mechanisms import Ladder
 from sklearn_bdp.accounting import code_length
@@ -168,27 +170,43 @@ def test_removed_account_leaves_the_board_and_its_cost_stays(y, path):
 # -- memory -----------------------------------------------------------------------------------
 
 
-def test_restarted_board_goes_on_and_finishes(y, path, tmp_path):
-    def start():
-        folder = tmp_path / "submissions"
-        return Board(y, classes=[0, 1], quota=3, random_state=0, ledger=path, folder=folder)
+@pytest.fixture
+def start(y, path, tmp_path):
+    """Return a function that starts the board of one ledger and one folder."""
+    folder = tmp_path / "submissions"
+    return lambda: Board(y, classes=[0, 1], quota=3, random_state=0, ledger=path, folder=folder)
 
+
+@pytest.fixture
+def before(y, start):
+    """Return a board with submissions of three accounts, which is then started again."""
     board = start()
-    accounts = ["ann", "bob", "ann", "eve", "bob"]
-    for number, n_right in enumerate([700, 900, 720, 500, 880]):
-        labels = labels_with(y, n_right, number)
-        board.submit(accounts[number], f"model: {number}", labels, n_right / N)
+    for account, n_right in zip(
+        ["ann", "bob", "ann", "eve", "bob"], [700, 900, 720, 500, 880], strict=True
+    ):
+        board.submit(account, f"model: {n_right}", labels_with(y, n_right, n_right), n_right / N)
+    return board
+
+
+def test_restarted_board_has_the_same_standings_costs_and_quotas(y, before, start):
     restarted = start()
-    assert restarted.standings() == board.standings()
-    assert restarted.costs() == pytest.approx(board.costs())
+    assert restarted.standings() == before.standings()
+    assert restarted.costs() == pytest.approx(before.costs())
     shown = restarted.submit("ann", "last", labels_with(y, 710, 9), 0.71)
     assert shown["submissions_left"] == 0
+
+
+def test_restarted_board_reports_on_the_accounts_that_the_rule_ranks(y, before, start):
     report = start().finish(2)
     assert [row.model for row in report.rows] == ["bob", "ann"]
     assert [row.value for row in report.rows] == pytest.approx([0.9, 0.72], abs=0.01)
+
+
+def test_finished_board_keeps_its_costs_and_takes_nothing_new(y, before, start):
+    before.finish(2)
+    assert start().costs() == pytest.approx(before.costs())
     with pytest.raises(HoldoutClosedError):
         start().submit("eve", "late", labels_with(y, 500, 10), 0.5)
-    assert start().costs() == restarted.costs()
 
 
 def test_board_without_folder_stays_open_after_a_restart(y, path):
@@ -409,19 +427,29 @@ def test_unknown_token_gets_status_401(y, board, serve):
         assert send(server, "POST", "/", body=submission(y), token=token)[0] == 401
 
 
-def test_organizer_sees_costs_and_removes_accounts(y, board, serve):
+@pytest.fixture
+def submitted(y, board, serve):
+    """Return the server of a board after one submission of ann."""
     server = serve(board)
     assert send(server, "POST", "/", body=submission(y, expected_score=0.8))[0] == 200
-    for method, path in (("GET", "/costs"), ("POST", "/remove/ann")):
-        for token in ("", "token of ann"):
-            assert send(server, method, path, token=token)[0] == 401
-    status, costs = send(server, "GET", "/costs", token=ORGANIZER)
-    assert (status, costs) == (200, board.costs())
-    assert send(server, "POST", "/remove/nobody", token=ORGANIZER)[0] == 400
-    status, standings = send(server, "POST", "/remove/ann", token=ORGANIZER)
-    assert (status, standings) == (200, [])
-    assert send(server, "GET", "/costs", token=ORGANIZER)[1] == costs
-    assert send(server, "POST", "/", body=submission(y, "again"))[0] == 403
+    return server
+
+
+@pytest.mark.parametrize("token", ["", "token of ann"])
+@pytest.mark.parametrize(("method", "path"), [("GET", "/costs"), ("POST", "/remove/ann")])
+def test_only_the_organizer_sees_costs_and_removes_accounts(board, submitted, method, path, token):
+    assert send(submitted, method, path, token=token)[0] == 401
+    assert places(board) == {"ann": 1}
+    assert send(submitted, method, path, token=ORGANIZER)[0] == 200
+
+
+def test_organizer_sees_the_costs_of_removed_accounts(y, board, submitted):
+    costs = board.costs()
+    assert send(submitted, "GET", "/costs", token=ORGANIZER) == (200, costs)
+    assert send(submitted, "POST", "/remove/nobody", token=ORGANIZER)[0] == 400
+    assert send(submitted, "POST", "/remove/ann", token=ORGANIZER) == (200, [])
+    assert send(submitted, "GET", "/costs", token=ORGANIZER) == (200, costs)
+    assert send(submitted, "POST", "/", body=submission(y, "again"))[0] == 403
 
 
 # -- attacks ----------------------------------------------------------------------------------
@@ -461,20 +489,44 @@ def test_the_majority_attack_climbs_a_raw_board_only(seed, guesses, least_raw):
     assert places(board) == {"bot": 1, "eve": 1}
 
 
-@pytest.mark.parametrize(
-    "n_contests", [4, pytest.param(120, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])]
+@functools.cache
+def play_contests(n_contests):
+    """Return the contests; all tests share them."""
+    return [load_example("leaderboard_contests").play_contest(seed) for seed in range(n_contests)]
+
+
+@pytest.fixture(
+    params=[4, pytest.param(120, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])],
+    ids="{} contests".format,
 )
-def test_contests_with_bots_and_colluding_accounts(n_contests):
-    contests_module = load_example("leaderboard_contests")
-    contests = [contests_module.play_contest(seed) for seed in range(n_contests)]
-    summary = "\n".join(contests_module.summary(contests))
-    print(summary)
-    n_best = contests_module.count_at_first_place(contests, contests_module.BEST_TEAM)
-    assert n_best >= 0.99 * n_contests
-    assert contests_module.count_at_first_place(contests, "bot") == 0
+def contests(request):
+    """Return contests with bots, colluding accounts and ten teams."""
+    return play_contests(request.param)
+
+
+def n_first(contests, kind):
+    return load_example("leaderboard_contests").count_at_first_place(contests, kind)
+
+
+def test_best_team_is_at_the_first_place_and_no_bot_is(contests):
+    best_team = load_example("leaderboard_contests").BEST_TEAM
+    assert n_first(contests, best_team) >= 0.99 * len(contests)
+    assert n_first(contests, "bot") == 0
+
+
+def test_gain_of_colluding_accounts_is_below_one_step(contests):
+    """Also if they know the number of labels that is best to flip."""
     assert max(contest.best_gain for contest in contests) < 1.0
-    # At most 5% of the reports may miss an accuracy; .999 quantile of the binomial distribution.
+
+
+def test_final_intervals_of_contests_contain_the_accuracies(contests):
     n_missed = sum(not all(contest.is_covered) for contest in contests)
-    assert n_missed <= {4: 3, 120: 15}[n_contests]
-    if n_contests == 120:  # the guide shows these numbers
-        assert summary in GUIDE.read_text(encoding="utf-8")
+    # At most 5% of the reports may miss an accuracy.
+    assert n_missed <= binom.ppf(0.999, len(contests), 0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_guide_shows_the_summary_of_contests():
+    summary = load_example("leaderboard_contests").summary(play_contests(120))
+    assert "\n".join(summary) in GUIDE.read_text(encoding="utf-8")
