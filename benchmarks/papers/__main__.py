@@ -14,9 +14,9 @@ def main():
     for row in rows():
         if row.paper != paper:
             paper = row.paper
-            print(f"\n{paper}\n{'place':<20}{'what':<66}{'paper':>22}{'ours':>22}  status")
+            print(f"\n{paper}\n{'label':<20}{'quantity':<66}{'paper':>22}{'ours':>22}  status")
         print(
-            f"{row.place:<20}{row.what:<66}{text(row.printed):>22}{text(row.ours):>22}  "
+            f"{row.label:<20}{row.quantity:<66}{text(row.printed):>22}{text(row.ours):>22}  "
             f"{row.status}"
         )
         if options.evidence:

@@ -1,4 +1,4 @@
-"""Records that Dwork et al. ask for: both sides of their Theorem 9, constants rebuilt."""
+"""Number of records of Theorem 9 of Dwork et al., both sides, with constants rebuilt."""
 
 import math
 
@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 def dwork_required_n(
     *, tau: float, n_queries: int, budget: int, beta: float = 0.05, branch: str = "best"
 ) -> float:
-    r"""Records that Dwork et al. ask for: Theorem 9 (2017), Theorem 25 (2015), i.i.d. only.
+    r"""Return the records of Theorem 9 (2017) or 25 (2015) of Dwork et al., i.i.d. only.
 
     The theorem prints :math:`O(\ln(m/\beta)/\tau^2) \cdot
     \min\{B, \sqrt{B\ln(\ln(m/\beta)/\tau)}\}`. Its constants are rebuilt from its argument:
@@ -40,23 +40,23 @@ def dwork_required_n(
     >>> round(dwork_required_n(tau=0.1, n_queries=100, budget=1))
     1380433
     """
-    m, rounds = n_queries, budget
-    sigma = tau / (96.0 * math.log(4.0 * m / beta))
-    found = []
+    sigma = tau / (96.0 * math.log(4.0 * n_queries / beta))
+    sizes = []
     if branch != "approximate":
-        found.append(max(16.0 * rounds / (sigma * tau), 64.0 * math.log(12.0 * m / beta) / tau**2))
+        sampling_n = 64.0 * math.log(12.0 * n_queries / beta) / tau**2
+        sizes.append(max(16.0 * budget / (sigma * tau), sampling_n))
     if branch != "pure":
-        found.append(_dwork_approximate(tau, m, rounds, beta, sigma))
-    return min(found)
+        sizes.append(_dwork_approximate(tau, n_queries, budget, beta, sigma))
+    return min(sizes)
 
 
-def _dwork_approximate(tau, m, rounds, beta, sigma):
+def _dwork_approximate(tau, n_queries, budget, beta, sigma):
     """Return the √B side of Theorem 9, with constants rebuilt (see `dwork_required_n`)."""
     epsilon = tau / (8.0 * 13.0)
-    delta = beta / (2.0 * m) * epsilon / (2.0 * math.log(2.0 / epsilon))
-    slope = math.sqrt(-2.0 * rounds * math.log(delta))
+    delta = beta / (2.0 * n_queries) * epsilon / (2.0 * math.log(2.0 / epsilon))
+    slope = math.sqrt(-2.0 * budget * math.log(delta))
     level = brentq(
-        lambda each: each * slope + rounds * each * np.expm1(each) - epsilon,
+        lambda level: level * slope + budget * level * np.expm1(level) - epsilon,
         0.0,
         epsilon / slope,
         rtol=1e-12,

@@ -1,7 +1,8 @@
-"""The papers' constants beside ours: definitions, algorithm lines, theorems, lemmas, figures.
+"""Constants of the papers beside those of the library.
 
-Each row is computed when it is printed. ``printed`` is the value of the paper's own expression,
-``ours`` what the library uses or certifies in its place, ``status`` what the paper's text needs.
+There are rows for definitions, lines of algorithms, theorems, lemmas and figures. Each row is
+computed when it is printed. ``printed`` is the value of the paper's own expression, ``ours`` the
+value that the library uses or certifies instead, and ``status`` the correction of the text.
 """
 
 import math
@@ -30,34 +31,36 @@ from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.mechanisms.thresholdout import thresholdout_epsilon
 from sklearn_bdp.planning import plan_holdout
 
-P1, P2 = [[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.1, 0.9]]
-ZHAO, CACM = "Zhao 2017", "Dwork et al. 2017"
+P1 = [[0.9, 0.1], [0.2, 0.8]]
+P2 = [[0.9, 0.1], [0.1, 0.9]]
+ZHAO = "Zhao 2017"
+CACM = "Dwork et al. 2017"
 AS_PRINTED = "as printed"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One place of a paper.
+    """Statement of a paper with the library's value.
 
     Parameters
     ----------
-    paper, place : str
-        Where.
-    what : str
-        What is computed, with its arguments.
+    paper, label : str
+        Paper, and its label of the statement.
+    quantity : str
+        Computed quantity with its arguments.
     printed, ours : float or str
-        The paper's value, and ours.
+        Values of the paper and of the library.
     status : str
-        ``"as printed"``, or how it is corrected.
+        ``"as printed"``, or the correction.
     function : str
         Dotted name of the function.
     test : str
-        ``file::test`` that holds it.
+        ``file::test`` that checks the value.
     """
 
     paper: str
-    place: str
-    what: str
+    label: str
+    quantity: str
     printed: object
     ours: object
     status: str
@@ -112,7 +115,9 @@ def _definitions():
 
 
 def _algorithm_1():
-    sigma, n, rounds = 0.01, 1000, 2
+    sigma = 0.01
+    n = 1000
+    rounds = 2
     mechanism = Thresholdout.zhao2017(0.1, 0.05, 100, rounds)
     unit = mechanism.threshold_scale
     yield Row(
@@ -205,7 +210,8 @@ def _zhao_theorems():
 
 
 def _lemmas():
-    tau, n = 0.1, 5000
+    tau = 0.1
+    n = 5000
     log_p0 = math.log(2.0) - 2.0 * tau**2 * n
     yield Row(
         ZHAO, "Lemma 1", "ln P(|Y(X) − Y(P)| ≥ .1), n = 5,000, independent",
@@ -215,14 +221,15 @@ def _lemmas():
         "benchmarks.papers.theorems.zhao_log_failure",
         _PAPERS + "test_lemma_1_follows_from_g1_for_independent_records",
     )  # fmt: skip
-    level, size = 0.05 / 12, 10**9
-    for place, method, test in (
+    level = 0.05 / 12
+    size = 10**9
+    for label, method, test in (
         ("Lemma 2", "quilt", _ZHAO + "test_zhao_quilts_by_brute_force"),
         ("Lemma 4", "spectral", "tests/correlation/test_chain.py::test_reference_multipliers"),
     ):
         model = MarkovChain(P1, observed=True)
         yield Row(
-            ZHAO, place, f"ε′ for ε = {level:.4f} on [[.9,.1],[.2,.8]]",
+            ZHAO, label, f"ε′ for ε = {level:.4f} on [[.9,.1],[.2,.8]]",
             model.dp_epsilon(level, size, method=method), model.dp_epsilon(level, size),
             "factor 4 as printed; 2 suffices, ours needs none" if method == "quilt"
             else "s from Section 5.3; t, ξ unused",
@@ -250,7 +257,9 @@ def _proof_steps():
         "a union bound, as (15) derives", "benchmarks.papers.theorems.theorem_2_noise_failure",
         _PAPERS + "test_equation_14_is_an_inequality",
     )  # fmt: skip
-    m, beta, c = 100, 0.05, 0.5
+    m = 100
+    beta = 0.05
+    c = 0.5
     yield Row(
         ZHAO, "(18)", "noise failure, m = 100, β = .05, c = 1/2",
         theorems.theorem_2_noise_failure(m, beta, c, as_printed=True),
@@ -266,7 +275,8 @@ def _proof_steps():
         "expands without substituting", "sklearn_bdp.accounting.noise_calibration.zhao_required_n",
         _ZHAO + "test_equation_31_expands_without_substituting",
     )  # fmt: skip
-    low, high = 3.0, 5.0
+    low = 3.0
+    high = 5.0
     yield Row(
         ZHAO, "(38)", "upper bound of 1/min(1/3, 1/5)", min(low, high), max(low, high),
         "min must be max", "benchmarks.papers.table",
@@ -338,7 +348,8 @@ def dwork_rows():
 
 
 def _dwork_theorems():
-    tau, m = 0.1, 1000
+    tau = 0.1
+    m = 1000
     yield Row(
         CACM, "Thm 1", "order of n₀, τ = .1, m = 1000, |X| = 2^20 (no constant)",
         theorems.multiplicative_weights_order(tau, m, 20 * math.log(2)),
@@ -361,7 +372,8 @@ def _dwork_theorems():
         "benchmarks.papers.theorems.smallest_delta",
         _PAPERS + "test_smallest_delta_of_randomised_response",
     )  # fmt: skip
-    n, epsilon = 5000, 0.1
+    n = 5000
+    epsilon = 0.1
     yield Row(
         CACM, "Thm 4", "ln P(off by ε), ε = .1, n = 5,000", theorems.dwork_log_failure(epsilon, n),
         theorems.adaptive_log_failure(math.log(2) - 2 * epsilon**2 * n, n * epsilon**2 / 8),
@@ -479,7 +491,8 @@ def _dwork_experiment(n_shifted, k, order, repetitions=5):
         for number in range(repetitions)
     ]  # fmt: skip
     mean = np.mean(runs, axis=0)
-    report, fresh = COLUMNS.index("holdout"), COLUMNS.index("fresh")
+    report = COLUMNS.index("holdout")
+    fresh = COLUMNS.index("fresh")
     return mean[0, report], mean[1, report], mean[0, fresh], mean[1, fresh]
 
 

@@ -1,6 +1,6 @@
 r"""Definitions and theorems of the founding papers as reference functions.
 
-No guarantee of the library uses them; they are what it is compared with. Sources: **Z** Zhao 2017,
+No guarantee of the library uses them: they are for comparison. Sources: **Z** Zhao 2017,
 *Adaptive statistical learning with Bayesian differential privacy* (WPES); **D** Dwork et al. 2017,
 *Guilt-free data reuse* (CACM); **D15** Dwork et al. 2015, *Generalization in adaptive data analysis
 and holdout reuse* (arXiv:1506.02629). Information is in nats: divide by ln 2 for the papers' bits.
@@ -21,9 +21,9 @@ def adaptive_log_failure(log_p0, information):
     and 0 where :math:`L \le K`. ``log_p0`` is that of each fixed event (a union over queries
     belongs inside), K in nats is ``model.sequential_information(dp_epsilon, n)``.
     """
-    surprise = np.maximum(-np.asarray(log_p0, dtype=float), 0.0)
-    known = check_array("information", information, low=0.0)
-    gap = np.maximum(np.sqrt(surprise) - np.sqrt(known), 0.0)
+    log_inverse_p0 = np.maximum(-np.asarray(log_p0, dtype=float), 0.0)
+    information = check_array("information", information, low=0.0)
+    gap = np.maximum(np.sqrt(log_inverse_p0) - np.sqrt(information), 0.0)
     bound = -(gap**2)
     return float(bound) if bound.ndim == 0 else bound
 
@@ -57,8 +57,9 @@ def approximate_max_information(joint, beta: float = 0.0) -> float:
     beta = check_real("beta", beta, low=0.0, high=1.0, closed="left")
     product = np.outer(joint.sum(axis=1), joint.sum(axis=0)).ravel()
     joint = joint.ravel()
-    used = joint > 0.0
-    joint, product = joint[used], product[used]
+    is_possible = joint > 0.0
+    joint = joint[is_possible]
+    product = product[is_possible]
     # For every λ the set {P > λ·P×P} maximises P[O] − λ·P×P[O], so the best O is a level set.
     order = np.argsort(-joint / product, kind="stable")
     gain = np.cumsum(joint[order]) - beta
@@ -121,7 +122,8 @@ def approximate_information(epsilon: float, n: int, beta: float, *, source: str)
     ----------
     D15 Theorem 20; Z Theorem 3; theory G0 and G1.
     """
-    epsilon, n = check_real("epsilon", epsilon, low=0.0), check_integer("n", n, low=1)
+    epsilon = check_real("epsilon", epsilon, low=0.0)
+    n = check_integer("n", n, low=1)
     log_beta = -math.log(check_probability("beta", beta))
     if source == "dwork2015":
         return epsilon**2 * n / 2 + epsilon * math.sqrt(n * (math.log(2) + log_beta) / 2)

@@ -338,9 +338,9 @@ def test_rows_that_hold_as_printed_agree(all_rows):
     for row in all_rows:
         if row.status != table.AS_PRINTED:
             continue
-        if row.place == "Lemma 6":
+        if row.label == "Lemma 6":
             assert row.ours <= row.printed
         elif isinstance(row.printed, str) and row.printed[0].isdigit():
-            assert row.ours == row.printed, row.place
+            assert row.ours == row.printed, row.label
         elif not isinstance(row.printed, str):
-            assert row.ours == pytest.approx(row.printed, abs=1e-12), row.place
+            assert row.ours == pytest.approx(row.printed, abs=1e-12), row.label
