@@ -555,6 +555,7 @@ class Reporting(Savable):
         by: Any = None,
         per: Any = None,
         refit_every: Any = None,
+        joint: bool = True,
     ) -> FinalReport:
         """Report the final score of the verified model with a narrow interval; close the holdout.
 
@@ -568,7 +569,7 @@ class Reporting(Savable):
             varies is cross-validated on the folds of the search. In time also ``"naive"`` (the last
             known target) and ``"seasonal-7"`` (that of seven dates before); of a feature selector
             also ``"fixed"``, the model of the fixed features alone.
-        by, per : object, default=None
+        by, per, joint : object
             As for :meth:`sklearn_bdp.ReusableHoldout.final_report`.
         refit_every : int or timedelta, default=None
             Under ``correlation="time"``: report the recipe of the model, refitted before every
@@ -604,6 +605,7 @@ class Reporting(Savable):
         ]
         own = wanted[0] is metric and not is_approximate
         asked = {"compare": compare, "by": by, "per": per, "refit_every": refit_every}
+        asked["joint"] = joint
         if isinstance(scoring, Mapping):
             names = [name for name, _ in named]
             asked["scoring"] = dict(zip(names, wanted, strict=True))

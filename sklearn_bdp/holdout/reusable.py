@@ -805,6 +805,7 @@ class ReusableHoldout:
         by: Any = None,
         per: Literal["record"] | None = None,
         training: tuple[Any, ...] | None = None,
+        joint: bool = True,
     ) -> FinalReport:
         """Report final scores with narrow intervals and close the holdout.
 
@@ -850,6 +851,11 @@ class ReusableHoldout:
             differences vary (models are cross-validated on them), which makes proven intervals
             narrower.
 
+        joint : bool, default=True
+            Whether the intervals of a family hold together. If False, each holds by itself at the
+            confidence level, and is narrower where there are several; a row that is chosen after
+            reading, such as the best one, then has no guarantee.
+
         Returns
         -------
         FinalReport
@@ -875,6 +881,7 @@ class ReusableHoldout:
             by=by,
             per=per,
             training=training,
+            joint=joint,
         )
 
     @property

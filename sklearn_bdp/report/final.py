@@ -142,6 +142,7 @@ def _computed_report(holdout, plan, terms):
         "n_above": terms.last.n_above,
         "n_batches": terms.last.number,
         "per": plan.per,
+        "joint": plan.joint,
         "baseline": plan.baseline,
         "refit": "" if plan.refit is None else plan.refit[1],
         "assumptions": plan.caveats,
@@ -171,10 +172,12 @@ def _read(holdout, plan, terms):
     length, by_shares = (
         route(one, settings, report=True, n_attempts=terms.n_attempts)[0] for one in (before, last)
     )
-    count = max(1, plan.n_proven)
-    log_level = math.log(settings.sampling_failure / count) - length
+    # Rows that are read alone do not share the level of their family (theory G32).
+    n_proven = max(1, plan.n_proven) if plan.joint else 1
+    n_rows = len(plan.statements) if plan.joint else 1
+    log_level = math.log(settings.sampling_failure / n_proven) - length
     spending = settings.spending
-    log_approximate = math.log(settings.beta / len(plan.statements)) - before.released
+    log_approximate = math.log(settings.beta / n_rows) - before.released
     log_approximate -= report_attempt_length(n_earlier=terms.n_attempts, finished=True)
     if before.cells.get("approximate"):
         log_approximate += math.log(spending.report_weight(before.number))
@@ -195,10 +198,10 @@ def _read(holdout, plan, terms):
             value, lower, upper = np.clip((ends - low) / (high - low), 0.0, 1.0).tolist()
             proven.append((words, row["model"], float(one.expected), value, lower, upper))
     answers: Any = ()
-    if proven:  # for the history
+    if proven and plan.joint:  # for the history, whose intervals hold together
         names = ("metric", "model", "cv_score", "value", "lower", "upper")
         columns = dict(zip(names, map(list, zip(*proven, strict=True)), strict=True))
-        columns |= {"corrected": [1], "code_length": [length + math.log(count)]}
+        columns |= {"corrected": [1], "code_length": [length + math.log(n_proven)]}
         answers = Answers(columns, batch=last.number + 1, time=terms.time, scales=scales)
     closed = _closed(
         terms,
@@ -376,7 +379,7 @@ class Rows:
             row["target"] = target_of(self.model, len(self.records.y), one.ahead)
         inside = np.any([self._mask(part) > 0.0 for part in one.inside or ("",)], axis=0)
         row["n_units"] = np.unique(self.units[inside]).size
-        row["n_events"] = self._n_events(one, inside)
+        row["n_events"] = self._n_events(inside)
         try:
             with np.errstate(all="ignore"):
                 row["value"] = self.value(one)
@@ -421,15 +424,12 @@ class Rows:
             return too_few_dates(self.count)
         return public_refusal(self.count, times=self.times)
 
-    def _n_events(self, one, inside):
-        """Return the number of units with an event; None where targets are numbers."""
-        y, event = self.records.y, one.measure.positive
-        if y.ndim != 1 or y.dtype.kind == "f":
+    def _n_events(self, inside):
+        """Return the number of units with a positive record; None without positives."""
+        positive = self.plan.positive
+        if positive is None:
             return None
-        if event is None:
-            labels, counts = np.unique(y, return_counts=True)
-            event = labels[np.argmin(counts)]
-        return np.unique(self.units[inside & is_label(y, event)]).size
+        return np.unique(self.units[inside & is_label(self.records.y, positive)]).size
 
     def _shown_approximate(self, one, log_level):
         """Return the ends of an approximate interval, None without one, and what to know of it."""

@@ -36,7 +36,7 @@ class ReportRow(NamedTuple):
     method: str  # how the row is proven, or that it is approximate
     target: str  # what the intervals refer to
     n_units: int  # records, groups or dates that the row is about
-    n_events: int | None  # those with a record of the class that counts, else of the rarest class
+    n_events: int | None  # those with a positive record; None without a positive class
     #: Parts of the proven half-width: sampling, what was asked before, noise.
     parts: tuple[float, ...] = ()
     positive: str = ""  # the class that counts
@@ -89,6 +89,8 @@ class FinalReport(RenderedResult):
         The model that others are compared with.
     refit : str
         How often the recipe was refitted, in words; empty for fitted models.
+    joint : bool
+        Whether the intervals of a family hold together. If False, each holds by itself.
     spending : str
         How the failure probability was spent.
     assumptions : tuple of str
@@ -135,6 +137,7 @@ class FinalReport(RenderedResult):
     spending: str
     assumptions: tuple[str, ...]
     time: str
+    joint: bool = True
     #: In time: gives dates and the score of each in the first row, in the process that made it.
     _over_time: Any = dataclasses.field(default=None, repr=False, compare=False)
 
@@ -182,30 +185,47 @@ class FinalReport(RenderedResult):
             Units, records, events, rounds of search, and the levels of both families.
         """
         (count, words), first = self.units, self.rows[0]
-        chance = f"{100 * self.confidence_level:.6g}%"
-        events = "" if first.n_events is None else f"; {first.n_events:,} {words} with an event"
-        records = f" ({self.n:,} records{events})" if words != "records" else events
+        samples = f"{count:,} {words}"
+        details = [] if words == "records" else [f"{self.n:,} records"]
+        if first.n_events is not None and not first.subgroup:
+            details.append(f"{first.n_events:,} positive")
+        samples += f" ({', '.join(details)})" * bool(details)
         per = {"unit": " per group", "record": " per record"}[self.per] * (words == "groups")
-        proven = sum(row.method.split(":")[0] != "approximate" for row in self.rows)
-        said = [
-            f"Performance{per} was evaluated once on {count:,} held-out {words}{records}, after "
-            f"{self.n_batches:,} batch{'es' * (self.n_batches != 1)} of adaptive queries on the "
-            "same holdout, which was closed by this report."
+        if self.n_batches:
+            searches = "1 batch" if self.n_batches == 1 else f"{self.n_batches:,} batches"
+            before = f"which had been evaluated adaptively in {searches} of queries"
+        else:
+            before = "which had not been evaluated before"
+        sentences = [
+            f"Performance{per} was estimated on a holdout of {samples}, {before}. This was the "
+            "final evaluation."
         ]
+        proven = [row for row in self.rows if row.proven is not None]
         if proven:
-            said.append(
-                f"Intervals of {proven} proven rows hold jointly with at least {chance} "
-                f"probability, together with all earlier intervals (each fails with at most "
-                f"{self.level:.2g})."
-            )
-        if self.approximate_level is not None:
-            said.append(
-                f"Approximate intervals (jackknife over {words}) hold nominally jointly with "
-                f"{chance} (each at {self.approximate_level:.2g})."
+            sentences.append(self._coverage("Confidence intervals", proven, self.level))
+        approximate = [row for row in self.rows if row.approximate is not None]
+        if approximate and self.approximate_level is not None:
+            sentences.append(
+                self._coverage("Approximate intervals", approximate, self.approximate_level)
             )
         if any(row.positive for row in self.rows):
-            said.append("Classes are those of the model's own decision threshold.")
-        return " ".join(said)
+            sentences.append("Classes are those of the model's own decision threshold.")
+        return " ".join(sentences)
+
+    def _coverage(self, name, rows, level):
+        """Return a sentence on the coverage of one family of intervals."""
+        chance = f"{100 * self.confidence_level:.6g}%"
+        nominal = ""
+        if name.startswith("Approximate"):
+            methods, nominal = [f"jackknife over {self.units[1]}"], "nominal "
+            family = "these intervals"
+        else:
+            methods = list(dict.fromkeys(row.method for row in rows))
+            family = "these and all intervals released earlier"
+        stated = f"{name} ({'; '.join(methods)}; level {100 * (1 - level):.4g}% each)"
+        if self.joint:
+            return f"{stated}: {family} have {nominal}simultaneous coverage of at least {chance}."
+        return f"{stated}: each interval by itself has {nominal}coverage of at least {chance}."
 
     def _lines(self):
         """Return what holds, in sentences."""
@@ -213,12 +233,22 @@ class FinalReport(RenderedResult):
         proven, approximate = (
             any(getattr(row, one) is not None for row in self.rows) for one in _FAMILIES
         )
-        if proven:
+        if not self.joint:
+            wrong = f"{100 * (1 - self.confidence_level):.6g}%"
+            kinds = "Each interval" if proven else "Each approximate interval"
+            yield (
+                f"{kinds} by itself is wrong with probability at most {wrong}: on average at most "
+                f"{wrong} of the rows are wrong. A row that is chosen after reading, such as the "
+                "best one, has no such guarantee (joint=True gives it)."
+            )
+        elif proven:
             yield (
                 f"Confidence: at least {chance} that all proven intervals of this report and all "
                 "earlier ones are correct."
             )
-        if approximate:
+        if approximate and not self.joint:
+            yield "Approximate intervals miss losses that are rare and large."
+        elif approximate:
             together = (
                 f" Both kinds together: about {100 * (2 * self.confidence_level - 1):.6g}%."
                 * proven

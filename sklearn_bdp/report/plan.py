@@ -56,7 +56,7 @@ from sklearn_bdp.report.measures import (
 )
 from sklearn_bdp.utils.hashing import object_digest
 from sklearn_bdp.utils.sklearn_compat import num_samples, safe_indexing
-from sklearn_bdp.utils.validation import check_option
+from sklearn_bdp.utils.validation import check_boolean, check_option
 
 _MOST_LEVELS = 20  # of a column that makes subgroups
 _TRIED = 32  # most training records that every model and metric is tried on
@@ -173,6 +173,7 @@ class Plan:
     baseline: str | None
     bound: float  # most records of a group that count, per="record"
     approximate: bool  # without a level of privacy: rows are read from the closed holdout
+    joint: bool  # whether the rows of a family hold together (theory G32)
     order: str  # from which the secret order of units follows
     y: Any = None  # training targets, if known
     past_records: PastRecords | None = None  # in time, before the holdout
@@ -191,6 +192,20 @@ class Plan:
             return None
         y = np.asarray(self.past_records.y)
         return float(y.mean()) if y.ndim == 1 and y.dtype.kind in "iuf" else None
+
+    @property
+    def positive(self) -> Any:
+        """Class whose records are events, the same for all rows; None where there is none.
+
+        The class that metrics count where they agree, else the last of two classes.
+        """
+        classes = self.classes
+        if classes is None and self.y is not None and np.asarray(self.y).dtype.kind in "OUSb":
+            classes = np.unique(self.y).tolist()
+        counted = {one.measure.positive for one in self.statements} - {None}
+        if len(counted) == 1:
+            return next(iter(counted))
+        return classes[-1] if classes is not None and len(classes) == 2 else None
 
     @property
     def n_proven(self) -> int:
@@ -242,15 +257,20 @@ class Plan:
             "subgroups": {name: joblib.hash(mask) for name, mask in self.masks.items()},
             "per": self.per,
             "code": code,
-        }
+        } | ({} if self.joint else {"joint": False})
 
 
 def planned_report(
-    holdout, estimators, cv_scores, *, scoring, compare, by, per, training, refit_every=None
+    holdout, estimators, cv_scores, *, scoring, compare, by, per, training, joint, refit_every=None
 ):
     """Return the :class:`Plan` of a report, or raise what is wrong with it."""
     settings, model = holdout.account.settings, holdout.dependence
     private = settings.is_private
+    if not check_boolean("joint", joint) and private:
+        raise ValueError(
+            "joint=False is not available with a numeric epsilon or calibration='zhao2017': rows "
+            "that pass through the noise hold together. The holdout was not queried."
+        )
     y, dependence = _training_targets(holdout, training), dependence_of(holdout)
     past_records = holdout.context.past_records
     if model.is_time_ordered and training is not None and past_records is None:
@@ -307,6 +327,7 @@ def planned_report(
         per=per,
         baseline=baseline,
         approximate=not private,
+        joint=joint,
         order=holdout.notes(Fact.ORDER)[0],
         y=y,
         dependence=dependence,

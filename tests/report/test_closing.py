@@ -395,3 +395,70 @@ def test_an_interrupt_that_depends_on_the_score_is_charged(runs):
             break
     assert finished >= 0.6 * runs
     assert missed <= 0.1 * runs
+
+
+# -- Rows that are read alone, and events -----------------------------------------------------
+
+
+ALONE = ["accuracy", "recall", "roc_auc", "average_precision"]
+
+
+def test_rows_that_are_read_alone_are_those_of_a_report_of_one_row():
+    """G32: each row at its own level, whatever stands beside it."""
+    report = ReusableHoldout(X, Y, random_state=0).final_report(MODEL, scoring=ALONE, joint=False)
+    for row in report.rows:
+        holdout = ReusableHoldout(X, Y, random_state=0)
+        [alone] = holdout.final_report(MODEL, scoring=row.metric).rows
+        assert (row.proven, row.approximate) == (alone.proven, alone.approximate)
+    joint = ReusableHoldout(X, Y, random_state=0).final_report(MODEL, scoring=ALONE)
+    for row, other in zip(report.rows, joint.rows, strict=True):
+        assert row.upper - row.lower < other.upper - other.lower
+    assert joint.joint
+    assert "simultaneous" in joint.methods()
+    assert "simultaneous" not in report.methods()
+    assert "by itself" in report.methods()
+    assert "by itself" in str(report)
+
+
+def test_rows_that_are_read_alone_are_no_answers_that_hold_together():
+    """The certificate counts answers that are correct together; the report returns again."""
+    holdout = ReusableHoldout(X, Y, random_state=0)
+    holdout.answer([0.5], np.ones((1, N)))
+    report = holdout.final_report(MODEL, scoring=ALONE, joint=False)
+    assert len(holdout.history()) == 1
+    assert holdout.certificate().n_answers == 1
+    assert holdout.final_report(MODEL, scoring=ALONE, joint=False) == report == holdout.report_
+    with pytest.raises(HoldoutClosedError):
+        holdout.final_report(MODEL, scoring=ALONE)
+
+
+def test_rows_through_noise_hold_together_only():
+    holdout = ReusableHoldout(X, Y, epsilon=1.0, budget=5, random_state=0)
+    with refused(ValueError, "joint"):
+        holdout.final_report(MODEL, joint=False)
+    assert holdout.final_report(MODEL).rows[0].proven is not None
+
+
+@pytest.mark.parametrize("scoring", [["accuracy", "f1"], ["f1", "accuracy"], ["accuracy"]])
+def test_events_are_positives_whatever_the_order_of_metrics(scoring):
+    rare = (X[:, 0] < 1.0).astype(int)  # most records are positive
+    model = LogisticRegression().fit(X, rare)
+    report = ReusableHoldout(X, rare, random_state=0).final_report(model, scoring=scoring)
+    assert {row.n_events for row in report.rows} == {int(rare.sum())}
+    assert f"{rare.sum()} positive" in report.methods()
+
+
+def test_a_regression_has_no_events():
+    counts = np.random.default_rng(0).integers(0, 9, N)
+    model = LinearRegression().fit(X, counts)
+    [row] = ReusableHoldout(X, counts, random_state=0).final_report(model, scoring="r2").rows
+    assert row.n_events is None
+
+
+def test_methods_have_no_sentence_on_approximate_intervals_without_one():
+    report = ReusableHoldout(X, Y, random_state=0).final_report(ONES)
+    assert report.rows[0].approximate is not None
+    assert "jackknife" in report.methods()
+    proven = ReusableHoldout(X, np.ones(N, int), random_state=0).final_report(ONES)
+    assert proven.rows[0].approximate is None
+    assert "jackknife" not in proven.methods()

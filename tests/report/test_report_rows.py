@@ -656,7 +656,7 @@ def test_the_report_says_how_it_was_done_and_what_comes_after():
         Ranks(), scoring=["accuracy", "average_precision"]
     )
     methods = report.methods()
-    for words in ("100 held-out groups", "400 records", "95%", "jackknife", "per group"):
+    for words in ("100 groups", "400 records", "95%", "jackknife", "per group"):
         assert words in methods
     assert "clone(model).fit(X, y)" in str(report)
     frame = report.to_frame()
