@@ -72,7 +72,7 @@ BENCHMARKS = {
     "bench_answers": ("What answers cost", {"small": "--runs 1 --batch 5000", "full": ""}),
     "bench_ledger": (
         "Throughput of a ledger",
-        {"small": "--processes 2 --batches 20 --answers 200", "full": ""},
+        {"small": "--processes 2 --batches 20 --answers 200 --open 5000", "full": ""},
     ),
     "bench_correlation": (
         "Speed and scale of correlation models",

@@ -1,15 +1,20 @@
 """Throughput of a ledger: one process, then eight on the same file; counts checked exactly.
 
 Then lone answers one after the other, in a file and on a PostgreSQL server of this machine: what
-the first hundred take, and what the last hundred do.
+the first hundred take, and what the last hundred do. Last, a ledger with many answers is opened.
 
 python benchmarks/bench_ledger.py [--processes 8] [--batches 500] [--size 3] [--answers 3000]
+    [--open 73000]
 """
 
 import argparse
 import contextlib
+import dataclasses
 import io
+import json
 import multiprocessing
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -18,6 +23,8 @@ import numpy as np
 
 from sklearn_bdp._cli import main as command_line
 from sklearn_bdp.holdout import ExpertSettings, ReusableHoldout
+from sklearn_bdp.ledger.ledger import Chain, backend_at
+from sklearn_bdp.ledger.records import BatchRecord
 
 N = 1000
 X, Y = np.arange(2.0 * N).reshape(N, 2), np.arange(N) % 2
@@ -97,6 +104,40 @@ def compare_places(answers):
                   f"{clock[2]:>10.2f} {ours[2]:>6.2f}")  # fmt: skip
 
 
+def open_large(n_answers):
+    """Print time and memory of opening a ledger whose last batch was repeated so many times."""
+    with tempfile.TemporaryDirectory() as folder:
+        small, large = Path(folder) / "small.sqlite", Path(folder) / "large.sqlite"
+        holdout = ReusableHoldout(X, Y, ledger=small)
+        holdout.answer([0.5], Y[None, :], keys=["key 1"])  # confirmed, not corrected
+        stored, chain = backend_at(small).read(0), Chain()
+        rows = list(stored.rows)
+        record = BatchRecord.from_content(json.loads(rows[-1].content))
+        for number in range(2, n_answers + 1):
+            last = rows[-1]
+            content = dataclasses.replace(record, number=number, n_answered=number).to_json()
+            answers = last.answers.replace(f'"key {number - 1}"', f'"key {number}"')
+            link = chain.link(last.digest, "batch", content, answers, last.commitment)
+            rows.append(last._replace(number=number, content=content, answers=answers, digest=link))
+        backend_at(large).create(stored.header, stored.start, rows)
+        script = (
+            "import resource, sys, time\n"
+            "from sklearn_bdp.ledger.ledger import Ledger\n"
+            "memory = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
+            "before, start, clock = memory(), time.process_time(), time.perf_counter()\n"
+            "Ledger(sys.argv[1])\n"
+            "print(f'{time.perf_counter() - clock:.2f} s on the clock, '"
+            "f'{time.process_time() - start:.2f} s of our processor, '"
+            "f'{memory() - before:.0f} MB more')\n"
+        )
+        command = [sys.executable, "-c", script, str(large)]
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        size = large.stat().st_size / n_answers / 1e3
+        print(
+            f"\na ledger of {n_answers:,} answers, {size:.1f} KB each, is opened: {output}", end=""
+        )
+
+
 def main():
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -104,6 +145,7 @@ def main():
     parser.add_argument("--batches", type=int, default=500, help="for each process")
     parser.add_argument("--size", type=int, default=3, help="queries in a batch")
     parser.add_argument("--answers", type=int, default=3000, help="lone ones, one after the other")
+    parser.add_argument("--open", type=int, default=73_000, help="answers of a ledger to open")
     options = parser.parse_args()
     print(f"{'processes':>9} {'batches':>8} {'seconds':>8} {'batches/s':>10} {'answers/s':>10}")
     for processes in sorted({1, options.processes}):
@@ -119,6 +161,7 @@ def main():
                 f"{size:.1f} MB"
             )
     compare_places(options.answers)
+    open_large(options.open)
 
 
 if __name__ == "__main__":

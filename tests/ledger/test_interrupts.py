@@ -17,7 +17,7 @@ from sklearn_bdp.holdout import ExpertSettings
 
 ROOT = Path(sklearn_bdp.__file__).parent
 LEDGER = str(ROOT / "ledger")
-ACCOUNT = str(ROOT / "holdout" / "_account.py")
+ACCOUNT = str(ROOT / "release" / "accountant.py")
 X, Y = np.arange(200.0).reshape(100, 2), np.arange(100) % 2
 HITS = np.random.default_rng(0).random((6, 100)) < 0.7
 HELD = """
