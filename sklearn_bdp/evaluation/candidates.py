@@ -354,7 +354,10 @@ class SharedPipeline:
 
     def __getattr__(self, name):
         found = getattr(self._pipeline, name)
-        return functools.partial(self._say, name, found) if name in _PREDICTIONS else found
+        if name not in _PREDICTIONS:
+            return found
+        # Scorers of scikit-learn read the name of the method.
+        return functools.update_wrapper(functools.partial(self._say, name, found), found)
 
     def __deepcopy__(self, memo):
         return copy.deepcopy(self._pipeline, memo)

@@ -210,3 +210,18 @@ def test_a_step_that_learns_nothing_is_shared_as_any_other(data, steps):
     for name in ("mean_test_score", "std_test_score"):
         np.testing.assert_array_equal(search.cv_results_[name], plain.cv_results_[name])
     assert np.isfinite(search.cv_results_["holdout_score"]).all()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
+@pytest.mark.parametrize("scoring", ["f1", "average_precision", "matthews_corrcoef"])
+def test_scorers_without_a_bound_read_shared_pipelines_as_plain_ones(data, scoring):
+    X, y = data
+    steps = make_pipeline(StandardScaler(), LogisticRegression())
+    grid = {"logisticregression__C": [0.1, 1.0]}
+    search = ReusableHoldoutSearchCV(steps, grid, scoring=scoring, random_state=0).fit(X, y)
+    train = search.train_indices_
+    plain = GridSearchCV(steps, grid, scoring=scoring).fit(
+        np.asarray(X)[train], np.asarray(y)[train]
+    )
+    for name in ("mean_test_score", "std_test_score"):
+        np.testing.assert_allclose(search.cv_results_[name], plain.cv_results_[name])
