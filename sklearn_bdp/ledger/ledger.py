@@ -460,7 +460,7 @@ def read_notes(path: Any, name: Any, *, timeout: float = 60.0) -> list[Any]:
     """
     backend = backend_at(path, timeout=timeout)
     try:
-        if backend.read(0) is None:
+        if backend.read(0, 1) is None:
             return []
         with Ledger(backend, timeout=timeout).seen() as book:
             return book.notes(name)

@@ -138,7 +138,7 @@ class PostgreSQLBackend(Backend):
         facts = parse_json(header)
         is_upgrade = "upgraded_from" in facts  # may stand beside the older ledger of its name
         with self._translated(), self._free_session() as session:
-            if self._read(session, 0) is not None and not (is_upgrade and self._reads_older()):
+            if self._read(session, 0, 1) is not None and not (is_upgrade and self._reads_older()):
                 return False
             self._begin(session, "BEGIN")
             connection = session.connection
