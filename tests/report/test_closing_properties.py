@@ -51,6 +51,7 @@ REASONS = {
     "no spread": "G28: units show no spread",
     "every possible value": "G28: the interval would be the whole range",
     "declared chain": "G28: rows of a chain need one that is declared",
+    "over these dates": "G31: differences of medians have no interval over dates",
     "near 0": "G31: errors relative to targets near 0",
     "undefined": "G34: undefined for these records",
 }
