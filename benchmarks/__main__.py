@@ -69,6 +69,10 @@ BENCHMARKS = {
         'HoldoutScorer in tools that take scoring=, beside scoring="accuracy"',
         {"small": "cross_validate --runs 1", "full": "--runs 9"},
     ),
+    "bench_scorers": (
+        "Every scorer of scikit-learn in a search: interval, width and cost",
+        {"small": "cost --runs 1", "full": "--runs 11"},
+    ),
     "bench_answers": ("What answers cost", {"small": "--runs 1 --batch 5000", "full": ""}),
     "bench_ledger": (
         "Throughput of a ledger",

@@ -147,7 +147,13 @@ def _gini(y, said, weights, units, n_units):
 
 
 def _average_precision(y, said, weights, units, n_units):
-    """Return the ranking's average precision, computed anew without each unit or block."""
+    """Return the ranking's average precision, and that without each unit or block."""
+    is_record = len(y) == n_units and (np.bincount(units, minlength=n_units) == 1).all()
+    if is_record and np.isin(weights, (0.0, 1.0)).all():
+        value, left_out = average_precision_left_out(y == 1, said, weights > 0.0)
+        by_unit = np.empty(n_units)
+        by_unit[units] = left_out
+        return value, by_unit
     if len(y) * n_units > _MOST_CELLS:
         units, n_units = _blocks(units, n_units)
     order = np.argsort(-said, kind="stable")
@@ -161,6 +167,54 @@ def _average_precision(y, said, weights, units, n_units):
 
     left_out = [precision(weights * (units != one)) for one in range(n_units)]
     return float(precision(weights)), np.array(left_out)
+
+
+def average_precision_left_out(
+    is_positive: Array, scores: Array, is_counted: Array
+) -> tuple[float, Array]:
+    """Return the average precision, and that without each record, in closed form.
+
+    Parameters
+    ----------
+    is_positive : ndarray of bool, shape (n,)
+        Which records are of the positive class.
+    scores : ndarray of shape (n,)
+        Scores; equal scores share one threshold.
+    is_counted : ndarray of bool, shape (n,)
+        Which records count, such as those of a subgroup.
+
+    Returns
+    -------
+    value : float
+        Average precision; NaN without a positive record.
+    left_out : ndarray of shape (n,)
+        That without each record; the same for records that do not count.
+    """
+    _, threshold = np.unique(-scores, return_inverse=True)
+    n_thresholds = int(threshold.max()) + 1
+    counted = is_counted.astype(float)
+    positives = np.bincount(threshold, counted * is_positive, n_thresholds)
+    hits = np.cumsum(positives)
+    called = np.cumsum(np.bincount(threshold, counted, n_thresholds))
+    total = float(hits[-1])
+
+    def summed(hits, called):
+        """Return sums over the thresholds before each one and from each one on."""
+        terms = positives * _part(hits, np.where(called > 0.0, called, 1.0))
+        before = np.concatenate([[0.0], np.cumsum(terms)[:-1]])
+        return before, terms.sum() - before
+
+    before, from_here = summed(hits, called)
+    value = _part(before[0] + from_here[0], total)
+    _, without_negative = summed(hits, called - 1.0)
+    _, without_positive = summed(hits - 1.0, called - 1.0)
+    remaining = np.where(called > 1.0, called - 1.0, 1.0)
+    # The threshold of a removed positive record has one positive record less.
+    own = (hits - 1.0) / remaining
+    if_negative = (before + without_negative) / max(total, 1.0)
+    if_positive = _part(before + without_positive - own, np.full(n_thresholds, total - 1.0))
+    left_out = np.where(is_positive, if_positive[threshold], if_negative[threshold])
+    return float(value), np.where(is_counted, left_out, value)
 
 
 def _calibration(y, said, weights, units, n_units, *, slope):

@@ -41,6 +41,18 @@ ERRORS = {
     "t3": lambda rng, n: rng.standard_t(3, n) / np.sqrt(3.0),
     "lognormal": lambda rng, n: (np.exp(rng.normal(size=n)) - 1.65) / 2.16,
 }
+
+
+def scores_of_classes(share, distance):
+    """Return a function that draws binary targets and scores of records."""
+
+    def draw(rng, n):
+        y = (rng.random(n) < share).astype(int)
+        return y, rng.normal(size=n) + distance * y
+
+    return draw
+
+
 REGRESSION_METRICS = ("r2", "neg_root_mean_squared_error", "neg_mean_absolute_error")
 CASES = {
     "f1 rare": ("f1", labels(RARE)),
@@ -49,6 +61,8 @@ CASES = {
     "f1 good": ("f1", labels(GOOD)),
     "f1_macro three": ("f1_macro", labels(THREE)),
     "matthews_corrcoef rare": ("matthews_corrcoef", labels(RARE)),
+    "average_precision rare": ("average_precision", scores_of_classes(0.15, 1.5)),
+    "average_precision good": ("average_precision", scores_of_classes(0.4, 3.5)),
 } | {
     f"{name} {error}": (name, numbers(draw_error))
     for name in REGRESSION_METRICS

@@ -1,9 +1,13 @@
 """Scores of confusion matrices agree with scikit-learn."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn import metrics
+from sklearn.base import BaseEstimator, ClassifierMixin
 
+from sklearn_bdp.metrics.approximate import Predictions, approximate_metric
 from sklearn_bdp.metrics.confusion import confusion_scores
 
 AVERAGED = ["f1_score", "precision_score", "recall_score", "jaccard_score"]
@@ -50,3 +54,47 @@ def test_the_positive_class_is_named(name, pos_label):
 )
 def test_other_metrics_are_left_to_scikit_learn(name, arguments):
     assert confusion_scores(np.ones((1, 2, 2)), name, arguments, np.arange(2)) is None
+
+
+class RecordedPredictions(ClassifierMixin, BaseEstimator):
+    """A classifier whose predictions are given."""
+
+    def __init__(self, response):
+        self.response = response
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return self.response
+
+
+@pytest.mark.parametrize("labels", [np.arange(2), np.arange(4), np.array(["a", "b", "c"])], ids=str)
+@pytest.mark.parametrize(
+    "scoring",
+    [
+        "f1_macro", "f1_micro", "f1_weighted", "precision_macro", "jaccard_weighted",
+        "matthews_corrcoef", metrics.make_scorer(metrics.cohen_kappa_score),
+    ],
+)  # fmt: skip
+def test_scores_of_predictions_agree_with_scikit_learn(scoring, labels):
+    rng = np.random.default_rng(0)
+    y = rng.choice(labels, 300)
+    response = np.where(rng.random(300) < 0.6, y, rng.choice(labels, 300))
+    metric = approximate_metric(scoring, y)
+    known = RecordedPredictions(response).fit(None, y)
+    wanted = metrics.check_scoring(known, scoring)(known, np.arange(300), y)
+    score = metric.score_predictions(Predictions(y, response))
+    assert score == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize("response", [[0, 0, 0, 0], [0, 1, 2, 1]])
+def test_absent_classes_are_left_to_scikit_learn(response):
+    y = np.array([0, 0, 1, 1])
+    metric = approximate_metric("f1_macro", y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = metrics.f1_score(y, response, average="macro")
+        score = metric.score_predictions(Predictions(y, np.array(response)))
+    assert score == pytest.approx(wanted)
