@@ -103,6 +103,14 @@ def upgrade_ledger(location: Any) -> str:
     with _kept_apart(older):
         older.verify()
         stored = _stored(older.backend)
+        if _has_uncharged_report(stored):
+            raise LedgerError(
+                f"ledger {older.backend} was not upgraded: a final report was begun and did not "
+                "finish. The version that began it did not charge for that, so this version cannot "
+                "continue the ledger. Finish the report with the version that began it. The ledger "
+                "can still be read: python -m sklearn_bdp ledger show|export|verify. Nothing was "
+                "changed."
+            )
         header, start, rows = _converted(stored)
         head = (rows[-1].number, rows[-1].digest) if rows else (0, start)
         if isinstance(older.backend, PostgreSQLBackend):
@@ -183,30 +191,31 @@ def _converted(stored: Any) -> tuple[str, str, list[Row]]:
     )
     start = previous = chain.link("header", header)
     rows = []
-    is_closed = any('"closed":true' in row.content for row in stored.rows if row.kind == "batch")
     for row in stored.rows:
         content = row.content
         if row.kind == "batch":
             content = _with_finding(content)
         elif row.kind == "fact":
-            content = _with_charge(content, is_closed=is_closed)
+            content = _with_charge(content)
         previous = chain.link(previous, row.kind, content, row.answers, row.commitment)
         rows.append(row._replace(content=content, digest=previous))
     return header, start, rows
 
 
-def _with_charge(content, *, is_closed):
-    """Return a note of the package; a report that was begun has the charge of not finishing."""
+def _has_uncharged_report(stored):
+    """Return whether a final report was begun without a charge and did not finish (theory G35)."""
+    is_closed = any('"closed":true' in row.content for row in stored.rows if row.kind == "batch")
+    return not is_closed and any(
+        row.kind == "fact" and _with_charge(row.content) != row.content for row in stored.rows
+    )
+
+
+def _with_charge(content):
+    """Return a system note; the note of a final report that finished has a charge of 0."""
     note = parse_json(content)
     if note["name"] != Fact.CLOSING.value or "charge" in note["content"]:
         return content
-    if not is_closed:
-        raise LedgerError(
-            "a final report was begun and did not finish. Its version did not charge for that, so "
-            "that the ledger cannot go on in this one. Finish the report with the version that "
-            "began it."
-        )
-    note["content"]["charge"] = 0.0  # the report finished
+    note["content"]["charge"] = 0.0
     return canonical(note)
 
 

@@ -17,6 +17,7 @@ from sklearn_bdp.exceptions import (
 )
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.ledger.backend import FORMAT, FORMATS
+from sklearn_bdp.ledger.ledger import Chain, backend_at
 from tests.facts import refused
 from tests.holdout import workers
 
@@ -125,22 +126,46 @@ def test_a_closed_ledger_stays_closed(path, command_line):
         holdout.answer([0.5], scores(1, 0))
 
 
-def test_an_unfinished_report_is_not_upgraded(path, command_line, capsys):
-    restored(path, "format-6-closed.sql", 6)
+@pytest.fixture(params=sorted(OLDER))
+def unfinished(request, path):
+    """Return the path of an older ledger with an unfinished report, which was not charged."""
+    closed = restored(path.with_name("closed.sqlite"), "format-6-closed.sql", 6)
+    with backend_at(closed) as backend:
+        stored = backend.read(0)
+    closed.unlink()
+    header = stored.header.replace('"format":6', f'"format":{request.param}')
+    chain = Chain()
+    start = previous = chain.link("header", header)
+    rows = []
+    for row in stored.rows[:-1]:  # without the record that closes
+        previous = chain.link(previous, row.kind, row.content, row.answers, row.commitment)
+        rows.append(row._replace(digest=previous))
+    assert '"name":"closing"' in rows[-1].content
+    assert '"charge"' not in rows[-1].content
+    with backend_at(path) as backend:
+        assert backend.create(header, start, rows)
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.execute("DROP TRIGGER log_delete")
-        connection.execute("DELETE FROM log WHERE number = 7")
-        connection.execute(
-            "UPDATE head SET number = 6, digest = (SELECT digest FROM log WHERE number = 6)"
-        )
-        connection.execute(
-            "CREATE TRIGGER log_delete BEFORE DELETE ON log "
-            "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
-        )
-        connection.commit()
-    assert command_line("ledger", "verify", path) == 0
-    assert command_line("ledger", "upgrade", path) == 1
-    assert "report" in capsys.readouterr().err
+        connection.execute(f"PRAGMA user_version = {request.param}")
+    return path
+
+
+def test_an_uncharged_unfinished_report_can_be_read(unfinished, command_line):
+    """G35: older formats did not charge for a report that did not finish."""
+    for action in ("verify", "show", "export"):
+        assert command_line("ledger", action, unfinished) == 0
+
+
+def test_an_uncharged_unfinished_report_is_not_upgraded(unfinished, command_line, capsys):
+    content = unfinished.read_bytes()
+    assert command_line("ledger", "upgrade", unfinished) == 1
+    message = capsys.readouterr().err
+    assert message.startswith("LedgerError")
+    assert str(unfinished) in message
+    assert unfinished.read_bytes() == content
+    for pattern in ("*.format-*", "*.upgrade"):
+        assert not list(unfinished.parent.glob(pattern))
+    with refused(LedgerVersionError, "upgrade"):
+        ReusableHoldout(X, Y, ledger=unfinished)
 
 
 def test_an_edited_ledger_is_not_upgraded(older, command_line, capsys):
