@@ -47,14 +47,14 @@ from sklearn_bdp.report.plan import (
 from sklearn_bdp.utils.hashing import records_digest
 from sklearn_bdp.utils.validation import strip_traceback_frames
 
-#: Failure probabilities below it are too near to the smallest number for Clopper-Pearson limits.
+#: Smaller failure probabilities are too near to the smallest number for Clopper-Pearson limits.
 _LEAST_LEVEL = 1e-290
 #: In time, medians have intervals by order statistics, of one model over all records. No average
 #: law of the dates has a largest error, or makes a jackknife of a median valid.
 _MEDIAN = "neg_median_absolute_error"
 _WITHOUT_TARGET = (_MEDIAN, "neg_max_error")
 _NEEDS_CHAIN = "An approximate row needs a declared chain (a long run)."
-#: Weight of the first list of statements on a holdout, and what each further list gets of the rest.
+#: Weight of the first list of statements on a holdout, and each later list's part of the remainder.
 FIRST, NEXT = 0.9, 0.9
 
 
@@ -66,28 +66,28 @@ def report_and_close(
     *,
     variance: float | None = None,
     training: Any = None,
-    **asked: Any,
+    **report_options: Any,
 ) -> FinalReport:
     """Report scores and close the holdout; see :meth:`ReusableHoldout.final_report`.
 
-    ``variance``: of a record's training-side score in the first row, as a search has it.
+    ``variance``: of a record's cross-validated score in the first row, from a search.
     """
     holdout.account.check_home()
-    plan = planned_report(holdout, estimators, cv_scores, training=training, **asked)
+    plan = planned_report(holdout, estimators, cv_scores, training=training, **report_options)
     return _closing_report(holdout, plan, training, variance)
 
 
 def _closing_report(holdout, plan, training, variance):
-    """Return the report of a plan: begun, computed and recorded; or the one given before."""
+    """Compute, record and return the report of a plan, or return the recorded report."""
     account = holdout.account
     identity = json.loads(canonical(plan.identity()))
     with account.reading() as book:
-        record = closing_record(book, identity)  # of a script that is run twice
+        record = closing_record(book, identity)  # if a script runs twice
     if record is None:
         _check_intervals(plan, holdout)
         if plan.approximate:
             plan = prepared(plan, training, variance, holdout)
-    if plan.refit is not None:  # recipes are fitted once they are asked
+    if plan.refit is not None:  # recipes are fitted when they first predict
         models = {
             name: model
             if isinstance(model, Predicted)
@@ -100,7 +100,10 @@ def _closing_report(holdout, plan, training, variance):
             account,
             identity,
             lambda terms: _computed_report(holdout, plan, terms),
-            fixed=[[one.moments, one.most, one.expected] for one in plan.statements],
+            fixed=[
+                [statement.moments, statement.most, statement.expected]
+                for statement in plan.statements
+            ],
             check=lambda last: _check_budget(holdout, plan, last),
         )
     report = shown_report(holdout, record)
@@ -111,11 +114,11 @@ def _closing_report(holdout, plan, training, variance):
 
 
 def _check_intervals(plan, holdout):
-    """Raise where public facts say that no row of a report can have an interval."""
+    """Raise ValueError if public facts exclude an interval for every row of a report."""
     rows = Rows(plan, holdout, seed=0)
-    reasons = [rows.public_refusal(one) for one in plan.statements]
+    reasons = [rows.public_refusal(statement) for statement in plan.statements]
     if all(reasons):
-        names = ", ".join(dict.fromkeys(one.measure.name for one in plan.statements))
+        names = ", ".join(dict.fromkeys(statement.measure.name for statement in plan.statements))
         raise ValueError(
             f"scoring={names!r} can have no interval on this holdout. {reasons[0]} Add a metric "
             "with a proven interval, such as 'accuracy' or 'neg_mean_absolute_error', or hold out "
@@ -124,7 +127,7 @@ def _check_intervals(plan, holdout):
 
 
 def _check_budget(holdout, plan, last):
-    """Raise where a declared budget does not suffice for all rows."""
+    """Raise BudgetExhaustedError if a declared budget does not suffice for all rows."""
     settings = holdout.account.settings
     needed = plan.n_rounds(holdout.dependence)
     if settings.budget is not None and last.n_rounds + needed > settings.budget:
@@ -134,9 +137,9 @@ def _check_budget(holdout, plan, last):
 def _computed_report(holdout, plan, terms):
     """Return the record that closes a holdout and holds the rows, and the answers."""
     if plan.approximate:
-        closed, answers, said = _read(holdout, plan, terms)
+        closed, answers, results = _read(holdout, plan, terms)
     else:
-        closed, answers, said = _through_noise(holdout, plan, terms)
+        closed, answers, results = _through_noise(holdout, plan, terms)
     content = {
         "n_answered": terms.last.n_answered,
         "n_above": terms.last.n_above,
@@ -147,60 +150,65 @@ def _computed_report(holdout, plan, terms):
         "refit": "" if plan.refit is None else plan.refit[1],
         "assumptions": plan.caveats,
     }
-    cells = closed.cells | {"report": content | said}
+    cells = closed.cells | {"report": content | results}
     return dataclasses.replace(closed, cells=cells), answers
 
 
 def _read(holdout, plan, terms):
     """Return record, answers and rows of a report that reads the closed holdout, without privacy.
 
-    Theory G28: each family at its own level. Proven rows take what G16 leaves. Approximate ones
-    take the weight 1 where no interim answer is in their family, else the weight of a report, as
-    proven ones do (theory G34).
+    Theory G28: each family at its own level. Proven rows take the level that G16 leaves.
+    Approximate rows take the weight 1 if no interim answer is in their family, else the weight of
+    a report, as proven ones do (theory G34).
 
-    The order of units is drawn once and for all, with the holdout: 128 random bits stand in
-    the header of the ledger, under its chain, and the order is a function of these and of the
-    records. A restart, a copy of the file and a pickle find it again, nothing draws another,
-    and whoever has not both the ledger and the records cannot know it.
+    The order of units is drawn only once, with the holdout: the ledger's header contains 128
+    random bits, protected by the hash chain, and the order is a function of these bits and of the
+    records. A restart, a copy of the file and a pickle give the same order. It cannot be computed
+    without both the ledger and the records.
     """
     secret = records_digest(plan.order, holdout.y, holdout.X)
     rows = Rows(plan, holdout, seed=int(secret[:32], 16))
-    settings, before = holdout.account.settings, terms.last
+    settings = holdout.account.settings
+    last_before = terms.last
     terms, by_class = rows.settled(terms)
     last = terms.last
-    # Shares of classes that are asked now are paid by the rows that they decide, by no other.
-    length, by_shares = (
-        route(one, settings, report=True, n_attempts=terms.n_attempts)[0] for one in (before, last)
-    )
-    # Rows that are read alone do not share the level of their family (theory G32).
+    # Class proportions queried now are charged to the rows that use them, and to no other.
+    length, _ = route(last_before, settings, report=True, n_attempts=terms.n_attempts)
+    length_with_classes, _ = route(last, settings, report=True, n_attempts=terms.n_attempts)
+    # With joint=False, each row has the level of its whole family (theory G32).
     n_proven = max(1, plan.n_proven) if plan.joint else 1
     n_rows = len(plan.statements) if plan.joint else 1
     log_level = math.log(settings.sampling_failure / n_proven) - length
     spending = settings.spending
-    log_approximate = math.log(settings.beta / n_rows) - before.released
+    log_approximate = math.log(settings.beta / n_rows) - last_before.released
     log_approximate -= report_attempt_length(n_earlier=terms.n_attempts, finished=True)
-    if before.cells.get("approximate"):
-        log_approximate += math.log(spending.report_weight(before.number))
-    said, proven, scales = [], [], {}
-    for place, one in enumerate(plan.statements):
-        log_shares = length - by_shares if one.proven == CLASSES else 0.0
+    if last_before.cells.get("approximate"):
+        log_approximate += math.log(spending.report_weight(last_before.number))
+    row_contents = []
+    proven_rows = []
+    scales = {}
+    for row_index, statement in enumerate(plan.statements):
+        log_correction = length - length_with_classes if statement.proven == CLASSES else 0.0
         row = rows.row(
-            one,
-            by_class=by_class.get(place),
-            log_proven=log_level + log_shares,
+            statement,
+            by_class=by_class.get(row_index),
+            log_proven=log_level + log_correction,
             log_approximate=log_approximate,
             log_alone=math.log(settings.beta),
         )
-        said.append(row)
-        if row["proven"] is not None and not one.inside and row["value"] is not None:
-            words, low, high = scales[one.ends[0]] = one.ends
+        row_contents.append(row)
+        if row["proven"] is not None and not statement.inside and row["value"] is not None:
+            metric_name, low, high = statement.ends
+            scales[metric_name] = statement.ends
             ends = np.array([row["value"], *row["proven"]])
             value, lower, upper = np.clip((ends - low) / (high - low), 0.0, 1.0).tolist()
-            proven.append((words, row["model"], float(one.expected), value, lower, upper))
+            proven_rows.append(
+                (metric_name, row["model"], float(statement.expected), value, lower, upper)
+            )
     answers: Any = ()
-    if proven and plan.joint:  # for the history, whose intervals hold together
+    if proven_rows and plan.joint:  # for the history, whose intervals hold together
         names = ("metric", "model", "cv_score", "value", "lower", "upper")
-        columns = dict(zip(names, map(list, zip(*proven, strict=True)), strict=True))
+        columns = dict(zip(names, map(list, zip(*proven_rows, strict=True)), strict=True))
         columns |= {"corrected": [1], "code_length": [length + math.log(n_proven)]}
         answers = Answers(columns, batch=last.number + 1, time=terms.time, scales=scales)
     closed = _closed(
@@ -208,9 +216,9 @@ def _read(holdout, plan, terms):
         size=len(answers),
         n_answered=last.n_answered + len(answers),
         n_above=last.n_above + len(answers),
-        code_length=by_shares,
+        code_length=length_with_classes,
         cells={},
-        scales={one.metric: list(one.scale) for one in answers},
+        scales={statement.metric: list(statement.scale) for statement in answers},
         spending={"name": spending.name, "weight": spending.report_weight(last.number)},
     )
     levels = {
@@ -218,34 +226,51 @@ def _read(holdout, plan, terms):
         "approximate_level": math.exp(log_approximate),
         "information_spent": length,
     }
-    return closed, answers, levels | {"rows": said, "units": [rows.count, rows.words]}
+    return closed, answers, levels | {"rows": row_contents, "units": [rows.count, rows.words]}
 
 
-def _closed(terms, **said):
-    """Return the record of a report that reads the closed holdout."""
-    code = terms.code.state(after=len(terms.code.pairs))
-    said |= {"number": terms.last.number + 1, "time": terms.time, "code": code}
-    said["checks"] = {}
-    return dataclasses.replace(terms.last, closed=True, dp_epsilon=None, **said)
+def _closed(terms, **changes):
+    """Return the record of a report that reads the closed holdout.
+
+    ``changes``: further fields of the record that differ from the last one.
+    """
+    return dataclasses.replace(
+        terms.last,
+        closed=True,
+        dp_epsilon=None,
+        number=terms.last.number + 1,
+        time=terms.time,
+        code=terms.code.state(after=len(terms.code.pairs)),
+        checks={},
+        **changes,
+    )
 
 
 def _through_noise(holdout, plan, terms):
     """Return record, answers and rows of a report under a level of privacy."""
-    settings, model = holdout.account.settings, holdout.dependence
-    records, evaluations = Records(holdout.X, holdout.y, plan.models), []
-    for one in plan.statements:
-        metric: Any = one.measure.metric
-        found = [metric.evaluate(*records.asked(name), holdout.y) for name in one.models]
-        if len(found) == 2:  # the paired difference (theory G23)
-            halved = 0.5 * (found[1].per_record - found[0].per_record + 1.0)
-            mean, sensitivity = float(halved.mean()), found[0].sensitivity
-            found = [Evaluation(per_record=halved, value=mean, sensitivity=sensitivity)]
-        evaluations += found
-    expected = [one.expected for one in plan.statements]
-    own = np.ones(len(evaluations))  # deviations are taken from what was expected
-    batch = make_batch(settings.n, model, expected, evaluations=evaluations, own_cells=own)
+    settings = holdout.account.settings
+    model = holdout.dependence
+    records = Records(holdout.X, holdout.y, plan.models)
+    evaluations = []
+    for statement in plan.statements:
+        metric: Any = statement.measure.metric
+        model_evaluations = [
+            metric.evaluate(*records.asked(name), holdout.y) for name in statement.models
+        ]
+        if len(model_evaluations) == 2:  # the paired difference (theory G23)
+            halved = 0.5 * (model_evaluations[1].per_record - model_evaluations[0].per_record + 1.0)
+            paired = Evaluation(
+                per_record=halved,
+                value=float(halved.mean()),
+                sensitivity=model_evaluations[0].sensitivity,
+            )
+            model_evaluations = [paired]
+        evaluations += model_evaluations
+    expected = [statement.expected for statement in plan.statements]
+    half_widths = np.ones(len(evaluations))  # deviations are taken from what was expected
+    batch = make_batch(settings.n, model, expected, evaluations=evaluations, own_cells=half_widths)
     units = list(model.units(settings.n))
-    rows = [(one.ends, one.row(units[0])) for one in plan.statements]
+    rows = [(statement.ends, statement.row(units[0])) for statement in plan.statements]
     labels = [(ends[0], ends, row["model"], None) for ends, row in rows]
     record, answers = decide(
         dataclasses.replace(batch, labels=labels), terms, statements=plan.n_proven
@@ -256,28 +281,32 @@ def _through_noise(holdout, plan, terms):
         parts = np.array(width_parts(answer, settings, model) or (0.0, 0.0, 0.0))
         ends = np.array([answer.value, answer.lower, answer.upper])
         value, *pair = (low + (high - low) * ends).tolist()
-        row |= {"value": value, "proven": pair, "parts": ((high - low) * parts).tolist()}
-        row |= {"method": "through noise", "positive": ""}
+        row["value"] = value
+        row["proven"] = pair
+        row["parts"] = ((high - low) * parts).tolist()
+        row["method"] = "through noise"
+        row["positive"] = ""
     level = settings.sampling_failure * math.exp(-answers[0].code_length)
     levels = {"level": level, "approximate_level": None, "information_spent": record.code_length}
     return record, answers, levels | {"rows": [row for _, row in rows], "units": units}
 
 
 def shown_report(holdout: Any, record: Any) -> FinalReport:
-    """Return the report that a closing record holds."""
-    content, settings = record.cells["report"], holdout.account.settings
+    """Return the report in a closing record."""
+    content = record.cells["report"]
+    settings = holdout.account.settings
     target = target_of(holdout.dependence, settings.n)
     assumptions = [*holdout.certificate().assumptions, *content["assumptions"]]
     if content["approximate_level"] is not None:
         assumptions.append("reading the closed holdout ended its privacy")
-    known = {
+    described = {
         "rows": tuple(ReportRow.of(row, target) for row in content["rows"]),
         "units": tuple(content["units"]),
         "assumptions": tuple(assumptions),
         "spending": settings.spending.policy.description,
     }
     return FinalReport(
-        **(content | known),
+        **(content | described),
         confidence_level=holdout.confidence_level,
         n=settings.n,
         time=record.time,
@@ -290,18 +319,20 @@ def shown_report(holdout: Any, record: Any) -> FinalReport:
 class Rows:
     """All rows of a plan, read from the closed holdout.
 
-    Units were drawn independently, in a secret order that never changes (theory G28); ``seed``:
-    secret, drawn with it.
+    Units are in a secret random order that never changes (theory G28). It follows from ``seed``,
+    which is secret, too.
     """
 
     def __init__(self, plan: Plan, holdout: Any, seed: int) -> None:
-        self.plan, self.model, n = plan, holdout.dependence, holdout.n
+        n = holdout.n
+        self.plan = plan
+        self.model = holdout.dependence
         self.records = Records(holdout.X, holdout.y, plan.models)
-        self.words = self.model.units(n)[1]  # what units are called
-        # Of a declared chain: how many independent records it is worth.
+        self.words = self.model.units(n)[1]  # name of the units, in the plural
+        # Effective sample size of a declared chain; None if units are independent or dates.
         self.times: float | None = None
-        self.weights = np.ones(n)  # what a record counts
-        self.unit_sizes: Any = None  # what the sum over a unit's records is divided by
+        self.weights = np.ones(n)  # weight of each record
+        self.unit_sizes: Any = None  # divisors of the sums over a unit's records
         rng = np.random.default_rng([seed, 1])  # slices have a stream of their own (theory G19)
         if plan.dependence in ("dependent", "past"):
             weights = self.model.record_weights(n)
@@ -309,7 +340,7 @@ class Rows:
             self.units = np.arange(n) if dates is None else dates
             self.count = int(self.units.max()) + 1
             self.weights = self.weights if weights is None else n * weights
-            if not self.model.is_time_ordered:  # weights of regimes that are seen are no units
+            if not self.model.is_time_ordered:  # weights of observed regimes are not units
                 lasting = self.model.is_sequential and (weights is None or dates is not None)
                 self.times = float(self.model.effective_n(n)) if lasting else 0.0
             return
@@ -322,11 +353,11 @@ class Rows:
         elif plan.per == "unit":
             self.unit_sizes = sizes
             self.weights = 1.0 / sizes[units]
-        else:  # a larger group keeps so many records, drawn here
+        else:  # a larger group keeps ``plan.bound`` records, drawn at random
             order = np.lexsort((rng.random(n), units))
-            place = np.empty(n)
-            place[order] = np.arange(n) - (np.cumsum(sizes) - sizes)[units[order]]
-            self.weights = (place < plan.bound).astype(float)
+            rank_in_unit = np.empty(n)
+            rank_in_unit[order] = np.arange(n) - (np.cumsum(sizes) - sizes)[units[order]]
+            self.weights = (rank_in_unit < plan.bound).astype(float)
 
     def totals(self, values: Any) -> Any:
         """Return the weighted sums of records' values in each unit.
@@ -343,25 +374,30 @@ class Rows:
         return self.totals(values) * (self.count / len(self.units))
 
     def settled(self, terms: Any) -> tuple[Any, dict[int, Any]]:
-        """Ask shares of classes where groups need them; return terms and settled batches by row.
+        """Query class proportions if groups need them; return terms and evaluations by row.
 
-        Of independent records the counts are read: given the labels, every bound holds with them.
+        For independent records the counts are read: given the labels, every bound is valid.
         """
-        found: dict[int, Any] = {}
-        model, n = self.model, len(self.records.y)
-        for place, one in enumerate(self.plan.statements):
-            if one.proven != CLASSES:
+        class_evaluations: dict[int, Any] = {}
+        model = self.model
+        n = len(self.records.y)
+        for row_index, statement in enumerate(self.plan.statements):
+            if statement.proven != CLASSES:
                 continue
-            asked = self.records.asked(one.models[0])
-            found[place] = one.measure.metric.evaluate(*asked, self.records.y)
-            if found[place].by_class is not None and not model.is_independent:
-                batch = make_batch(n, model, [one.expected], evaluations=[found[place]])
-                found[place], terms = ask_shares(batch, terms)
-        return terms, found
+            model_and_data = self.records.asked(statement.models[0])
+            class_evaluations[row_index] = statement.measure.metric.evaluate(
+                *model_and_data, self.records.y
+            )
+            if class_evaluations[row_index].by_class is not None and not model.is_independent:
+                batch = make_batch(
+                    n, model, [statement.expected], evaluations=[class_evaluations[row_index]]
+                )
+                class_evaluations[row_index], terms = ask_shares(batch, terms)
+        return terms, class_evaluations
 
     def row(
         self,
-        one: Statement,
+        statement: Statement,
         *,
         log_proven: float,
         log_approximate: float,
@@ -373,50 +409,61 @@ class Rows:
         ``log_proven``, ``log_approximate``, ``log_alone``: logs of failure probabilities, which
         may be below the smallest number that floating point holds.
         """
-        row, notes, past = one.row(self.count), [], self.model.is_time_ordered
+        row = statement.row(self.count)
+        notes = []
         row["method"] = row["method"] or f"approximate: leaving out {self.words}"
-        if past:
-            row["target"] = target_of(self.model, len(self.records.y), one.ahead)
-        inside = np.any([self._mask(part) > 0.0 for part in one.inside or ("",)], axis=0)
+        if self.model.is_time_ordered:
+            row["target"] = target_of(self.model, len(self.records.y), statement.ahead)
+        inside = np.any([self._mask(part) > 0.0 for part in statement.inside or ("",)], axis=0)
         row["n_units"] = np.unique(self.units[inside]).size
         row["n_events"] = self._n_events(inside)
         try:
             with np.errstate(all="ignore"):
-                row["value"] = self.value(one)
-                if one.proven:
-                    ends = self.proven(one, log_proven, by_class)
-                    once = self.proven(one, log_alone, by_class)
-                    half, least = (0.5 * (high - low) for low, high in (ends, once))
-                    row |= {"proven": _finite(ends), "parts": [least, half - least, 0.0]}
+                row["value"] = self.value(statement)
+                if statement.proven:
+                    ends = self.proven(statement, log_proven, by_class)
+                    ends_alone = self.proven(statement, log_alone, by_class)
+                    half = 0.5 * (ends[1] - ends[0])
+                    half_alone = 0.5 * (ends_alone[1] - ends_alone[0])
+                    row["proven"] = _finite(ends)
+                    row["parts"] = [half_alone, half - half_alone, 0.0]
                 if self.times == 0.0:
                     notes.append(_NEEDS_CHAIN)
                 else:
-                    row["approximate"], reasons = self._shown_approximate(one, log_approximate)
-                    if row["approximate"] is None and one.proven and reasons:
+                    row["approximate"], reasons = self._shown_approximate(
+                        statement, log_approximate
+                    )
+                    if row["approximate"] is None and statement.proven and reasons:
                         reasons[0] = f"No approximate interval: {reasons[0]}"
                     notes += reasons
         except UndefinedScore as error:
             notes.append(str(error))
-        if one.most < 1.0:
-            most = one.most * (one.measure.span[1] - one.measure.span[0])
-            notes.append(f"The proven interval counts differences beyond ±{most:.3g} as that.")
-        notes += filter(None, [one.measure.note])
-        notes += self._clip_notes(one)
-        for name in one.models:
+        if statement.most < 1.0:
+            max_difference = statement.most * (
+                statement.measure.span[1] - statement.measure.span[0]
+            )
+            notes.append(
+                f"The proven interval counts differences beyond ±{max_difference:.3g} as that."
+            )
+        notes += filter(None, [statement.measure.note])
+        notes += self._clip_notes(statement)
+        for name in statement.models:
             failing = self.records.failing.get(name, ())
             if len(failing):
-                places = ", ".join(map(str, failing[:5])) + ", …" * (len(failing) > 5)
+                failing_positions = ", ".join(map(str, failing[:5])) + ", …" * (len(failing) > 5)
                 notes.append(
                     f"{name} failed on {len(failing)} of {len(self.records.y)} holdout records "
-                    f"(positions {places}). They count with the worst score."
+                    f"(positions {failing_positions}). They count with the worst score."
                 )
         if row["value"] is None or not math.isfinite(row["value"]):
-            row["value"], notes = None, notes or ["The score is undefined for these records."]
-        return row | {"notes": notes}
+            row["value"] = None
+            notes = notes or ["The score is undefined for these records."]
+        row["notes"] = notes
+        return row
 
-    def public_refusal(self, one: Statement) -> str:
-        """Return why a row can have no interval, as far as no record says it; else nothing."""
-        if one.proven:
+    def public_refusal(self, statement: Statement) -> str:
+        """Return the public reason why a row cannot have an interval, or an empty text."""
+        if statement.proven:
             return ""
         if self.times == 0.0:
             return _NEEDS_CHAIN
@@ -431,16 +478,17 @@ class Rows:
             return None
         return np.unique(self.units[inside & is_label(self.records.y, positive)]).size
 
-    def _shown_approximate(self, one, log_level):
-        """Return the ends of an approximate interval, None without one, and what to know of it."""
-        found = self.approximate(one, math.exp(log_level))
-        pair, notes = _finite((found.lower, found.upper)), list(found.notes)
+    def _shown_approximate(self, statement, log_level):
+        """Return the ends of an approximate interval, None without one, and its notes."""
+        interval = self.approximate(statement, math.exp(log_level))
+        pair = _finite((interval.lower, interval.upper))
+        notes = list(interval.notes)
         # A skill score has no lower end.
-        is_bounded = one.measure.metric is not None and not one.skill
+        is_bounded = statement.measure.metric is not None and not statement.skill
         if self.model.is_time_ordered and is_bounded:
-            is_bounded = self._unclipped(one) is None
+            is_bounded = self._unclipped(statement) is None
         if pair is not None and is_bounded:
-            _, low, high = one.ends
+            _, low, high = statement.ends
             pair = [max(pair[0], low), min(pair[1], high)]
             if pair == [low, high]:
                 return None, ["It would cover every possible value."]
@@ -448,149 +496,180 @@ class Rows:
 
     def over_time(self, holdout: Any) -> tuple[Any, Any]:
         """Return the dates, and the scores by date of each model on the first metric, by row."""
-        first, scores = self.plan.statements[0], {}
-        for place, one in enumerate(self.plan.statements):
-            is_model = len(one.models) == 1 and not one.inside and one.ahead == 1
-            if is_model and one.measure.name == first.measure.name:
-                low, high = one.measure.span
-                by_record = self.records.contributions(one.measure, one.models[0])[0]
-                scores[place] = low + (high - low) * self.means(by_record)
+        first = self.plan.statements[0]
+        scores = {}
+        for row_index, statement in enumerate(self.plan.statements):
+            is_model = len(statement.models) == 1 and not statement.inside and statement.ahead == 1
+            if is_model and statement.measure.name == first.measure.name:
+                low, high = statement.measure.span
+                by_record = self.records.contributions(statement.measure, statement.models[0])[0]
+                scores[row_index] = low + (high - low) * self.means(by_record)
         dates = calendar(holdout)
         return np.arange(self.count) if dates is None else dates, scores
 
     # -- values ---------------------------------------------------------------------------------
 
     def _mask(self, part):
-        """Return what each record counts in a subgroup; all of them without one."""
+        """Return the weight of each record in a subgroup, or in the holdout without one."""
         return self.weights * (self.plan.masks[part] if part else 1.0)
 
-    def value(self, one: Statement) -> float:
-        """Return what is reported, in score units."""
-        if one.skill:
-            losses = [self.weights @ self.records.loss(one.measure, name) for name in one.models]
+    def value(self, statement: Statement) -> float:
+        """Return the reported value, in score units."""
+        if statement.skill:
+            losses = [
+                self.weights @ self.records.loss(statement.measure, name)
+                for name in statement.models
+            ]
             return 1.0 - float(losses[1] / losses[0])
-        if self.model.is_time_ordered and one.measure.statistic == "r2":
-            return self._date_row(one, 0.5).value
-        found = [
-            reads(one.measure, self.records, name, self._mask(part))
-            for name in one.models
-            for part in one.inside or ("",)
+        if self.model.is_time_ordered and statement.measure.statistic == "r2":
+            return self._date_row(statement, 0.5).value
+        values = [
+            reads(statement.measure, self.records, name, self._mask(part))
+            for name in statement.models
+            for part in statement.inside or ("",)
         ]
-        return float(found[-1] - (found[0] if len(found) == 2 else 0.0))
+        return float(values[-1] - (values[0] if len(values) == 2 else 0.0))
 
     # -- proven limits --------------------------------------------------------------------------
 
-    def proven(self, one: Statement, log_level: float, by_class: Any) -> tuple[float, float]:
+    def proven(self, statement: Statement, log_level: float, by_class: Any) -> tuple[float, float]:
         """Return limits in score units; ``log_level``: the log of their failure probability."""
-        if len(one.inside) == 2:  # each limit of both may fail with a part of the level
-            parts = [dataclasses.replace(one, inside=(part,)) for part in one.inside]
+        if len(statement.inside) == 2:  # both limits of each subgroup get half the level
+            parts = [dataclasses.replace(statement, inside=(part,)) for part in statement.inside]
             first, second = (self.proven(part, log_level - math.log(2.0), None) for part in parts)
             return second[0] - first[1], second[1] - first[0]
-        low, high = one.measure.span
+        low, high = statement.measure.span
         span = high - low
-        if one.proven == CLASSES:
+        if statement.proven == CLASSES:
             return self._by_class(by_class, log_level)
-        if one.proven == PAST:
-            return past_row(one, self.records, self, self.plan.classes, log_level)
-        mask = self.plan.masks[one.inside[0]] if one.inside else 1.0
-        found = [
-            [mask * each for each in self.records.contributions(one.measure, name)]
-            for name in one.models
+        if statement.proven == PAST:
+            return past_row(statement, self.records, self, self.plan.classes, log_level)
+        mask = self.plan.masks[statement.inside[0]] if statement.inside else 1.0
+        sums_and_counts = [
+            [mask * totals for totals in self.records.contributions(statement.measure, name)]
+            for name in statement.models
         ]
-        (sums, counts), paired = found[-1], len(found) == 2
+        sums, counts = sums_and_counts[-1]
+        paired = len(sums_and_counts) == 2
         if paired:
-            gap = np.clip((sums - found[0][0]) / one.most, -1.0, 1.0)
-            low, span, sums = -one.most * span, 2.0 * one.most * span, 0.5 * (counts + gap)
-        if one.proven == COUNTS:
-            level, alike = min(math.exp(log_level), 0.5), self.plan.dependence == "records"
+            gap = np.clip((sums - sums_and_counts[0][0]) / statement.most, -1.0, 1.0)
+            low = -statement.most * span
+            span = 2.0 * statement.most * span
+            sums = 0.5 * (counts + gap)
+        if statement.proven == COUNTS:
+            level = min(math.exp(log_level), 0.5)
+            alike = self.plan.dependence == "records"
             if level < _LEAST_LEVEL:
                 return low, low + span
-            if one.measure.share == "f1":  # by Jaccard's share: F1 = 2 q / (1 + q)
-                hits, among = 0.5 * sums.sum(), counts.sum() - 0.5 * sums.sum()
-                ends = share_limits(round(hits), round(among), level)
+            if statement.measure.share == "f1":  # by the Jaccard index q: F1 = 2 q / (1 + q)
+                n_hits = 0.5 * sums.sum()
+                n_union = counts.sum() - n_hits
+                ends = share_limits(round(n_hits), round(n_union), level)
                 lower, upper = (2.0 * end / (1.0 + end) for end in ends)
             else:
-                hits, among = round(sums.sum()), round(counts.sum())
-                lower, upper = share_limits(hits, among, level, alike=alike)
-        elif one.proven == TAIL:
-            tail = ModelTail(self.model, len(sums), binary=one.measure.is_share and not paired)
-            at = np.array([min(1.0, float(np.mean(self.weights * sums)))])
+                n_hits = round(sums.sum())
+                n_trials = round(counts.sum())
+                lower, upper = share_limits(n_hits, n_trials, level, alike=alike)
+        elif statement.proven == TAIL:
+            tail = ModelTail(
+                self.model, len(sums), binary=statement.measure.is_share and not paired
+            )
+            mean = np.array([min(1.0, float(np.mean(self.weights * sums)))])
             lower, upper = (
-                float(e[0]) for e in tail.limits(at, at, np.array([log_level - math.log(2.0)]))
+                float(e[0]) for e in tail.limits(mean, mean, np.array([log_level - math.log(2.0)]))
             )
         else:
-            limits = {BETS: star_limits, FREE: order_free_limits}[one.proven]
-            known = {"moments": one.moments, "log_inverse_level": math.log(2.0) - log_level}
-            bound = (2.0 if one.measure.share == "f1" else 1.0) * self.plan.bound
-            lower, upper = limits(self.totals(sums), self.totals(counts), bound=bound, **known)
+            limits = {BETS: star_limits, FREE: order_free_limits}[statement.proven]
+            bound = (2.0 if statement.measure.share == "f1" else 1.0) * self.plan.bound
+            lower, upper = limits(
+                self.totals(sums),
+                self.totals(counts),
+                bound=bound,
+                moments=statement.moments,
+                log_inverse_level=math.log(2.0) - log_level,
+            )
         return low + span * lower, low + span * upper
 
-    def _by_class(self, found, log_level):
+    def _by_class(self, evaluation, log_level):
         """Return limits of ROC AUC or balanced accuracy (G12; of groups G19, G20)."""
-        if hasattr(found, "tails"):
-            lower, upper = found.limits(found.values, found.values, np.array([log_level]))
+        if hasattr(evaluation, "tails"):
+            lower, upper = evaluation.limits(
+                evaluation.values, evaluation.values, np.array([log_level])
+            )
             return float(lower[0]), float(upper[0])
-        shape, value = dataclasses.asdict(found.shape), found.value
-        if found.by_class is not None:
-            floors = tuple(found.by_class.least_counts(len(found.shape.classes)).tolist())
-            shape, value = shape | {"class_floors": floors}, found.by_class.value(floors)
-        tail, at = score_tail(self.model, len(self.records.y), **shape), np.array([value])
-        lower, upper = tail.limits(at, at, np.array([log_level - math.log(2.0)]))
+        shape = dataclasses.asdict(evaluation.shape)
+        value = evaluation.value
+        if evaluation.by_class is not None:
+            floors = tuple(evaluation.by_class.least_counts(len(evaluation.shape.classes)).tolist())
+            shape["class_floors"] = floors
+            value = evaluation.by_class.value(floors)
+        tail = score_tail(self.model, len(self.records.y), **shape)
+        values = np.array([value])
+        lower, upper = tail.limits(values, values, np.array([log_level - math.log(2.0)]))
         return float(lower[0]), float(upper[0])
 
     # -- approximate limits ---------------------------------------------------------------------
 
-    def approximate(self, one: Statement, level: float) -> Any:
-        """Return limits by leaving out units, in score units, and what to know of them (G28)."""
+    def approximate(self, statement: Statement, level: float) -> Any:
+        """Return limits by leaving out units, in score units, with their notes (theory G28)."""
         if self.model.is_time_ordered:
-            return self._date_row(one, level)
-        statistic, y, sides = self._statistic(one)
-        how = {"level": level, "per_record": self.plan.per == "record", "times": self.times}
-        return approximate_row(statistic, y, sides, units=self.units, **how)
+            return self._date_row(statement, level)
+        statistic, y, sides = self._statistic(statement)
+        return approximate_row(
+            statistic,
+            y,
+            sides,
+            units=self.units,
+            level=level,
+            per_record=self.plan.per == "record",
+            times=self.times,
+        )
 
-    def _date_row(self, one, level):
+    def _date_row(self, statement, level):
         """Return limits over these dates, each given its past (theory G31)."""
-        measure = one.measure
-        if measure.name == _MEDIAN and len(one.models) == 1 and not one.inside:
-            errors = np.abs(self.records.y - self.records.rows(one.models[0], "values"))
-            return median_row(errors, level, dates=self.units, horizon=one.ahead)
+        measure = statement.measure
+        if measure.name == _MEDIAN and len(statement.models) == 1 and not statement.inside:
+            errors = np.abs(self.records.y - self.records.rows(statement.models[0], "values"))
+            return median_row(errors, level, dates=self.units, horizon=statement.ahead)
         if measure.name in _WITHOUT_TARGET:
             reason = f"{measure.name} has no approximate interval over these dates."
-            return ApproximateRow(self.value(one), math.nan, math.nan, self.count, (reason,))
-        unclipped = None if one.skill else self._unclipped(one)
+            return ApproximateRow(self.value(statement), math.nan, math.nan, self.count, (reason,))
+        unclipped = None if statement.skill else self._unclipped(statement)
         if unclipped is not None:
             name, sides = unclipped
-            statistic, y = STATISTICS[name], self.records.y.astype(float)
+            statistic = STATISTICS[name]
+            y = self.records.y.astype(float)
         else:
-            statistic, y, sides = self._statistic(one)
+            statistic, y, sides = self._statistic(statement)
             name = measure.statistic or (measure.metric.name if measure.metric else measure.name)
         metric = date_statistic(name, statistic, training_mean=self.plan.training_mean)
-        return date_row(metric, y, sides, dates=self.units, level=level, horizon=one.ahead)
+        return date_row(metric, y, sides, dates=self.units, level=level, horizon=statement.ahead)
 
-    def _unclipped(self, one):
-        """Return the statistic of a clipped error without its clip and what it reads, or None.
+    def _unclipped(self, statement):
+        """Return the unclipped statistic of a clipped error and its predictions, or None.
 
-        Approximate rows need no range: they are about errors as they are (theory G31).
+        Approximate rows need no range: they use unclipped errors (theory G31).
         """
-        metric = one.measure.metric
+        metric = statement.measure.metric
         if not hasattr(metric, "difference_limits") or self.records.y.ndim != 1:
             return None
         alpha = getattr(metric, "alpha", None)
         name = metric.name if alpha is None else f"{metric.name}_{alpha:g}"
-        predictions = [self.records.rows(model, "values") for model in one.models[::-1]]
+        predictions = [self.records.rows(model, "values") for model in statement.models[::-1]]
         if name not in STATISTICS or not np.isfinite(predictions).all():
             return None
-        parts = one.inside[::-1] or ("",)
+        parts = statement.inside[::-1] or ("",)
         sides = [(values, self._mask(part) > 0.0) for values in predictions for part in parts]
         return name, sides
 
-    def _clip_notes(self, one):
-        """Return how many holdout errors of each model are beyond the clip, in sentences."""
-        if not self.model.is_time_ordered or one.skill or self._unclipped(one) is None:
+    def _clip_notes(self, statement):
+        """Return sentences with the number of clipped holdout errors of each model."""
+        if not self.model.is_time_ordered or statement.skill or self._unclipped(statement) is None:
             return []
-        notes, metric = [], one.measure.metric
-        for name in one.models:
-            per_record = self.records.contributions(one.measure, name)[0]
+        notes = []
+        metric = statement.measure.metric
+        for name in statement.models:
+            per_record = self.records.contributions(statement.measure, name)[0]
             model, X = self.records.asked(name)
             clipping = metric.clipping(model, X, self.records.y, per_record)
             if clipping is not None and clipping.n_clipped:
@@ -601,16 +680,21 @@ class Rows:
                 )
         return notes
 
-    def _statistic(self, one):
-        """Return the statistic of a row, targets, and what the models say of which records."""
-        parts, sides = one.inside[::-1] or ("",), []
-        if one.skill:
-            both = np.vstack([self.records.loss(one.measure, name) for name in one.models])
-            statistic, y, sides = SKILL, np.zeros(both.shape[1]), [(both, self._mask("") > 0.0)]
-        for name in () if one.skill else one.models[::-1]:
-            statistic, y, said = self.records.response(one.measure, name, self.weights)
-            # Of records that do not count (per="record"), neither family speaks.
-            sides += [(said, self._mask(part) > 0.0) for part in parts]
+    def _statistic(self, statement):
+        """Return the statistic of a row, targets, and the predictions with their record masks."""
+        parts = statement.inside[::-1] or ("",)
+        sides = []
+        if statement.skill:
+            losses = np.vstack(
+                [self.records.loss(statement.measure, name) for name in statement.models]
+            )
+            statistic = SKILL
+            y = np.zeros(losses.shape[1])
+            sides = [(losses, self._mask("") > 0.0)]
+        for name in () if statement.skill else statement.models[::-1]:
+            statistic, y, predictions = self.records.response(statement.measure, name, self.weights)
+            # Neither family uses records of weight zero (per="record").
+            sides += [(predictions, self._mask(part) > 0.0) for part in parts]
         return statistic, y, sides
 
 
@@ -618,16 +702,16 @@ def _finite(ends):
     return [float(end) for end in ends] if all(map(math.isfinite, ends)) else None
 
 
-# -- statements fixed before the holdout was asked about them (theory G30) -----------------------
+# -- statements fixed before the holdout was queried about them (theory G30) ---------------------
 
 
 def fix_statements(holdout: Any, key: str) -> None:
-    """Record that statements are fixed now, with what the holdout has released so far.
+    """Record that statements are fixed now, with the information released so far.
 
-    ``key`` is known by all that they say; the same statements are recorded once.
+    ``key`` is computed from all their content. The same statements are recorded once.
     """
     with holdout.account.writing() as book:
-        if all(one["key"] != key for one in book.notes(Fact.STATEMENTS)):
+        if all(note["key"] != key for note in book.notes(Fact.STATEMENTS)):
             content = {"key": key, "released": book.last.released}
             book.note(Fact.STATEMENTS, content)
 
@@ -638,21 +722,22 @@ def fixed_length(notes: list[dict[str, Any]], key: str) -> float:
     .. math:: \ell = -\ln P(\text{everything released before they were fixed}) - \ln w_k,
        \quad w_k = .9 \cdot .1^{k-1}
 
-    for the list that was fixed as number :math:`k` on this holdout: what was released afterwards
-    cannot have changed it.
+    for the list that was fixed as number :math:`k` on this holdout: later releases cannot have
+    changed it.
     """
-    place = [one["key"] for one in notes].index(key)
-    return float(notes[place]["released"]) - math.log(FIRST) - place * math.log1p(-NEXT)
+    rank = [note["key"] for note in notes].index(key)
+    return float(notes[rank]["released"]) - math.log(FIRST) - rank * math.log1p(-NEXT)
 
 
 @strip_traceback_frames  # the frames hold raw scores
 def report_statements(holdout: Any, key: str, compute: Callable[[float], Any]) -> Any:
     """Report on statements that were fixed, and close the holdout.
 
-    ``compute`` takes their code length and returns what JSON can say. It reads the raw holdout: not
-    under a level of privacy. The same report asked again is returned again.
+    ``compute`` takes their code length and returns JSON content. It reads the raw holdout and is
+    therefore rejected under a level of privacy. A repeated call returns the recorded report.
     """
-    account, asked = holdout.account, {"statements": key}
+    account = holdout.account
+    identity = {"statements": key}
     account.check_home()
     if account.settings.is_private:
         raise ValueError(
@@ -661,15 +746,15 @@ def report_statements(holdout: Any, key: str, compute: Callable[[float], Any]) -
             "not queried."
         )
     with account.reading() as book:
-        record = closing_record(book, asked)
+        record = closing_record(book, identity)
         notes = book.notes(Fact.STATEMENTS)
     if record is None:
-        # Statements that were fixed before are the same whatever an attempt released (theory G35).
+        # Earlier attempts cannot change statements that were fixed before them (theory G35).
         length = fixed_length(notes, key)
 
         def computed(terms):
             cells = {"statements": json.loads(canonical(compute(length)))}
             return _closed(terms, size=0, code_length=length, cells=cells), ()
 
-        record = close_holdout(account, asked, computed)
+        record = close_holdout(account, identity, computed)
     return record.cells["statements"]

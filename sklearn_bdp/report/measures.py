@@ -1,7 +1,7 @@
-"""What a row of a final report measures, and what each record contributes to it.
+"""Metrics of the rows in a final report, and the contribution of each record.
 
-There is one way to read labels: a class counts or it does not (``pos_label``, as in scikit-learn),
-and a label that the model does not know is none of its classes.
+All labels are read in the same way: a class is counted or not (``pos_label``, as in scikit-learn),
+and a label unknown to the model does not belong to any of its classes.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from sklearn_bdp.metrics.registry import get_metric
 from sklearn_bdp.utils.sklearn_compat import safe_indexing
 from sklearn_bdp.utils.validation import check_supported_values, check_targets
 
-#: Shares of records inside a class, or called so: what counts, and among what, from who is
-#: positive and who is called so. Theory G28; ``f1`` divides twice the hits by both counts.
+#: Proportions within an actual or predicted class: numerator and denominator, from the actual
+#: (``real``) and the predicted (``called``) positives. Theory G28; ``f1`` divides twice the hits
+#: by the sum of both counts.
 SHARES = {
     "recall": lambda real, called: (real & called, real),
     "specificity": lambda real, called: (~real & ~called, ~real),
@@ -40,7 +41,7 @@ SHARES = {
     "negative_predictive_value": lambda real, called: (~real & ~called, ~called),
     "f1": lambda real, called: (2 * (real & called), real.astype(int) + called),
 }
-#: Shares whose denominators do not depend on what the model says: their differences are means.
+#: Proportions whose denominators do not depend on predictions: their differences are means.
 PAIRED = ("recall", "specificity")
 _UNBOUNDED = (
     "A proven interval needs the range of the targets: scoring=get_metric({!r}, "
@@ -51,7 +52,7 @@ LOSSES = "neg_mean_absolute_error", "neg_mean_squared_error", "neg_brier_score",
 #: Of numbers above 0 only, as scikit-learn's scorers of these names.
 POSITIVE = "neg_mean_poisson_deviance", "neg_mean_gamma_deviance"
 _NAME_CLASSES = "Name all classes: from_targets(y, training_targets=[...]), or training=(X, y)."
-#: What each method of a model gives.
+#: Output of each method of a model.
 _GIVES = {"predict": "labels", "predict_proba": "probabilities", "decision_function": "scores"}
 #: Largest distance of a sum of probabilities from 1, as metrics of probabilities read them.
 _PROBABILITY_ERROR = 1e-3
@@ -67,8 +68,8 @@ class Measure:
     share: str = ""  # one of SHARES
     statistic: str = ""  # one of STATISTICS
     scorer: Any = None  # anything else: scorer(estimator, X, y)
-    positive: Any = None  # the class that counts
-    note: str = ""  # what would give it a proven interval
+    positive: Any = None  # the class that is counted
+    note: str = ""  # arguments that would give it a proven interval
 
     @property
     def is_mean(self) -> bool:
@@ -77,12 +78,12 @@ class Measure:
 
     @property
     def is_sum(self) -> bool:
-        """Whether it is a sum over records divided by another."""
+        """Whether it is the ratio of two sums over records."""
         return self.is_mean or bool(self.share)
 
     @property
     def is_share(self) -> bool:
-        """Whether each record counts or does not."""
+        """Whether each record contributes 0 or 1."""
         if self.metric is None:
             return self.share not in ("", "f1")
         return self.is_mean and self.metric.is_binary
@@ -120,9 +121,9 @@ def named_metrics(scoring: Any) -> list[tuple[str | None, Any]]:
 
 
 def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
-    """Return what a ``scoring`` argument asks of a model; ``y``: training targets, if known.
+    """Return the :class:`Measure` of a ``scoring`` argument; ``y``: training targets, if known.
 
-    Raises what tells that no row can be made of it, before anything is closed.
+    Raises an error if no row can be computed from it, before the holdout is closed.
     """
     if callable(scoring) and not hasattr(scoring, "metric"):
         try:
@@ -132,70 +133,87 @@ def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
                 "scoring must be a name, a metric or a function (estimator, X, y) that returns one "
                 f"number, got {scoring!r:.80}."
             ) from error
-    classes, pos_label = classes_of(model, y), 1
-    own: Any = None
+    classes = classes_of(model, y)
+    pos_label = 1
+    metric_name: Any = None
     scorer: Any = scoring if callable(scoring) else None
     if isinstance(scoring, str):
-        own = scoring if scoring in SHARES or scoring in STATISTICS else None
+        metric_name = scoring if scoring in SHARES or scoring in STATISTICS else None
         with contextlib.suppress(ValueError):
             scorer = get_scorer(scoring)
     if isinstance(scoring, BoundedMetric):
-        own = "specificity" if getattr(scoring, "other", False) else scoring.name
-        pos_label, scorer = getattr(scoring, "pos_label", 1), None
-    for name in (*SHARES, *STATISTICS) if own is None and scorer is not None else ():
+        metric_name = "specificity" if getattr(scoring, "other", False) else scoring.name
+        pos_label = getattr(scoring, "pos_label", 1)
+        scorer = None
+    for name in (*SHARES, *STATISTICS) if metric_name is None and scorer is not None else ():
         with contextlib.suppress(ValueError):
             if _parts(get_scorer(name)) == _parts(scorer):
-                own, pos_label = name, scorer._kwargs.get("pos_label", 1)
+                metric_name = name
+                pos_label = scorer._kwargs.get("pos_label", 1)
                 break
-    if own in SHARES:
-        return Measure(name=own, share=own, positive=_positive(own, pos_label, classes))
-    metric, note = None, ""
+    if metric_name in SHARES:
+        return Measure(
+            name=metric_name, share=metric_name, positive=_positive(metric_name, pos_label, classes)
+        )
+    metric = None
+    note = ""
     try:
         metric = get_metric(scoring, estimator=model, y=y)
     except ValueError as error:  # without a proven interval, or without the range of the targets
         bounded = not isinstance(error, UnboundedMetricError)
         if bounded and scoring is None and not hasattr(model, "classes_"):
-            own = "neg_mean_absolute_error"
-        if own is None and scorer is None:
+            metric_name = "neg_mean_absolute_error"
+        if metric_name is None and scorer is None:
             raise
-        if bounded and own in STATISTICS and STATISTICS[own].response == "values":
-            note = _UNBOUNDED.format(own)
+        if bounded and metric_name in STATISTICS and STATISTICS[metric_name].response == "values":
+            note = _UNBOUNDED.format(metric_name)
     if metric is not None and metric.is_mean:
         return Measure(name=metric.measured, metric=metric)
-    own = metric.name if metric is not None else own
-    if metric is not None and own not in STATISTICS:  # a score by class of the caller's own
+    metric_name = metric.name if metric is not None else metric_name
+    if metric is not None and metric_name not in STATISTICS:  # a user-defined score by class
         by_class = metric
         return Measure(
-            name=own, scorer=lambda *asked: by_class.from_unit(by_class.training_score(*asked))
+            name=metric_name,
+            scorer=lambda *model_and_data: by_class.from_unit(
+                by_class.training_score(*model_and_data)
+            ),
         )
-    two = own in STATISTICS and STATISTICS[own].response in ("scores", "chances")
-    if two and classes is not None and len(classes) != 2:
-        if scorer is None or own == "roc_auc":
+    is_binary = metric_name in STATISTICS and STATISTICS[metric_name].response in (
+        "scores",
+        "chances",
+    )
+    if is_binary and classes is not None and len(classes) != 2:
+        if scorer is None or metric_name == "roc_auc":
             raise ValueError(
-                f"scoring={own!r} needs two classes, got a model of {len(classes)}. Use "
+                f"scoring={metric_name!r} needs two classes, got a model of {len(classes)}. Use "
                 "'roc_auc_ovr', 'accuracy' or 'neg_log_loss'. The holdout was not queried."
             )
-        own = None
-    if own not in STATISTICS:
+        metric_name = None
+    if metric_name not in STATISTICS:
         function = getattr(scorer, "_score_func", scorer)
         name = getattr(function, "__name__", type(function).__name__)
         return Measure(name=scoring if isinstance(scoring, str) else name, scorer=scorer)
-    if not two:
-        return Measure(name=own, metric=metric, statistic=own, note=note)
-    last = 1 if classes is None else classes[-1]
-    positive = _positive(own, pos_label if own == "average_precision" else last, classes)
-    return Measure(name=own, metric=metric, statistic=own, positive=positive)
+    if not is_binary:
+        return Measure(name=metric_name, metric=metric, statistic=metric_name, note=note)
+    last_class = 1 if classes is None else classes[-1]
+    positive = _positive(
+        metric_name, pos_label if metric_name == "average_precision" else last_class, classes
+    )
+    return Measure(name=metric_name, metric=metric, statistic=metric_name, positive=positive)
 
 
 def _parts(scorer):
-    """Return what makes two scorers the same, but for arguments that are read here."""
+    """Return the function, sign and arguments that identify a scorer.
+
+    Arguments that this module reads itself are left out.
+    """
     options = dict(getattr(scorer, "_kwargs", {}))
     options = {k: v for k, v in options.items() if k not in _READ_HERE and v != "binary"}
     return getattr(scorer, "_score_func", scorer), getattr(scorer, "_sign", None), options
 
 
 def _positive(name, label, classes):
-    """Return the class that counts; one that the model does not know is refused."""
+    """Return the class that is counted, or raise ValueError if the model does not know it."""
     if classes is None or label in classes:
         return label
     raise ValueError(
@@ -206,22 +224,22 @@ def _positive(name, label, classes):
 
 
 def classes_of(model: Any, y: Any) -> list[Any] | None:
-    """Return the classes of a model, or those of training labels; None where there are none."""
-    known = getattr(model, "classes_", None)
-    if known is None and y is not None and np.asarray(y).dtype.kind != "f":
-        known = np.unique(as_labels(y))
-    return None if known is None else np.asarray(known).tolist()
+    """Return the classes of a model, or those of training labels; None without classes."""
+    classes = getattr(model, "classes_", None)
+    if classes is None and y is not None and np.asarray(y).dtype.kind != "f":
+        classes = np.unique(as_labels(y))
+    return None if classes is None else np.asarray(classes).tolist()
 
 
 class UndefinedScore(Exception):
-    """These records have no such score: a scorer or a model of the user fails on them."""
+    """The score is undefined for these records: the user's scorer or model fails on them."""
 
 
 class Predicted:
-    """Predictions for the records of a holdout, asked as a model is: ``X`` are positions.
+    """Precomputed predictions with the methods of a model: ``X`` contains positions of records.
 
     One column of labels or numbers, or a column of probabilities for each class. ``known_as``: the
-    keyword that stands for them (``"naive"``), None where they were passed.
+    keyword that creates them (``"naive"``), None if they were passed.
     """
 
     def __init__(
@@ -264,53 +282,58 @@ class Predicted:
         return self.values[np.asarray(X).ravel().astype(int)]
 
     def refused(self, name: str, methods: Any) -> TypeError:
-        """Return the error of a metric that reads something else than these predictions."""
-        read, given = " or ".join(_GIVES[one] for one in methods), "labels or numbers"
+        """Return the error of a metric that needs another kind of predictions."""
+        required = " or ".join(_GIVES[method] for method in methods)
+        provided = "labels or numbers"
         if not hasattr(self, "predict"):
-            given = "probabilities" if hasattr(self, "predict_proba") else "numbers beyond [0, 1]"
+            provided = (
+                "probabilities" if hasattr(self, "predict_proba") else "numbers beyond [0, 1]"
+            )
         return TypeError(
-            f"scoring={name!r} reads {read}, and predictions are {given}. The holdout was not "
-            f"queried. {'' if hasattr(self, 'classes_') else _NAME_CLASSES}".rstrip()
+            f"scoring={name!r} reads {required}, and predictions are {provided}. The holdout was "
+            f"not queried. {'' if hasattr(self, 'classes_') else _NAME_CLASSES}".rstrip()
         )
 
 
 def is_label(values, label):
-    """Return which values are a label: the one way in which labels are read."""
+    """Return a mask of the values that equal a label; all labels are compared here."""
     return np.array([value == label for value in values.tolist()], dtype=bool)
 
 
 class Records:
-    """Records that rows are read from: those of the closed holdout, or of a training fold.
+    """Scored records: those of the closed holdout, or of a training fold.
 
-    Models are asked once, and on copies: a model that changes when it predicts is the same model
-    when it is asked about again.
+    Each model predicts only once, and a copy of it predicts: the model itself stays unchanged even
+    if predicting changes its state.
     """
 
     def __init__(self, X: Any, y: Any, models: dict[str, Any]) -> None:
-        self.X, self.y, self.models = X, as_labels(y), models
+        self.X = X
+        self.y = as_labels(y)
+        self.models = models
         self._read: dict[Any, Any] = {}
         #: By model: positions of the records that it failed on, which have the worst score.
         self.failing: dict[str, Any] = {}
 
     def asked(self, name: str) -> tuple[Any, Any]:
-        """Return a model and the records in the form that it takes."""
+        """Return a model and the records in the form of its input."""
         model = self.models[name]
         if isinstance(model, Predicted):
             return model, np.arange(len(self.y))[:, None]
         if name not in self._read:
             try:
                 self._read[name] = copy.deepcopy(model)
-            except Exception:  # what cannot be copied is asked itself
+            except Exception:  # a model that cannot be copied predicts itself
                 self._read[name] = model
         return self._read[name], self.X
 
     def contributions(self, measure: Measure, name: str) -> tuple[Any, Any]:
-        """Return what each record adds to a sum and to what it is divided by."""
+        """Return each record's contribution to the numerator and to the denominator."""
         key = name, repr(measure.metric), repr(measure.positive), "sum", measure.share
         if key not in self._read:
             if measure.share:
-                hits, among = SHARES[measure.share](*self._called(measure, name))
-                self._read[key] = hits.astype(float), among.astype(float)
+                hits, denominators = SHARES[measure.share](*self._called(measure, name))
+                self._read[key] = hits.astype(float), denominators.astype(float)
             elif measure.metric is not None:
                 evaluation = measure.metric.evaluate(*self.asked(name), self.y)
                 self._read[key] = evaluation.per_record, np.ones(len(self.y))
@@ -318,21 +341,25 @@ class Records:
         return self._read[key]
 
     def _called(self, measure, name):
-        """Return who is positive and who is called so; where the model fails, what it is not."""
+        """Return masks of the actual and of the predicted positives.
+
+        A record that the model fails on counts as predicted wrongly.
+        """
         real = is_label(self.y, measure.positive)
         called = self.rows(name, "called", measure.positive)
         return real, np.where(np.isnan(called), ~real, called == 1.0)
 
-    def rows(self, name: str, kind: str, positive: Any = None) -> Any:
-        """Return one number for each record, NaN where the model fails.
+    def rows(self, name: str, response: str, positive: Any = None) -> Any:
+        """Return one number for each record, NaN if the model fails on it.
 
-        ``kind``: ``"called"`` (1 for records called positive), ``"scores"`` or ``"chances"`` of
-        the positive class, ``"values"`` or ``"labels"`` (positions among the classes).
+        ``response``: ``"called"`` (1 for records predicted as positive), ``"scores"`` or
+        ``"chances"`` of the positive class, ``"values"`` or ``"labels"`` (positions among the
+        classes).
         """
-        key = name, kind, repr(positive)
+        key = name, response, repr(positive)
         if key not in self._read:
             self._read[key] = score_rows(
-                lambda model, X, _: _said(model, X, kind, positive), *self.asked(name), self.y
+                lambda model, X, _: _said(model, X, response, positive), *self.asked(name), self.y
             )
             self.failing[name] = np.flatnonzero(np.isnan(self._read[key]))
         return self._read[key]
@@ -345,12 +372,14 @@ class Records:
         power = 2.0 if measure.statistic == "neg_mean_squared_error" else 1.0
         return np.abs(self.y - self.rows(name, "values")) ** power
 
-    def scored(self, measure: Measure, name: str, kept: Any, weights: Any) -> float:
-        """Return what a scorer says of some records."""
+    def scored(self, measure: Measure, name: str, rows: Any, weights: Any) -> float:
+        """Return a scorer's value for some records."""
         model, X = self.asked(name)
-        more = {"sample_weight": weights[kept]} if np.ptp(weights[weights > 0.0]) > 0.0 else {}
+        has_weights = np.ptp(weights[weights > 0.0]) > 0.0
+        score_params = {"sample_weight": weights[rows]} if has_weights else {}
         try:
-            return float(measure.scorer(model, safe_indexing(X, kept), self.y[kept], **more))
+            X_rows = safe_indexing(X, rows)
+            return float(measure.scorer(model, X_rows, self.y[rows], **score_params))
         except Exception as error:  # of the user's scorer or model
             raise UndefinedScore(
                 f"The score is undefined for these records: {measure.name} raised "
@@ -358,19 +387,25 @@ class Records:
             ) from error
 
     def codes(self, name: str) -> tuple[Any, Any]:
-        """Return targets as positions among the classes of a model and their own, and those."""
+        """Return targets as integer codes, and the code of each label.
+
+        Labels are the classes of a model, then the other targets.
+        """
         classes = classes_of(self.asked(name)[0], None) or []
-        labels = [*classes, *(one for one in np.unique(self.y).tolist() if one not in classes)]
-        places = {label: place for place, label in enumerate(labels)}
-        return np.array([places[label] for label in self.y.tolist()]), places
+        labels = [
+            *classes,
+            *(label for label in np.unique(self.y).tolist() if label not in classes),
+        ]
+        code_of_label = {label: code for code, label in enumerate(labels)}
+        return np.array([code_of_label[label] for label in self.y.tolist()]), code_of_label
 
     def response(self, measure: Measure, name: str, weights: Any) -> tuple[Any, Any, Any]:
-        """Return the statistic of a measure, targets, and what the model says, as it reads them."""
-        said: Any
+        """Return the statistic of a measure, and targets and predictions in its form."""
+        predictions: Any
         if measure.scorer is not None:
-            said = functools.partial(self.scored, measure, name, weights=weights)
-            return GENERIC, np.zeros(len(self.y)), said
-        if measure.share:  # hits are known, and among whom: who was called what follows
+            predictions = functools.partial(self.scored, measure, name, weights=weights)
+            return GENERIC, np.zeros(len(self.y)), predictions
+        if measure.share:
             real, called = self._called(measure, name)
             return STATISTICS[measure.share], real.astype(int), called.astype(int)
         if measure.is_mean:
@@ -385,18 +420,21 @@ class Records:
             return base, y, -scores if base.negative else scores
         statistic = STATISTICS[measure.statistic]
         if statistic.response == "values":
-            y, said = self.y.astype(float), self.rows(name, "values")
+            y = self.y.astype(float)
+            predictions = self.rows(name, "values")
         elif statistic.response in ("scores", "chances"):
             y = is_label(self.y, measure.positive).astype(int)
-            said = self.rows(name, statistic.response, measure.positive)
+            predictions = self.rows(name, statistic.response, measure.positive)
         else:
-            y, places = self.codes(name)
+            y, code_of_label = self.codes(name)
             model, X = self.asked(name)
             labels = statistic.response == "labels"
-            said = self.rows(name, "labels", places) if labels else _all_chances(model, X)
-        if not np.isfinite(said).all():
+            predictions = (
+                self.rows(name, "labels", code_of_label) if labels else _all_chances(model, X)
+            )
+        if not np.isfinite(predictions).all():
             raise UndefinedScore("The score is undefined: the model fails on some records.")
-        return statistic, y, np.asarray(said, dtype=float)
+        return statistic, y, np.asarray(predictions, dtype=float)
 
 
 _MEAN = of_sums(lambda y, said: (said,), lambda count, total: total / count)
@@ -412,35 +450,40 @@ def _all_chances(model, X):
         ) from error
 
 
-def _said(model, X, kind, positive):
-    """Return one number per record of what a model says."""
-    if kind == "values":
+def _said(model, X, response, positive):
+    """Return one number per record from a model's predictions."""
+    if response == "values":
         return np.asarray(model.predict(X), dtype=float).reshape(-1)
-    if kind == "called":
+    if response == "called":
         return is_label(as_labels(model.predict(X)), positive).astype(float)
-    if kind == "labels":  # ``positive``: the place of each label
-        return np.array([positive.get(one, -1.0) for one in as_labels(model.predict(X)).tolist()])
+    if response == "labels":  # ``positive``: the code of each label
+        predicted = as_labels(model.predict(X)).tolist()
+        return np.array([positive.get(label, -1.0) for label in predicted])
     classes = np.asarray(getattr(model, "classes_", [0, 1])).tolist()
-    if kind == "scores" and hasattr(model, "decision_function"):
-        said = np.asarray(model.decision_function(X), dtype=float).reshape(-1)
-        return said if classes.index(positive) == 1 else -said
+    if response == "scores" and hasattr(model, "decision_function"):
+        decision_scores = np.asarray(model.decision_function(X), dtype=float).reshape(-1)
+        return decision_scores if classes.index(positive) == 1 else -decision_scores
     return np.asarray(model.predict_proba(X), dtype=float)[:, classes.index(positive)]
 
 
 def reads(measure: Measure, records: Records, name: str, weights: Any = None) -> float:
-    """Return a score of some records, in score units; records of weight 0 are not there."""
+    """Return a score of some records, in score units; records of weight 0 are left out."""
     weights = np.ones(len(records.y)) if weights is None else weights
     if measure.is_sum:
         low, high = measure.span
         sums, counts = records.contributions(measure, name)
-        among = float(weights @ counts)  # 0: the class is empty, and has no score
-        return low + (high - low) * float(weights @ sums) / among if among > 0.0 else math.nan
+        denominator = float(weights @ counts)  # 0: the class is empty, and has no score
+        return (
+            low + (high - low) * float(weights @ sums) / denominator
+            if denominator > 0.0
+            else math.nan
+        )
     if measure.scorer is not None:
         return records.scored(measure, name, np.flatnonzero(weights > 0.0), weights)
-    statistic, y, said = records.response(measure, name, weights)
-    units = np.arange(len(y)) % 2  # of no use here
+    statistic, y, predictions = records.response(measure, name, weights)
+    units = np.arange(len(y)) % 2  # leave-one-out values are not used here
     try:
-        value = statistic.left_out(y, said, weights, units, 2)[0]
+        value = statistic.left_out(y, predictions, weights, units, 2)[0]
     except np.linalg.LinAlgError as error:
         raise UndefinedScore(
             f"The score is undefined for these records: no {measure.name} fits them."
@@ -448,7 +491,7 @@ def reads(measure: Measure, records: Records, name: str, weights: Any = None) ->
     return -value if statistic.negative else value
 
 
-#: What gives each kind of answer.
+#: Methods of a model that give each kind of response, in order of preference.
 _METHODS = {
     **dict.fromkeys(("called", "labels", "values"), ("predict",)),
     **dict.fromkeys(("chances", "all_chances"), ("predict_proba",)),
@@ -457,27 +500,38 @@ _METHODS = {
 
 
 def needs(measure: Measure, model: Any) -> None:
-    """Raise TypeError where a model lacks what a measure asks for: a method, or predictions."""
+    """Raise TypeError if a model lacks a method or predictions that a measure needs."""
     values: Any = getattr(model, "values", 0.0)
     name = type(model).__name__
-    given = isinstance(model, Predicted) and np.ndim(values) == 1  # else chances of its classes
-    known: Any = np.ravel(values if given else np.asarray(classes_of(model, None)))
-    plain = isinstance(model, BaseEstimator) and not is_classifier(model)
+    # Other predictions are probabilities of classes.
+    is_label_vector = isinstance(model, Predicted) and np.ndim(values) == 1
+    labels: Any = np.ravel(values if is_label_vector else np.asarray(classes_of(model, None)))
+    is_plain_estimator = isinstance(model, BaseEstimator) and not is_classifier(model)
     lacking = ""
-    if plain and is_clusterer(model) and (measure.share or measure.statistic in POSITIVE):
+    if (
+        is_plain_estimator
+        and is_clusterer(model)
+        and (measure.share or measure.statistic in POSITIVE)
+    ):
         lacking = f"a model of the targets, got the clusters of {name}"
-    elif measure.share and known.dtype.kind == "f" and (known % 1.0 > 0.0).any():
+    elif measure.share and labels.dtype.kind == "f" and (labels % 1.0 > 0.0).any():
         lacking = "labels, got predictions that are other numbers"
-    elif measure.share and plain and is_regressor(model):
+    elif measure.share and is_plain_estimator and is_regressor(model):
         lacking = f"labels, got the numbers of {name}"
-    elif measure.share and given and isinstance(known[0], str) != isinstance(measure.positive, str):
+    elif (
+        measure.share
+        and is_label_vector
+        and isinstance(labels[0], str) != isinstance(measure.positive, str)
+    ):
         lacking = f"pos_label= of the type of the labels, got pos_label={measure.positive!r}"
-    elif measure.statistic in POSITIVE and known.dtype.kind in "biuf" and (known <= 0).any():
-        lacking = f"predictions above 0, got {known.min():g} of {'them' if given else name}"
+    elif measure.statistic in POSITIVE and labels.dtype.kind in "biuf" and (labels <= 0).any():
+        lacking = (
+            f"predictions above 0, got {labels.min():g} of {'them' if is_label_vector else name}"
+        )
     if lacking:
         raise TypeError(f"scoring={measure.name!r} needs {lacking}. The holdout was not queried.")
-    kind = STATISTICS[measure.statistic].response if measure.statistic else ""
-    methods = _METHODS.get("called" if measure.share else kind, ())
+    response = STATISTICS[measure.statistic].response if measure.statistic else ""
+    methods = _METHODS.get("called" if measure.share else response, ())
     try:
         if measure.metric is not None:
             measure.metric._check_estimator(model)
@@ -494,13 +548,13 @@ def needs(measure: Measure, model: Any) -> None:
 
 
 def blank_rows(X: Any, n: int = 8) -> Any:
-    """Return rows with the columns and types of ``X`` and no value of it; None for other data."""
+    """Return placeholder rows with the columns and types of ``X``; None for other data."""
     if hasattr(X, "dtypes") and hasattr(X, "iloc"):
         blank = {}
-        for name, kind in X.dtypes.items():
-            cell: Any = "" if str(kind) in ("object", "str", "string") else 0
-            if hasattr(kind, "categories"):
-                cell = kind.categories[0] if len(kind.categories) else None
+        for name, dtype in X.dtypes.items():
+            cell: Any = "" if str(dtype) in ("object", "str", "string") else 0
+            if hasattr(dtype, "categories"):
+                cell = dtype.categories[0] if len(dtype.categories) else None
             blank[name] = [cell] * n
         return type(X)(blank).astype(dict(X.dtypes))
     if scipy.sparse.issparse(X):
@@ -513,16 +567,16 @@ def blank_rows(X: Any, n: int = 8) -> Any:
 def check_fitted(model: Any, X: Any) -> None:
     """Raise NotFittedError for a model that is not fitted, before it sees a row of ``X``.
 
-    A rule that learns nothing does not look fitted to scikit-learn; it predicts all the same.
+    scikit-learn reports estimators without learned attributes as not fitted, but they can predict.
     """
     if not isinstance(model, BaseEstimator):
         return
-    said = (
+    message = (
         "%(name)s is not fitted. Fit it on training records, which a search has in train_indices_. "
         "The holdout was not queried."
     )
     try:
-        check_is_fitted(model, msg=said)
+        check_is_fitted(model, msg=message)
     except NotFittedError:
         with contextlib.suppress(Exception):
             copy.deepcopy(model).predict(blank_rows(X))  # it may count its calls
@@ -531,9 +585,9 @@ def check_fitted(model: Any, X: Any) -> None:
 
 
 def checked_model(name: str, model: Any, X: Any, targets: Any, y: Any) -> Any:
-    """Return a checked model; predictions are asked as models are.
+    """Return a checked model, or checked predictions as a :class:`Predicted`.
 
-    Of the holdout's own ``X`` and ``targets`` only the types are read.
+    Only the types of the holdout's own ``X`` and ``targets`` are read.
     """
     if callable(getattr(model, "final_report", None)) and not hasattr(model, "predict"):
         raise TypeError(
@@ -542,40 +596,42 @@ def checked_model(name: str, model: Any, X: Any, targets: Any, y: Any) -> Any:
         )
     if isinstance(model, Predicted):
         return model
-    if any(hasattr(model, one) for one in ("predict", "predict_proba", "fit")):
+    if any(hasattr(model, method) for method in ("predict", "predict_proba", "fit")):
         check_fitted(model, X)
         return model
     return _checked_predictions(name, model, targets, y)
 
 
-def _checked_predictions(name, given, targets, y):
-    """Return checked predictions of all records, asked as a model is; none of them is quoted."""
+def _checked_predictions(name, predictions, targets, y):
+    """Return checked predictions of all records; errors do not quote any of them."""
     n = len(targets)
     try:
-        shape = np.shape(given)
+        shape = np.shape(predictions)
     except ValueError:  # rows of several lengths
         shape = ()
     if len(shape) not in (1, 2) or shape[0] != n:
         raise TypeError(
             "estimators, compare and y_pred must be fitted models, or predictions of the "
-            f"{n} holdout records in their order, got {name!r} as {type(given).__name__} of shape "
-            f"{shape}. The holdout was not queried."
+            f"{n} holdout records in their order, got {name!r} as {type(predictions).__name__} "
+            f"of shape {shape}. The holdout was not queried."
         )
-    check_supported_values(name, given)
-    values, classes, kind = as_labels(given), classes_of(None, y), as_labels(targets).dtype.kind
+    check_supported_values(name, predictions)
+    values = as_labels(predictions)
+    classes = classes_of(None, y)
+    target_kind = as_labels(targets).dtype.kind
     if values.dtype.kind in "OU":
-        check_targets(name, given)
+        check_targets(name, predictions)
     elif values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError(f"predictions {name!r} must be finite. The holdout was not queried.")
     if y is None:
-        numbers = kind in "iubf"
+        numbers = target_kind in "iubf"
         if (values.dtype.kind in "iubf") != numbers:
             raise ValueError(
                 f"{name} must hold labels like the targets, which are "
                 f"{'numbers' if numbers else 'text'}, or chances of known classes. {_NAME_CLASSES}"
             )
-        if values.ndim == 1 and kind in "iub" and values.min() >= 0 and values.max() <= 1:
-            classes = [0, 1]  # what numbers between them are probabilities of
+        if values.ndim == 1 and target_kind in "iub" and values.min() >= 0 and values.max() <= 1:
+            classes = [0, 1]  # numbers between 0 and 1 are probabilities of class 1
     predicted = Predicted(values, classes)
     n_classes = len(getattr(predicted, "classes_", ()))
     if values.ndim == 2 and values.shape[1] != n_classes:
@@ -603,13 +659,13 @@ def _are_probabilities(values):
 
 
 def check_predictions(y_pred: Any, targets: Any, public: Any, **texts: str | None) -> Any:
-    """Return checked predictions of these records, asked as a model is; none is quoted.
+    """Return checked predictions of these records; errors do not quote any of them.
 
-    ``public``: targets that are known, or None; ``texts``: who submits what.
+    ``public``: public targets, or None; ``texts``: names of the submitter and the submission.
     """
     for name, text in texts.items():
         if text is not None and not (isinstance(text, str) and 0 < len(text) <= 200):
             raise TypeError(f"{name} must be a text of 1 to 200 characters or None.")
-    if any(hasattr(y_pred, one) for one in ("predict", "predict_proba", "fit")):
+    if any(hasattr(y_pred, method) for method in ("predict", "predict_proba", "fit")):
         raise TypeError("y_pred must be predictions, not a model: score(model, ...) takes models.")
     return checked_model("y_pred", y_pred, None, targets, public)
