@@ -93,34 +93,37 @@ def date_row(
     ApproximateRow
         Value, ends and notes.
     """
-    statistic, is_pair = metric.statistic, len(sides) == 2
+    statistic = metric.statistic
+    is_pair = len(sides) == 2
     n_dates = int(dates.max()) + 1
     shares = 1.0 / np.bincount(dates)[dates]
     masks = [np.ones(len(dates), bool) if mask is None else mask for _, mask in sides]
-    shown = _count(dates, np.logical_or.reduce(masks))
+    n_scored_dates = _count(dates, np.logical_or.reduce(masks))
 
     def row(value=math.nan, ends=(math.nan, math.nan), notes=()):
         if statistic.negative:
             value, ends = -value, (-ends[1], -ends[0])
-        return ApproximateRow(float(value), *map(float, ends), shown, tuple(notes))
+        return ApproximateRow(float(value), *map(float, ends), n_scored_dates, tuple(notes))
 
     try:
-        found = [
+        estimates = [
             statistic.left_out(y, predictions, shares * mask, dates, n_dates)
             for (predictions, _), mask in zip(sides, masks, strict=True)
         ]
         event_dates = _event_dates(statistic, y, sides, masks, dates)
     except np.linalg.LinAlgError:
         return row(notes=[_NO_FIT])
-    value, left_out = found[0]
+    value, left_out = estimates[0]
     if is_pair:
-        value, left_out = value - found[1][0], left_out - found[1][1]
+        second_value, second_left_out = estimates[1]
+        value = value - second_value
+        left_out = left_out - second_left_out
     scale: Scale = "raw" if is_pair else metric.scale
     reason = ""
     with np.errstate(all="ignore"):
         at_end = not np.isfinite(_SCALES[scale][0](np.array([value]))).all()
-    if shown < FEWEST_DATES:
-        reason = too_few_dates(shown)
+    if n_scored_dates < FEWEST_DATES:
+        reason = too_few_dates(n_scored_dates)
     elif event_dates is not None and event_dates < metric.least_events:
         reason = (
             f"Only {event_dates} dates have the rarer outcome. An interval needs at least "
@@ -141,7 +144,7 @@ def date_row(
         return row(value, notes=["The dates show no spread. There is no approximate interval."])
     if statistic.negative and not is_pair:  # a loss
         lower = max(lower, 0.0)
-    notes = _warnings(metric, shown, event_dates, level, left_out, is_pair=is_pair)
+    notes = _warnings(metric, n_scored_dates, event_dates, level, left_out, is_pair=is_pair)
     return row(value, (lower, upper), notes)
 
 
@@ -168,7 +171,8 @@ def median_row(errors: Array, level: float, *, dates: Array, horizon: int = 1) -
     ApproximateRow
         Value, ends and notes.
     """
-    count, value = len(errors), -float(np.median(errors))
+    count = len(errors)
+    value = -float(np.median(errors))
     reason = ""
     if len(np.unique(dates)) < count:
         reason = "The median of several records on one date has no interval."
@@ -176,15 +180,17 @@ def median_row(errors: Array, level: float, *, dates: Array, horizon: int = 1) -
         reason = "The median has no interval given what was known when the forecast was made."
     elif count < FEW_DATES:
         reason = f"{count} dates are too few for an interval of a median. {FEW_DATES} are needed."
-    half = 0.5 * norm.isf(0.5 * level) * math.sqrt(count)
-    lower, upper = math.floor(0.5 * count - half), math.ceil(0.5 * count + half) + 1
+    half_width = 0.5 * norm.isf(0.5 * level) * math.sqrt(count)
+    lower = math.floor(0.5 * count - half_width)
+    upper = math.ceil(0.5 * count + half_width) + 1
     if not reason and not 1 <= lower < upper <= count:
         reason = "So few dates have no interval of a median at this level."
     if reason:
         return ApproximateRow(value, math.nan, math.nan, count, (reason,))
     ordered = np.sort(errors)
-    ends = -float(ordered[upper - 1]), -float(ordered[lower - 1])
-    return ApproximateRow(value, *ends, count, ())
+    low_end = -float(ordered[upper - 1])
+    high_end = -float(ordered[lower - 1])
+    return ApproximateRow(value, low_end, high_end, count, ())
 
 
 def _event_dates(statistic, y, sides, masks, dates):
@@ -247,7 +253,9 @@ def date_statistic(
             raise ValueError("R² needs the mean of the training targets.")
         statistic = statistic._replace(left_out=explained_about(training_mean))
     elif name.startswith("neg_mean_pinball_loss"):
-        statistic = statistic._replace(cells=lambda y, said: [y > said, y <= said])
+        statistic = statistic._replace(
+            cells=lambda y, predictions: [y > predictions, y <= predictions]
+        )
         least_events = 2 * FEWEST_EVENT_DATES
     elif name == "neg_brier_score" and statistic.response == "chances":
         scale = "unit"
@@ -266,8 +274,8 @@ def date_statistic(
 def explained_about(center: float) -> Any:
     """Return ``left_out`` for R² about a fixed number: the mean of the training targets."""
     return of_sums(
-        lambda y, said: ((y - center) ** 2, (y - said) ** 2),
-        lambda _, around, loss: 1.0 - loss / around,
+        lambda y, predictions: ((y - center) ** 2, (y - predictions) ** 2),
+        lambda _, squares, loss: 1.0 - loss / squares,
     )
 
 
@@ -324,8 +332,10 @@ def date_interval(
         return math.nan, math.nan
     is_loss = scale in ("loss", "explained")
     freedom = degrees_of_freedom(influence, event_dates, horizon=horizon, is_loss=is_loss)
-    half = student.isf(0.5 * level, freedom) * math.sqrt(variance_of_mean(influence, horizon))
-    lower, upper = float(back(center - half)), float(back(center + half))
+    quantile = student.isf(0.5 * level, freedom)
+    half_width = quantile * math.sqrt(variance_of_mean(influence, horizon))
+    lower = float(back(center - half_width))
+    upper = float(back(center + half_width))
     if scale in ("unit", "signed"):
         return lower, upper
     error = math.sqrt(variance_of_mean(raw_influence, horizon))
@@ -333,7 +343,8 @@ def date_interval(
     skewness = float(np.mean(off**3)) / float(np.mean(off**2)) ** 1.5 / math.sqrt(count)
     for quantile in student.isf([0.5 * level, 1.0 - 0.5 * level], freedom):
         end = value - error * _hall_transform(float(quantile), skewness)
-        lower, upper = min(lower, end), max(upper, end)
+        lower = min(lower, end)
+        upper = max(upper, end)
     return lower, min(upper, 1.0) if scale == "explained" else upper
 
 
@@ -366,8 +377,8 @@ def variance_of_mean(influence: Array, horizon: int = 1) -> float:
     squares = [np.sum((influence - influence.mean()) ** 2)]
     for rate in RATES:
         start = [(1.0 - rate) * influence.mean()]
-        after, _ = lfilter([rate], [1.0, rate - 1.0], influence, zi=start)
-        centers = np.concatenate([[influence.mean()], after[:-1]])  # known the day before
+        averages, _ = lfilter([rate], [1.0, rate - 1.0], influence, zi=start)
+        centers = np.concatenate([[influence.mean()], averages[:-1]])  # known the day before
         squares.append(np.sum((influence - centers) ** 2))
     return float(min(squares)) / (count * (count - 1.0))
 
@@ -382,12 +393,12 @@ def _bartlett_variance(influence, horizon):
     off = influence - influence.mean()
     width = min(2.0 * horizon, count / 3.0)
     lags = np.arange(1, math.ceil(width))
-    own = float(off @ off) / count
+    lag_zero = float(off @ off) / count
     covariances = np.array([off[lag:] @ off[:-lag] for lag in lags]) / count
-    total = own + 2.0 * float(np.sum((1.0 - lags / width) * covariances))
+    total = lag_zero + 2.0 * float(np.sum((1.0 - lags / width) * covariances))
     shrinkage = 1.0 - (horizon - 1.0 / horizon) / (3.0 * width)
     variance = total / (shrinkage * (1.0 - width / count) * count)
-    return max(variance, own / (count - 1.0))
+    return max(variance, lag_zero / (count - 1.0))
 
 
 def degrees_of_freedom(
@@ -428,11 +439,11 @@ def degrees_of_freedom(
     return max(2.0, freedom)
 
 
-def _warnings(metric, shown, event_dates, level, left_out, *, is_pair):
-    """Return what makes an interval less trustworthy, in sentences."""
+def _warnings(metric, n_dates, event_dates, level, left_out, *, is_pair):
+    """Return sentences on the reasons to trust an interval less."""
     notes = [metric.note] if metric.note else []
-    if shown < FEW_DATES:
-        notes.append(f"There are only {shown} dates.")
+    if n_dates < FEW_DATES:
+        notes.append(f"There are only {n_dates} dates.")
     if event_dates is not None and event_dates < FEW_EVENT_DATES:
         notes.append(f"Only {event_dates} dates have the rarer outcome.")
     if metric.statistic.heavy and not is_pair:

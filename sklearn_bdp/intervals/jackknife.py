@@ -28,16 +28,17 @@ from sklearn_bdp._typing import Array
 MOST_BLOCKS = 200
 _MOST_CELLS = 600_000  # units times records, of what is computed anew for each unit
 
-# What a statistic reads of a model: classes, scores or chances of the second class, chances of
-# all classes, values, or a function of the positions of records that computes it.
+# Response of a model that a statistic reads: classes, scores or chances of the second class,
+# chances of all classes, values, or a function of the positions of records that computes it.
 Response = Literal["labels", "scores", "chances", "all_chances", "values", "function"]
 
 
 class Statistic(NamedTuple):
-    """How one statistic is left out, and what its approximate rows are worth (theory G28).
+    """A statistic computed without each unit, and the tested range of its intervals (theory G28).
 
-    ``left_out(y, said, weights, units, n_units)`` returns its value and that without each unit
-    (or block of units). ``cells(y, said)`` are the sets of records of which each needs units.
+    ``left_out(y, predictions, weights, units, n_units)`` returns its value and that without each
+    unit (or block of units). ``cells(y, predictions)`` are the sets of records that each need
+    some units.
     """
 
     response: Response
@@ -53,46 +54,47 @@ class Statistic(NamedTuple):
     heavy: bool = False  # rare large errors, which no sample shows, would make it too narrow
 
 
-# -- how values without a unit are found ----------------------------------------------------------
+# -- values without a unit -----------------------------------------------------------------------
 
 
 def of_sums(terms: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``left_out`` for a function of sums over records: ``f(total - s_u)``.
 
-    ``terms(y, said)`` are of shape (k, n); ``function`` takes k arrays.
+    ``terms(y, predictions)`` are of shape (k, n); ``function`` takes k arrays.
     """
 
-    def left_out(y, said, weights, units, n_units):
-        rows = np.vstack([np.ones(len(y)), *terms(y, said)]) * weights
-        sums = np.array([np.bincount(units, row, n_units) for row in rows])
-        total = sums.sum(axis=1)
-        # What cancels leaves nothing: a cell that only this unit has is empty without it.
-        rest = total[:, None] - sums
-        rest[np.abs(rest) <= 1e-12 * np.abs(rows).sum(axis=1)[:, None]] = 0.0
-        return float(function(*total)), function(*rest)
+    def left_out(y, predictions, weights, units, n_units):
+        weighted_terms = np.vstack([np.ones(len(y)), *terms(y, predictions)]) * weights
+        unit_sums = np.array([np.bincount(units, term, n_units) for term in weighted_terms])
+        total = unit_sums.sum(axis=1)
+        # Rounding is set to 0: a cell that only this unit has is empty without it.
+        left_out_sums = total[:, None] - unit_sums
+        rounding = 1e-12 * np.abs(weighted_terms).sum(axis=1)[:, None]
+        left_out_sums[np.abs(left_out_sums) <= rounding] = 0.0
+        return float(function(*total)), function(*left_out_sums)
 
     return left_out
 
 
-def _everyone(y, said):
+def _everyone(y, predictions):
     return np.ones(len(y), bool)
 
 
-def _ratio(above, below=_everyone):
-    """Return ``left_out`` for the sum of one term by that of another, or by the count: a mean."""
+def _ratio(numerator, denominator=_everyone):
+    """Return ``left_out`` for the ratio of two sums; by default the mean of ``numerator``."""
     return of_sums(
-        lambda y, said: (above(y, said), below(y, said)),
-        lambda _, total, among: _part(total, among),
+        lambda y, predictions: (numerator(y, predictions), denominator(y, predictions)),
+        lambda _, numerator, denominator: _divide(numerator, denominator),
     )
 
 
-def _part(above, below):
+def _divide(numerator, denominator):
     with np.errstate(divide="ignore", invalid="ignore"):
-        return above / below
+        return numerator / denominator
 
 
 def _concordance(winning, losing, scores, units, n_units):
-    """Return the concordant part of pairs, ties one half, with all units and without each.
+    """Return the proportion of concordant pairs (ties one half) with all units and without each.
 
     G28: ``(A - sum P_i + W_u) / ((N_1 - n_1u)(N_0 - n_0u))``, with sums over pairs that carry both
     weights, ``P_i`` the pairs of a record and ``W_u`` those within the unit.
@@ -101,71 +103,84 @@ def _concordance(winning, losing, scores, units, n_units):
     def below(keys):
         """Return for each record the losing weight that is ranked below it, ties one half."""
         _, rank = np.unique(keys, return_inverse=True)
-        at = np.bincount(rank, losing)
-        return (np.cumsum(at) - 0.5 * at)[rank], rank
+        losing_at_rank = np.bincount(rank, losing)
+        return (np.cumsum(losing_at_rank) - 0.5 * losing_at_rank)[rank], rank
 
-    one, rank = below(scores)
-    total = float(winning @ one)
-    above = np.bincount(rank, winning)
-    above = (above.sum() - np.cumsum(above) + 0.5 * above)[rank]
-    own = np.bincount(units, winning * one + losing * above, n_units)
-    within, _ = below(units * (rank.max() + 1.0) + rank)
-    first = np.cumsum(np.bincount(units, losing, n_units)) - np.bincount(units, losing, n_units)
-    own -= np.bincount(units, winning * (within - first[units]), n_units)
-    sides = [part.sum() - np.bincount(units, part, n_units) for part in (winning, losing)]
-    return _part(total, winning.sum() * losing.sum()), _part(total - own, sides[0] * sides[1])
+    losing_below, rank = below(scores)
+    total = float(winning @ losing_below)
+    winning_at_rank = np.bincount(rank, winning)
+    winning_from_rank = winning_at_rank.sum() - np.cumsum(winning_at_rank)
+    winning_above = (winning_from_rank + 0.5 * winning_at_rank)[rank]
+    pairs_of_unit = np.bincount(units, winning * losing_below + losing * winning_above, n_units)
+    # Ranks that sort by unit first: pairs inside the unit are those not below in earlier units.
+    losing_below_by_unit, _ = below(units * (rank.max() + 1.0) + rank)
+    losing_of_unit = np.bincount(units, losing, n_units)
+    losing_in_earlier_units = np.cumsum(losing_of_unit) - losing_of_unit
+    losing_inside = losing_below_by_unit - losing_in_earlier_units[units]
+    pairs_of_unit -= np.bincount(units, winning * losing_inside, n_units)
+    winning_left_out = winning.sum() - np.bincount(units, winning, n_units)
+    losing_left_out = losing.sum() - losing_of_unit
+    value = _divide(total, winning.sum() * losing.sum())
+    return value, _divide(total - pairs_of_unit, winning_left_out * losing_left_out)
 
 
-def _auc(y, said, weights, units, n_units):
-    return _concordance(weights * (y == 1), weights * (y == 0), said, units, n_units)
+def _auc(y, predictions, weights, units, n_units):
+    return _concordance(weights * (y == 1), weights * (y == 0), predictions, units, n_units)
 
 
-def _mean_auc(y, said, weights, units, n_units, *, pairs):
+def _mean_auc(y, predictions, weights, units, n_units, *, pairs):
     """Return the mean over classes of each against the rest, or over pairs of classes."""
-    classes = range(said.shape[1])
+    classes = range(predictions.shape[1])
     if pairs:
-        sides = [(c, y == other) for c in classes for other in classes if c != other]
+        comparisons = [(c, y == rival) for c in classes for rival in classes if c != rival]
     else:
-        sides = [(c, y != c) for c in classes]
-    found = [
-        _concordance(weights * (y == c), weights * losing, said[:, c], units, n_units)
-        for c, losing in sides
+        comparisons = [(c, y != c) for c in classes]
+    concordances = [
+        _concordance(weights * (y == c), weights * losing, predictions[:, c], units, n_units)
+        for c, losing in comparisons
     ]
-    values, left_out = zip(*found, strict=True)
+    values, left_out = zip(*concordances, strict=True)
     return float(np.mean(values)), np.mean(left_out, axis=0)
 
 
-def _gini(y, said, weights, units, n_units):
-    """Return how much of the concentration of ``y`` a ranking finds, from -1 to 1."""
-    found, most = (
-        _concordance(weights * y, weights, ranked, units, n_units) for ranked in (said, y)
+def _gini(y, predictions, weights, units, n_units):
+    """Return the normalized Gini coefficient: the ranking's over that of ``y`` itself."""
+    concordance, best_concordance = (
+        _concordance(weights * y, weights, ranked, units, n_units) for ranked in (predictions, y)
     )
     value, left_out = (
-        _part(2.0 * a - 1.0, 2.0 * b - 1.0) for a, b in zip(found, most, strict=True)
+        _divide(2.0 * ranked - 1.0, 2.0 * best - 1.0)
+        for ranked, best in zip(concordance, best_concordance, strict=True)
     )
     return float(value), left_out
 
 
-def _average_precision(y, said, weights, units, n_units):
-    """Return the ranking's average precision, and that without each unit or block."""
+def _average_precision(y, predictions, weights, units, n_units):
+    """Return the average precision, and that without each unit or block."""
     is_record = len(y) == n_units and (np.bincount(units, minlength=n_units) == 1).all()
     if is_record and np.isin(weights, (0.0, 1.0)).all():
-        value, left_out = average_precision_left_out(y == 1, said, weights > 0.0)
+        value, left_out = average_precision_left_out(y == 1, predictions, weights > 0.0)
         by_unit = np.empty(n_units)
         by_unit[units] = left_out
         return value, by_unit
     if len(y) * n_units > _MOST_CELLS:
         units, n_units = _blocks(units, n_units)
-    order = np.argsort(-said, kind="stable")
-    y, weights, units, said = y[order], weights[order], units[order], said[order]
-    last = np.flatnonzero(np.append(said[1:] != said[:-1], True))  # ties come together
+    order = np.argsort(-predictions, kind="stable")
+    y = y[order]
+    weights = weights[order]
+    units = units[order]
+    predictions = predictions[order]
+    # Tied records enter the ranking together.
+    last_of_ties = np.flatnonzero(np.append(predictions[1:] != predictions[:-1], True))
 
-    def precision(kept):
-        found, shown = np.cumsum(kept * (y == 1))[last], np.cumsum(kept)[last]
-        gained = np.diff(found, prepend=0.0) * _part(found, np.where(shown > 0, shown, 1.0))
-        return _part(gained.sum(), found[-1])
+    def precision(record_weights):
+        true_positives = np.cumsum(record_weights * (y == 1))[last_of_ties]
+        n_predicted = np.cumsum(record_weights)[last_of_ties]
+        precisions = _divide(true_positives, np.where(n_predicted > 0, n_predicted, 1.0))
+        gains = np.diff(true_positives, prepend=0.0) * precisions
+        return _divide(gains.sum(), true_positives[-1])
 
-    left_out = [precision(weights * (units != one)) for one in range(n_units)]
+    left_out = [precision(weights * (units != unit)) for unit in range(n_units)]
     return float(precision(weights)), np.array(left_out)
 
 
@@ -195,56 +210,66 @@ def average_precision_left_out(
     counted = is_counted.astype(float)
     positives = np.bincount(threshold, counted * is_positive, n_thresholds)
     hits = np.cumsum(positives)
-    called = np.cumsum(np.bincount(threshold, counted, n_thresholds))
+    n_predicted = np.cumsum(np.bincount(threshold, counted, n_thresholds))
     total = float(hits[-1])
 
-    def summed(hits, called):
+    def summed(hits, n_predicted):
         """Return sums over the thresholds before each one and from each one on."""
-        terms = positives * _part(hits, np.where(called > 0.0, called, 1.0))
-        before = np.concatenate([[0.0], np.cumsum(terms)[:-1]])
-        return before, terms.sum() - before
+        terms = positives * _divide(hits, np.where(n_predicted > 0.0, n_predicted, 1.0))
+        sums_before = np.concatenate([[0.0], np.cumsum(terms)[:-1]])
+        return sums_before, terms.sum() - sums_before
 
-    before, from_here = summed(hits, called)
-    value = _part(before[0] + from_here[0], total)
-    _, without_negative = summed(hits, called - 1.0)
-    _, without_positive = summed(hits - 1.0, called - 1.0)
-    remaining = np.where(called > 1.0, called - 1.0, 1.0)
+    sums_before, sums_from = summed(hits, n_predicted)
+    value = _divide(sums_before[0] + sums_from[0], total)
+    _, without_negative = summed(hits, n_predicted - 1.0)
+    _, without_positive = summed(hits - 1.0, n_predicted - 1.0)
+    remaining = np.where(n_predicted > 1.0, n_predicted - 1.0, 1.0)
     # The threshold of a removed positive record has one positive record less.
-    own = (hits - 1.0) / remaining
-    if_negative = (before + without_negative) / max(total, 1.0)
-    if_positive = _part(before + without_positive - own, np.full(n_thresholds, total - 1.0))
+    own_term = (hits - 1.0) / remaining
+    if_negative = (sums_before + without_negative) / max(total, 1.0)
+    if_positive = _divide(
+        sums_before + without_positive - own_term, np.full(n_thresholds, total - 1.0)
+    )
     left_out = np.where(is_positive, if_positive[threshold], if_negative[threshold])
     return float(value), np.where(is_counted, left_out, value)
 
 
-def _calibration(y, said, weights, units, n_units, *, slope):
+def _calibration(y, predictions, weights, units, n_units, *, slope):
     """Return slope or intercept of the log odds, one Newton step from the fit for each unit."""
-    odds = logit(said)
+    odds = logit(predictions)
     columns = np.column_stack([np.ones(len(y)), odds] if slope else [np.ones(len(y))])
-    offset, fit = (0.0, np.array([0.0, 1.0])) if slope else (odds, np.zeros(1))
+    if slope:
+        offset = 0.0
+        fit = np.array([0.0, 1.0])
+    else:
+        offset = odds
+        fit = np.zeros(1)
     products = columns[:, :, None] * columns[:, None, :]
     for _ in range(50):
         chance = expit(offset + columns @ fit)
-        pull = columns.T @ (weights * (y - chance))
-        step = np.linalg.solve(np.tensordot(weights * chance * (1.0 - chance), products, 1), pull)
+        gradient = columns.T @ (weights * (y - chance))
+        hessian = np.tensordot(weights * chance * (1.0 - chance), products, 1)
+        step = np.linalg.solve(hessian, gradient)
         fit = fit + step / max(1.0, float(np.abs(step).max()))
         if np.abs(step).max() < 1e-10:
             break
     else:
         return math.nan, np.full(n_units, math.nan)
     chance = expit(offset + columns @ fit)
-    own = _sums_by_unit(columns * (weights * (y - chance))[:, None], units, n_units)
-    bent = _sums_by_unit(
+    gradients = _sums_by_unit(columns * (weights * (y - chance))[:, None], units, n_units)
+    hessians = _sums_by_unit(
         products * (weights * chance * (1 - chance))[:, None, None], units, n_units
     )
-    moved = fit - np.linalg.solve(bent.sum(axis=0) - bent, own[..., None])[..., 0]
+    steps = np.linalg.solve(hessians.sum(axis=0) - hessians, gradients[..., None])
+    fits = fit - steps[..., 0]
     if len(y) * n_units <= _MOST_CELLS:  # few units: one step would be a few percent too short
-        kept = weights * (units != np.arange(n_units)[:, None])
-        chance = expit(offset + moved @ columns.T)
-        pull = (kept * (y - chance)) @ columns
-        bent = np.einsum("un,nij->uij", kept * chance * (1.0 - chance), products)
-        moved = moved + np.linalg.solve(bent, pull[..., None])[..., 0]
-    return float(fit[-1]), moved[:, -1]
+        weights_left_out = weights * (units != np.arange(n_units)[:, None])
+        chance = expit(offset + fits @ columns.T)
+        gradients = (weights_left_out * (y - chance)) @ columns
+        curvature = weights_left_out * chance * (1.0 - chance)
+        hessians = np.einsum("un,nij->uij", curvature, products)
+        fits = fits + np.linalg.solve(hessians, gradients[..., None])[..., 0]
+    return float(fit[-1]), fits[:, -1]
 
 
 def _sums_by_unit(rows, units, n_units):
@@ -259,33 +284,34 @@ def _blocks(units, n_units):
     return units * count // n_units, count
 
 
-def _anew(y, said, weights, units, n_units):
+def _anew(y, score, weights, units, n_units):
     """Return any function of the positions of records, without each of at most 200 blocks."""
     units, n_units = _blocks(units, n_units)
     inside = weights > 0.0
-    left_out = [float(said(np.flatnonzero(inside & (units != one)))) for one in range(n_units)]
-    return float(said(np.flatnonzero(inside))), np.array(left_out)
+    left_out = [float(score(np.flatnonzero(inside & (units != unit)))) for unit in range(n_units)]
+    return float(score(np.flatnonzero(inside))), np.array(left_out)
 
 
 # -- the table ------------------------------------------------------------------------------------
 
 
-def _classes(y, said):
-    return [y == one for one in np.unique(y)]
+def _classes(y, predictions):
+    return [y == label for label in np.unique(y)]
 
 
-def _confusion(y, said):
-    return [(y == one) & (hit == (said == y)) for one in np.unique(y) for hit in (True, False)]
+def _confusion(y, predictions):
+    is_hit = predictions == y
+    return [(y == c) & (is_hit == outcome) for c in np.unique(y) for outcome in (True, False)]
 
 
 def _share(chosen, right=None, **options):
     """Return the statistic "right among the chosen records"; hits and misses need units."""
 
-    def hits(y, said):
-        return chosen(y, said) & (said == y)
+    def hits(y, predictions):
+        return chosen(y, predictions) & (predictions == y)
 
-    def cells(y, said):
-        return [hits(y, said), chosen(y, said) & (said != y)]
+    def cells(y, predictions):
+        return [hits(y, predictions), chosen(y, predictions) & (predictions != y)]
 
     return Statistic("labels", right or _ratio(hits, chosen), "unit", cells, **options)
 
@@ -295,73 +321,83 @@ def _mean_loss(loss, response="values", **options):
     return Statistic(response, _ratio(loss), "loss", negative=True, **options)
 
 
-def _log_loss(y, said):
-    chances = said if said.ndim == 2 else np.column_stack([1.0 - said, said])
+def _log_loss(y, predictions):
+    chances = (
+        predictions if predictions.ndim == 2 else np.column_stack([1.0 - predictions, predictions])
+    )
     with np.errstate(divide="ignore"):
         return -np.log(chances[np.arange(len(y)), y.astype(int)])
 
 
-def _brier(y, said):
-    if said.ndim == 1:
-        return (y - said) ** 2
-    return np.sum(((np.arange(said.shape[1]) == y[:, None]) - said) ** 2, axis=1)
+def _brier(y, predictions):
+    if predictions.ndim == 1:
+        return (y - predictions) ** 2
+    return np.sum(((np.arange(predictions.shape[1]) == y[:, None]) - predictions) ** 2, axis=1)
 
 
-def _matthews_terms(y, said):
-    yield y == said
-    for one in np.unique([*np.unique(y), *np.unique(said)]):
-        yield from (y == one, said == one)
+def _matthews_terms(y, predictions):
+    yield y == predictions
+    for label in np.unique([*np.unique(y), *np.unique(predictions)]):
+        yield from (y == label, predictions == label)
 
 
 def _matthews(count, hits, *sums):
-    real, called = np.array(sums[0::2]), np.array(sums[1::2])
-    spread = [count**2 - np.sum(part**2, axis=0) for part in (real, called)]
-    return _part(hits * count - np.sum(real * called, axis=0), np.sqrt(spread[0] * spread[1]))
+    actual = np.array(sums[0::2])
+    predicted = np.array(sums[1::2])
+    covariance = hits * count - np.sum(actual * predicted, axis=0)
+    actual_variance = count**2 - np.sum(actual**2, axis=0)
+    predicted_variance = count**2 - np.sum(predicted**2, axis=0)
+    return _divide(covariance, np.sqrt(actual_variance * predicted_variance))
 
 
-def _recalls(y, said):
-    for one in np.unique(y):
-        yield from (y == one, (y == one) & (said == one))
+def _recalls(y, predictions):
+    for label in np.unique(y):
+        yield from (y == label, (y == label) & (predictions == label))
 
 
 def _balanced(_, *sums):
-    return np.mean([_part(hit, real) for real, hit in zip(sums[::2], sums[1::2], strict=True)], 0)
+    recalls = [_divide(hits, actual) for actual, hits in zip(sums[::2], sums[1::2], strict=True)]
+    return np.mean(recalls, 0)
 
 
-def _f1(_, hits, real, called):
-    return _part(2.0 * hits, real + called)
+def _f1(_, hits, actual, predicted):
+    return _divide(2.0 * hits, actual + predicted)
 
 
 def _explained(count, y, square, loss):
-    return 1.0 - _part(loss, square - _part(y**2, count))
+    return 1.0 - _divide(loss, square - _divide(y**2, count))
 
 
 def _root(count, loss):
-    return np.sqrt(_part(np.maximum(loss, 0.0), count))
+    return np.sqrt(_divide(np.maximum(loss, 0.0), count))
 
 
-def _square(y, said):
-    return (y - said) ** 2
+def _square(y, predictions):
+    return (y - predictions) ** 2
 
 
 def _table():
-    """Return the statistics by name: those of scikit-learn, and what fields call theirs."""
+    """Return the statistics by name: metrics of scikit-learn and of application fields."""
     threshold = {"trust": (0.001, 0.002)}
     chance = {"cells": _classes, "trust": (0.001, 0.001)}
     error = {"skewed": (True, True)}
     heavy = error | {"heavy": True}
-    f1 = of_sums(lambda y, said: ((y == 1) & (said == 1), y == 1, said == 1), _f1)
-    explained = of_sums(lambda y, said: (y, y**2, _square(y, said)), _explained)
-    root = of_sums(lambda y, said: (_square(y, said),), _root)
-    slope, intercept = (functools.partial(_calibration, slope=one) for one in (True, False))
-    ovr, ovo = (functools.partial(_mean_auc, pairs=one) for one in (False, True))
+    f1 = of_sums(
+        lambda y, predictions: ((y == 1) & (predictions == 1), y == 1, predictions == 1), _f1
+    )
+    explained = of_sums(lambda y, predictions: (y, y**2, _square(y, predictions)), _explained)
+    root = of_sums(lambda y, predictions: (_square(y, predictions),), _root)
+    slope = functools.partial(_calibration, slope=True)
+    intercept = functools.partial(_calibration, slope=False)
+    ovr = functools.partial(_mean_auc, pairs=False)
+    ovo = functools.partial(_mean_auc, pairs=True)
     return {
         "accuracy": _share(_everyone, trust=(0.005, 0.002)),
-        "recall": _share(lambda y, said: y == 1, **threshold),
-        "specificity": _share(lambda y, said: y == 0, **threshold),
-        "precision": _share(lambda y, said: said == 1, **threshold),
-        "negative_predictive_value": _share(lambda y, said: said == 0, **threshold),
-        "f1": _share(lambda y, said: (y == 1) | (said == 1), f1, **threshold),
+        "recall": _share(lambda y, predictions: y == 1, **threshold),
+        "specificity": _share(lambda y, predictions: y == 0, **threshold),
+        "precision": _share(lambda y, predictions: predictions == 1, **threshold),
+        "negative_predictive_value": _share(lambda y, predictions: predictions == 0, **threshold),
+        "f1": _share(lambda y, predictions: (y == 1) | (predictions == 1), f1, **threshold),
         "balanced_accuracy": Statistic(
             "labels", of_sums(_recalls, _balanced), "unit", _confusion, trust=(0.005, 0.002)
         ),
@@ -382,20 +418,23 @@ def _table():
         "roc_auc_ovo": Statistic("all_chances", ovo, "unit", _classes),
         "r2": Statistic("values", explained, "explained", trust=(0.02, 0.02), **heavy),
         "neg_mean_absolute_error": _mean_loss(
-            lambda y, said: np.abs(y - said), trust=(0.001, 0.005), **error
+            lambda y, predictions: np.abs(y - predictions), trust=(0.001, 0.005), **error
         ),
         "neg_mean_absolute_percentage_error": _mean_loss(
-            lambda y, said: np.abs(y - said) / np.maximum(np.abs(y), np.finfo(float).eps), **heavy
+            lambda y, predictions: (
+                np.abs(y - predictions) / np.maximum(np.abs(y), np.finfo(float).eps)
+            ),
+            **heavy,
         ),
         "neg_mean_squared_error": _mean_loss(_square, trust=(0.002, 0.005), **heavy),
         "neg_root_mean_squared_error": Statistic(
             "values", root, "loss", negative=True, trust=(0.002, 0.005), **heavy
         ),
         "neg_mean_poisson_deviance": _mean_loss(
-            lambda y, said: 2.0 * (xlogy(y, y / said) - y + said), **heavy
+            lambda y, predictions: 2.0 * (xlogy(y, y / predictions) - y + predictions), **heavy
         ),
         "neg_mean_gamma_deviance": _mean_loss(
-            lambda y, said: 2.0 * (np.log(said / y) + y / said - 1.0), **heavy
+            lambda y, predictions: 2.0 * (np.log(predictions / y) + y / predictions - 1.0), **heavy
         ),
         "gini": Statistic("values", _gini, "signed", **heavy),
         "top_k_accuracy": top_k(2),  # as scikit-learn's scorer
@@ -404,12 +443,12 @@ def _table():
 
 def net_benefit(threshold: float) -> Statistic:
     """Return the net benefit of acting on chances of at least ``threshold`` (decision curves)."""
-    worth = np.array([-threshold / (1.0 - threshold), 1.0])  # of acting on either class
+    benefits = np.array([-threshold / (1.0 - threshold), 1.0])  # of acting on either class
     return Statistic(
         "chances",
-        _ratio(lambda y, said: worth[y] * (said >= threshold)),
+        _ratio(lambda y, predictions: benefits[y] * (predictions >= threshold)),
         "raw",
-        lambda y, said: [(y == 1) & (said >= threshold)],
+        lambda y, predictions: [(y == 1) & (predictions >= threshold)],
         trust=(0.001, 0.002),
         skewed=(True, True),
     )
@@ -418,7 +457,9 @@ def net_benefit(threshold: float) -> Statistic:
 def pinball(quantile: float) -> Statistic:
     """Return minus the mean pinball loss of a predicted quantile."""
     return _mean_loss(
-        lambda y, said: np.maximum(quantile * (y - said), (quantile - 1.0) * (y - said)),
+        lambda y, predictions: np.maximum(
+            quantile * (y - predictions), (quantile - 1.0) * (y - predictions)
+        ),
         trust=(0.001, 0.005),
         skewed=(True, True),
     )
@@ -427,12 +468,15 @@ def pinball(quantile: float) -> Statistic:
 def top_k(k: int) -> Statistic:
     """Return the share of records whose class is among the ``k`` with the largest chances."""
 
-    def hits(y, said):
-        own = said[np.arange(len(y)), y.astype(int)]
-        return (said > own[:, None]).sum(axis=1) < k
+    def hits(y, predictions):
+        chance_of_class = predictions[np.arange(len(y)), y.astype(int)]
+        return (predictions > chance_of_class[:, None]).sum(axis=1) < k
 
     return Statistic(
-        "all_chances", _ratio(hits), "unit", lambda y, said: [hits(y, said), ~hits(y, said)]
+        "all_chances",
+        _ratio(hits),
+        "unit",
+        lambda y, predictions: [hits(y, predictions), ~hits(y, predictions)],
     )
 
 
@@ -445,20 +489,20 @@ class _Statistics(dict):
         return False
 
     def __missing__(self, name: str) -> Statistic:
-        kind, _, number = name.rpartition("_")
+        family, _, number = name.rpartition("_")
         with contextlib.suppress(ValueError):
-            if kind == "top_k_accuracy" and int(number) > 0:
+            if family == "top_k_accuracy" and int(number) > 0:
                 return top_k(int(number))
-            if kind in ("net_benefit", "neg_mean_pinball_loss") and 0.0 < float(number) < 1.0:
-                return (net_benefit if kind == "net_benefit" else pinball)(float(number))
+            if family in ("net_benefit", "neg_mean_pinball_loss") and 0.0 < float(number) < 1.0:
+                return (net_benefit if family == "net_benefit" else pinball)(float(number))
         raise KeyError(name)
 
 
 #: Statistics by name, also ``net_benefit_0.2``, ``neg_mean_pinball_loss_0.9`` and
 #: ``top_k_accuracy_3``.
 STATISTICS: dict[str, Statistic] = _Statistics(_table())
-#: 1 - the ratio of two mean losses, the second to the first; what is said are both, as rows.
-_RATIO = of_sums(lambda y, said: said, lambda n, first, second: 1.0 - second / first)
+#: 1 - the ratio of two mean losses, the second to the first; the predictions are both, as rows.
+_RATIO = of_sums(lambda y, predictions: predictions, lambda n, first, second: 1.0 - second / first)
 SKILL = Statistic("values", _RATIO, "raw", skewed=(True, False))
 #: Any function of the positions of records, by leaving out units in at most 200 blocks.
 GENERIC = Statistic("function", _anew, "raw", skewed=(True, True))
@@ -474,7 +518,8 @@ _SCALES: dict[str, tuple[Callable, Callable]] = {
     "explained": (lambda r: -np.log1p(-r), lambda s: -np.expm1(-s)),
     "raw": (lambda x: x, lambda x: x),
 }
-# What units must show, and below which counts a reader is warned (G22, G28, simulation).
+# Fewest units of an interval, and the counts below which a reader is warned (G22, G28,
+# simulation).
 _LEAST_UNITS, _FEW_UNITS, _LEAST_CELL = 20, 30, 5
 _BLOCKS = ((400.0, 10), (200.0, 6))  # autocorrelation times that so many blocks of time need
 _BLOCK_LEVEL, _MANY_UNITS = 0.005, 150  # levels below need so many units, and no blocks
@@ -520,8 +565,8 @@ def public_refusal(n_units: int, *, times: float | None = None) -> str:
 def approximate_row(statistic, y, sides, *, units, level, per_record=False, times=None):
     """Return a statistic, a difference of two models or a gap of two subgroups, with an interval.
 
-    A row that has no interval gives the reason. What ``said`` raises, where it is a function, is
-    raised.
+    A row that has no interval gives the reason. Errors of ``predictions``, if it is a function,
+    are raised.
 
     Parameters
     ----------
@@ -529,8 +574,8 @@ def approximate_row(statistic, y, sides, *, units, level, per_record=False, time
         One of :data:`STATISTICS`, or :data:`GENERIC`.
     y : ndarray of shape (n,)
         Targets; classes as codes ``0, 1, ...``, of two the one with the event as 1.
-    sides : sequence of one or two (said, inside)
-        What the model says (``statistic.response``), and which records are in the subgroup
+    sides : sequence of one or two (predictions, inside)
+        Predictions of the model (``statistic.response``), and which records are in the subgroup
         (``None``: all). The row of two sides is the first minus the second.
     units : ndarray of shape (n,)
         Unit of each record, ``0, 1, ...``, numbered in a secret order; in time the dates in
@@ -543,51 +588,59 @@ def approximate_row(statistic, y, sides, *, units, level, per_record=False, time
         Of a declared chain: how many autocorrelation times the records are. Dates that are judged
         given their past have intervals of their own (:mod:`sklearn_bdp.intervals.dates`).
     """
-    units, paired = np.asarray(units), len(sides) == 2
+    units = np.asarray(units)
+    paired = len(sides) == 2
     n_units = int(units.max()) + 1
     share = np.ones(len(units)) if per_record else 1.0 / np.bincount(units)[units]
     inside = [np.ones(len(units), bool) if mask is None else mask for _, mask in sides]
-    shown, same = _count(units, np.logical_or.reduce(inside)), np.array_equal(inside[0], inside[-1])
+    n_scored_units = _count(units, np.logical_or.reduce(inside))
+    is_same_subgroup = np.array_equal(inside[0], inside[-1])
     # Differences of thresholded predictions rest on the units that disagree.
-    discordant = paired and same and statistic.response == "labels"
+    discordant = paired and is_same_subgroup and statistic.response == "labels"
 
     def row(value=math.nan, ends=(math.nan, math.nan), notes=()):
-        value, ends = (-value, (-ends[1], -ends[0])) if statistic.negative else (value, ends)
-        return ApproximateRow(float(value), *map(float, ends), shown, tuple(notes))
+        if statistic.negative:
+            value, ends = -value, (-ends[1], -ends[0])
+        return ApproximateRow(float(value), *map(float, ends), n_scored_units, tuple(notes))
 
-    def without(blocks, count):
+    def estimates_without(blocks, count):
         return [
-            statistic.left_out(y, said, share * mask, blocks, count)
-            for (said, _), mask in zip(sides, inside, strict=True)
+            statistic.left_out(y, predictions, share * mask, blocks, count)
+            for (predictions, _), mask in zip(sides, inside, strict=True)
         ]
 
-    blocks, n_blocks, reason, series, rarest = units, n_units, None, np.zeros(0), None
+    blocks = units
+    n_blocks = n_units
+    reason = None
+    series = np.zeros(0)
+    rarest = None
     if times is not None:
         with contextlib.suppress(np.linalg.LinAlgError):  # refused below
             if statistic is not GENERIC:
-                each = [left_out for _, left_out in without(units, n_units)]
-                series = each[0] - each[1] if paired else each[0]
-        n_blocks = next((count for least, count in _BLOCKS if times >= least), 2)
+                left_out = [values for _, values in estimates_without(units, n_units)]
+                series = left_out[0] - left_out[1] if paired else left_out[0]
+        n_blocks = next((count for min_times, count in _BLOCKS if times >= min_times), 2)
         if n_blocks == 2:
             reason = _FEW_TIMES_REASON.format(times)
         blocks = units * n_blocks // n_units
     try:
-        found = without(blocks, n_blocks)
+        estimates = estimates_without(blocks, n_blocks)
         if statistic.cells is not None and discordant:
             rarest = _count(units, inside[0] & (sides[0][0] != sides[1][0]))
         elif statistic.cells is not None:
             rarest = min(
                 _count(units, mask & cell)
-                for (said, _), mask in zip(sides, inside, strict=True)
-                for cell in statistic.cells(y, said)
+                for (predictions, _), mask in zip(sides, inside, strict=True)
+                for cell in statistic.cells(y, predictions)
             )
     except np.linalg.LinAlgError:
         return row(notes=[_NO_FIT])
-    value = found[0][0] - found[1][0] if paired else found[0][0]
+    values = np.array([side_value for side_value, _ in estimates])
+    value = estimates[0][0] - estimates[1][0] if paired else estimates[0][0]
     with np.errstate(all="ignore"):
-        at_end = not np.isfinite(_SCALES[statistic.scale][0](np.array([v for v, _ in found]))).all()
-    if shown < _LEAST_UNITS:
-        reason = _FEW_UNITS_REASON.format(shown)
+        at_end = not np.isfinite(_SCALES[statistic.scale][0](values)).all()
+    if n_scored_units < _LEAST_UNITS:
+        reason = _FEW_UNITS_REASON.format(n_scored_units)
     elif rarest is not None and rarest < _LEAST_CELL:
         reason = f"Only {rarest} units have the rarer outcome. An interval needs at least 5."
     elif at_end:
@@ -600,45 +653,60 @@ def approximate_row(statistic, y, sides, *, units, level, per_record=False, time
         events = [
             min(_count(units, mask & (y == c)) for c in np.unique(y[mask])) for mask in inside
         ]
-    apart = not same and not np.intersect1d(units[inside[0]], units[inside[1]]).size
-    lower, upper, notes = _ends(statistic, value, found, level, events=events, apart=apart)
+    is_disjoint = (
+        not is_same_subgroup and not np.intersect1d(units[inside[0]], units[inside[1]]).size
+    )
+    lower, upper, notes = _ends(
+        statistic, value, estimates, level, events=events, is_disjoint=is_disjoint
+    )
     if not lower <= upper:
         return row(value, notes=["The units show no spread. There is no approximate interval."])
-    notes += _warned(statistic, shown, rarest, level, paired, times)
+    notes += _warnings(statistic, n_scored_units, rarest, level, paired, times)
     if len(series) and long_memory(series):
         notes.append(_REMEMBERED)
     return row(value, (lower, upper), notes)
 
 
-def _ends(statistic, value, found, level, *, events, apart):
-    """Return the ends of the interval, and what to know of it; ``apart``: no unit on both sides."""
-    paired = len(found) == 2
-    if apart and statistic.scale == "unit" and statistic.response in ("scores", "all_chances"):
-        (low, high), (least, most) = (
-            jackknife_interval(whole, rest, level, scale="unit", events=few)
-            for (whole, rest), few in zip(found, events, strict=True)
+def _ends(statistic, value, estimates, level, *, events, is_disjoint):
+    """Return the ends of the interval and its notes; ``is_disjoint``: no unit on both sides."""
+    paired = len(estimates) == 2
+    if (
+        is_disjoint
+        and statistic.scale == "unit"
+        and statistic.response in ("scores", "all_chances")
+    ):
+        (first, first_left_out), (second, second_left_out) = estimates
+        first_lower, first_upper = jackknife_interval(
+            first, first_left_out, level, scale="unit", events=events[0]
         )
-        lower = value - math.hypot(found[0][0] - low, most - found[1][0])  # MOVER
-        return lower, value + math.hypot(high - found[0][0], found[1][0] - least), []
-    left_out = found[0][1] - found[1][1] if paired else found[0][1]
-    scale, skewed = "raw" if paired else statistic.scale, statistic.skewed[paired]
+        second_lower, second_upper = jackknife_interval(
+            second, second_left_out, level, scale="unit", events=events[1]
+        )
+        # MOVER: margins of both estimates add in squares.
+        lower = value - math.hypot(first - first_lower, second_upper - second)
+        upper = value + math.hypot(first_upper - first, second - second_lower)
+        return lower, upper, []
+    left_out = estimates[0][1] - estimates[1][1] if paired else estimates[0][1]
+    scale = "raw" if paired else statistic.scale
+    skewed = statistic.skewed[paired]
     lower, upper = jackknife_interval(
         value, left_out, level, scale=scale, events=min(events), skewed=skewed
     )
-    off = left_out - left_out.mean()
-    third = abs(float(np.sum(off**3))) / max(float(np.sum(off**2)) ** 1.5, 1e-300)
-    few = scale == "raw" and third * norm.isf(0.5 * level) ** 3 / 3.0 > 1.0
-    return lower, upper, ["A few units dominate this row."] if few else []
+    deviations = left_out - left_out.mean()
+    cubes = abs(float(np.sum(deviations**3)))
+    skewness = cubes / max(float(np.sum(deviations**2)) ** 1.5, 1e-300)
+    is_dominated = scale == "raw" and skewness * norm.isf(0.5 * level) ** 3 / 3.0 > 1.0
+    return lower, upper, ["A few units dominate this row."] if is_dominated else []
 
 
 def _count(units, chosen):
     return int(np.count_nonzero(np.bincount(units[chosen])))
 
 
-def _warned(statistic, shown, rarest, level, paired, times):
-    """Yield what makes an interval less trustworthy, in sentences."""
-    if shown < _FEW_UNITS:
-        yield f"There are only {shown} units."
+def _warnings(statistic, n_units, rarest, level, paired, times):
+    """Yield sentences on the reasons to trust an interval less."""
+    if n_units < _FEW_UNITS:
+        yield f"There are only {n_units} units."
     if rarest is not None and rarest < statistic.few:
         yield f"Only {rarest} units have the rarer outcome."
     if statistic.heavy:
@@ -646,7 +714,7 @@ def _warned(statistic, shown, rarest, level, paired, times):
     if statistic is GENERIC:
         yield "This metric was not studied. Units were left out in blocks of a secret order."
     trust = statistic.trust[paired]
-    if times is not None or shown < _MANY_UNITS:
+    if times is not None or n_units < _MANY_UNITS:
         trust = max(trust, _BLOCK_LEVEL)
     if level < trust:
         yield f"Its level, {level:.2g}, is below {trust:g}, down to which this method was checked."
@@ -689,32 +757,38 @@ def jackknife_interval(value, left_out, level, *, scale, events=None, skewed=Fal
     Returns
     -------
     lower, upper : float
-        NaN where units say nothing: no spread, or a value at an end of its range.
+        NaN if units have no spread or the value is at an end of its range.
     """
     forward, back = _SCALES[scale]
     with np.errstate(all="ignore"):
         left_out = np.asarray(left_out, dtype=float)
-        center, moved = float(forward(value)), forward(left_out)
-        off = moved - moved.mean()
-        total = float(np.sum(off**2))
-    count = off.size
-    if not (math.isfinite(center) and np.isfinite(off).all() and total > _ROUNDING * center**2):
+        center = float(forward(value))
+        transformed = forward(left_out)
+        deviations = transformed - transformed.mean()
+        total = float(np.sum(deviations**2))
+    count = deviations.size
+    if not (
+        math.isfinite(center) and np.isfinite(deviations).all() and total > _ROUNDING * center**2
+    ):
         return math.nan, math.nan
-    # G22: kurtosis of the contributions says how few of them the variance rests on.
-    spread = float(np.sum(off**4)) / total**2 - 1.0 / count
-    freedom = min(count - 1.0, 2.0 / max(spread, 1e-12))
+    # G22: few units carry the variance if the kurtosis of the contributions is large.
+    excess = float(np.sum(deviations**4)) / total**2 - 1.0 / count
+    freedom = min(count - 1.0, 2.0 / max(excess, 1e-12))
     freedom = max(1.0, freedom if events is None else min(freedom, events - 1.0))
-    half = student.isf(level / 2.0, freedom) * math.sqrt((count - 1.0) / count * total)
-    lower, upper = float(back(center - half)), float(back(center + half))
+    half_width = student.isf(level / 2.0, freedom) * math.sqrt((count - 1.0) / count * total)
+    lower = float(back(center - half_width))
+    upper = float(back(center + half_width))
     if not skewed:
         return lower, upper
     # Hall 1992: his cubic transformation takes the skewness off.
-    pull = np.mean(left_out) - left_out
-    error = math.sqrt((count - 1.0) / count * float(np.sum(pull**2)))
-    skew = float(np.mean(pull**3)) / float(np.mean(pull**2)) ** 1.5 / math.sqrt(count)
+    influence = np.mean(left_out) - left_out
+    error = math.sqrt((count - 1.0) / count * float(np.sum(influence**2)))
+    third_moment = float(np.mean(influence**3))
+    skew = third_moment / float(np.mean(influence**2)) ** 1.5 / math.sqrt(count)
     for quantile in student.isf([level / 2.0, 1.0 - level / 2.0], freedom):
         inner = 1.0 + skew * (quantile - skew / 6.0)
-        turned = 3.0 * (np.cbrt(inner) - 1.0) / skew if abs(skew) > 1e-9 else quantile
-        end = value - error * float(turned)
-        lower, upper = min(lower, end), max(upper, end)
+        corrected = 3.0 * (np.cbrt(inner) - 1.0) / skew if abs(skew) > 1e-9 else quantile
+        end = value - error * float(corrected)
+        lower = min(lower, end)
+        upper = max(upper, end)
     return lower, upper
