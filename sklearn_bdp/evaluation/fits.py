@@ -126,10 +126,15 @@ class Progress:
         known = file is not None and file.is_file()
         for line in file.read_text("utf-8").splitlines() if known else ():
             with contextlib.suppress(ValueError, TypeError):
-                name, result, sums, clipping, weighted_sum = json.loads(line)
+                name, result, sums, clipping, weighted_sum, predictions = json.loads(line)
                 clipping = clipping and Clipping(*clipping)
                 self._known[name] = FoldScores(
-                    result, None, clipping, tuple(sums), weighted_sum=weighted_sum
+                    result,
+                    None,
+                    clipping,
+                    tuple(sums),
+                    predictions=predictions and _predictions_from_json(predictions),
+                    weighted_sum=weighted_sum,
                 )
 
     def find(self, row, part, name):
@@ -156,6 +161,7 @@ class Progress:
             # A folder that cannot be written is the ledger's concern.
             with contextlib.suppress(OSError, TypeError):
                 content = [name, found.result, found.sums, clipping, found.weighted_sum]
+                content.append(found.predictions and _predictions_as_json(found.predictions))
                 line = json.dumps(content, default=float)
                 with self.file.open("a", encoding="utf-8") as file:
                     file.write(line + "\n")
@@ -214,6 +220,26 @@ class Progress:
         for part, test in enumerate(tests):
             scores[test], fold[test] = kept[part].scores, part
         return scores, fold
+
+
+def _predictions_as_json(predictions):
+    """Return predictions by metric as lists of targets, responses and the positive label."""
+    return {
+        name: [
+            np.asarray(of_metric.y).tolist(),
+            np.asarray(of_metric.response).tolist(),
+            None if of_metric.pos_label is None else np.asarray(of_metric.pos_label).tolist(),
+        ]
+        for name, of_metric in predictions.items()
+    }
+
+
+def _predictions_from_json(content):
+    """Return predictions by metric from lists."""
+    return {
+        name: Predictions(np.asarray(y), np.asarray(response), pos_label)
+        for name, (y, response, pos_label) in content.items()
+    }
 
 
 def tested_units(division, folds):

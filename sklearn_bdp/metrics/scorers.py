@@ -71,7 +71,7 @@ def scorer_metric(
     TypeError, ValueError
         If ``scoring`` is unknown or does not fit the targets.
     """
-    if scoring is None and y is not None and not proof_needed_for and is_regressor(estimator):
+    if scoring is None and y is not None and not proof_needed_for and _is_regressor(estimator):
         return approximate_metric("r2" if _scores_by_r2(estimator) else own_score, y)
     try:
         metric = get_metric(scoring, estimator=estimator, y=y)
@@ -129,6 +129,14 @@ def check_scoring(scoring: Any) -> None:
         parse_scorer(scoring)
 
 
+def _is_regressor(estimator):
+    """Return whether an object is a regressor; one without estimator tags is none."""
+    try:
+        return is_regressor(estimator)
+    except AttributeError:
+        return False
+
+
 def own_score(estimator: Any, X: Any, y: ArrayLike) -> float:
     """Return what the estimator's ``score`` method returns.
 
@@ -173,7 +181,7 @@ def _scores_by_r2(estimator):
     while getattr(estimator, "steps", None):  # a pipeline scores by its last step
         estimator = estimator.steps[-1][1]
     method = getattr(type(estimator), "score", None)
-    return is_regressor(estimator) and getattr(method, "__qualname__", "") == (
+    return _is_regressor(estimator) and getattr(method, "__qualname__", "") == (
         RegressorMixin.score.__qualname__
     )
 
