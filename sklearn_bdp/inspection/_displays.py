@@ -1,4 +1,4 @@
-"""Displays of a search and of what a holdout has spent; matplotlib is loaded when they draw."""
+"""Displays of a search and of the information spent. Matplotlib is loaded when they draw."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from sklearn_bdp.holdout import ReusableHoldout
     from sklearn_bdp.model_selection import ReusableHoldoutSearchCV
 
-#: Colours of Okabe and Ito: told apart without colour vision.
-BLUE, RED = "#0072B2", "#D55E00"
+# Colors of Okabe and Ito, distinguishable without color vision.
+BLUE = "#0072B2"
+RED = "#D55E00"
 GREY = "#767676"
 _SHOWN = 20  # candidates that are drawn: those with the best verified scores, and the chosen one
 
@@ -23,7 +24,7 @@ class Display:
     """Base of the displays."""
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw what was computed.
+        """Draw the computed values.
 
         Parameters
         ----------
@@ -49,7 +50,8 @@ class Display:
                 needs = "needs matplotlib: pip install 'sklearn-bdp[plot]'"
                 raise ImportError(f"{type(self).__name__}.plot {needs}.") from error
             _, ax = plt.subplots(layout="constrained")
-        self.figure_, self.ax_ = ax.figure, ax
+        self.figure_ = ax.figure
+        self.ax_ = ax
         self._draw(ax, kwargs)
         return self
 
@@ -62,8 +64,12 @@ def finish(ax, *, above=False, **labels):
     ax.set(**labels)
     ax.grid(alpha=0.3, linewidth=0.5)
     ax.set_axisbelow(True)
-    place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2} if above else {}
-    ax.legend(frameon=False, fontsize="small", **place)
+    if above:
+        ax.legend(
+            frameon=False, fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2
+        )
+    else:
+        ax.legend(frameon=False, fontsize="small")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -183,32 +189,39 @@ class HoldoutSearchDisplay(Display):
                 "search must be fitted and have verified scores (cv_results_['holdout_score']); "
                 "with holdout=None there are none."
             )
-        known = results.get("training_score", results.get("mean_test_score"))
-        training, verified = (np.asarray(v, dtype=float) for v in (known, results["holdout_score"]))
-        ranked = np.nan_to_num(verified, nan=-np.inf)
-        best, labels = getattr(search, "best_index_", -1), None
-        x_label = param = _only_parameter(results["params"]) if param is None else param
+        cv_scores = results.get("training_score", results.get("mean_test_score"))
+        cv_scores = np.asarray(cv_scores, dtype=float)
+        verified_scores = np.asarray(results["holdout_score"], dtype=float)
+        ranking_scores = np.nan_to_num(verified_scores, nan=-np.inf)
+        best = getattr(search, "best_index_", -1)
+        labels = None
         if param is None:
-            rows = np.lexsort((-training, -ranked))
-            shown = [row for place, row in enumerate(rows) if place < _SHOWN or row == best]
-            position = np.arange(1, len(shown) + 1)
-            x_label = f"candidate, by verified score ({len(shown):,} of {len(rows):,})"
+            param = _only_parameter(results["params"])
+        x_label = param
+        if param is None:
+            ranked_rows = np.lexsort((-cv_scores, -ranking_scores))
+            shown_rows = [
+                row for rank, row in enumerate(ranked_rows) if rank < _SHOWN or row == best
+            ]
+            position = np.arange(1, len(shown_rows) + 1)
+            x_label = f"candidate, by verified score ({len(shown_rows):,} of {len(ranked_rows):,})"
         else:
-            shown, position, labels = _by_parameter(results, param, ranked)
+            shown_rows, position, labels = _by_parameter(results, param, ranking_scores)
         refit: Any = getattr(search, "refit", None)  # of the metric that ranks
         if f"holdout_score_{refit}" not in results:
             refit = getattr(search, "scoring", None)
-        by_default = refit.replace("_", " ") if isinstance(refit, str) else "score"
-        names = "holdout_score", "holdout_lower", "holdout_upper", "answered_from"
-        told: dict[str, Any] = {name: np.asarray(results[name])[shown] for name in names}
+        default_name = refit.replace("_", " ") if isinstance(refit, str) else "score"
         return cls(
             position=position,
-            training_score=training[shown],
-            **told,
-            best=next((place for place, row in enumerate(shown) if row == best), None),
+            training_score=cv_scores[shown_rows],
+            holdout_score=np.asarray(results["holdout_score"])[shown_rows],
+            holdout_lower=np.asarray(results["holdout_lower"])[shown_rows],
+            holdout_upper=np.asarray(results["holdout_upper"])[shown_rows],
+            answered_from=np.asarray(results["answered_from"])[shown_rows],
+            best=next((index for index, row in enumerate(shown_rows) if row == best), None),
             tick_labels=labels,
             x_label=x_label,
-            score_name=score_name or by_default,
+            score_name=score_name or default_name,
             baseline=getattr(getattr(search, "certificate_", None), "baseline", None),
         ).plot(ax=ax, **kwargs)
 
@@ -216,40 +229,45 @@ class HoldoutSearchDisplay(Display):
         """Draw both series, the intervals, the baseline and the chosen candidate."""
         from matplotlib import rcParams
 
-        x, asked = np.asarray(self.position, dtype=float), ~np.isnan(self.holdout_score)
-        dark, paper = rcParams["text.color"], ax.get_facecolor()
+        x = np.asarray(self.position, dtype=float)
+        is_verified = ~np.isnan(self.holdout_score)
+        text_color = rcParams["text.color"]
+        background = ax.get_facecolor()
         style: dict[str, Any] = {"color": BLUE, "marker": "o", "mfc": "none", "lw": 1, "ms": 5}
         style["ls"] = "-" if self.tick_labels is None else "none"
         (self.training_line_,) = ax.plot(x, self.training_score, label="cross-validated", **style)
         # An answer may lie outside its own interval by rounding; a bar of negative length may not.
         answers = np.array([self.holdout_lower, self.holdout_score, self.holdout_upper])
-        bars = np.clip(np.diff(answers, axis=0), 0.0, None)[:, asked]
+        bars = np.clip(np.diff(answers, axis=0), 0.0, None)[:, is_verified]
         style = {"fmt": "none", "ecolor": RED, "elinewidth": 1.2, "capsize": 3}
-        ax.errorbar(x[asked], self.holdout_score[asked], bars, **style)
+        ax.errorbar(x[is_verified], self.holdout_score[is_verified], bars, **style)
         style = {"color": RED, "marker": "s", "ls": "none", "ms": 5, **kwargs}
         label = "verified, with interval"
-        (self.holdout_line_,) = ax.plot(x[asked], self.holdout_score[asked], label=label, **style)
+        (self.holdout_line_,) = ax.plot(
+            x[is_verified], self.holdout_score[is_verified], label=label, **style
+        )
         if (rows := self.answered_from == "holdout").any():
-            style = {"label": "corrected by the holdout", "marker": "x", "c": dark}
+            style = {"label": "corrected by the holdout", "marker": "x", "c": text_color}
             ax.plot(x[rows], self.holdout_score[rows], ls="none", ms=9, **style)
-        if (~asked).any():
+        if (~is_verified).any():
             style = {"label": "not queried", "marker": "+", "c": GREY}
-            ax.plot(x[~asked], self.training_score[~asked], ls="none", ms=9, **style)
+            ax.plot(x[~is_verified], self.training_score[~is_verified], ls="none", ms=9, **style)
         if self.baseline is not None:
             label = f"baseline: {self.baseline:.3g}"
             ax.axhline(self.baseline, color=GREY, ls=":", lw=1.2, label=label)
         x_label = self.x_label
-        if self.best is not None and asked[self.best]:
+        if self.best is not None and is_verified[self.best]:
             low, score, high = answers[:, self.best]
-            style = {"ls": "none", "marker": "*", "ms": 15, "mfc": paper, "mec": dark}
+            style = {"ls": "none", "marker": "*", "ms": 15, "mfc": background, "mec": text_color}
             label = f"chosen: {score:.3f} in [{low:.3f}, {high:.3f}]"
             ax.plot([x[self.best]], [score], label=label, **style)
-            known = [*self.training_score, *self.holdout_score, low, high]
-            least, most = np.nanmin(known), np.nanmax(known)
-            if self.baseline is not None and 2 * least - most < self.baseline < least:
-                least = self.baseline
-            edge = 0.08 * (most - least) or 0.01
-            ax.set_ylim(least - edge, most + edge)
+            scores = [*self.training_score, *self.holdout_score, low, high]
+            y_min = np.nanmin(scores)
+            y_max = np.nanmax(scores)
+            if self.baseline is not None and 2 * y_min - y_max < self.baseline < y_min:
+                y_min = self.baseline
+            margin = 0.08 * (y_max - y_min) or 0.01
+            ax.set_ylim(y_min - margin, y_max + margin)
             if np.nanmax(self.holdout_upper - self.holdout_lower) > 1.3 * (high - low):
                 x_label += "\n(longer intervals: candidates that trail, relaxed)"
         if self.tick_labels is not None:
@@ -271,17 +289,17 @@ def _only_parameter(candidates):
     return searched[0] if len(searched) == 1 else None
 
 
-def _by_parameter(results, param, ranked):
-    """Return the best row for each value of a parameter, the places, and labels for non-numbers."""
+def _by_parameter(results, param, ranking_scores):
+    """Return the best row for each value of a parameter, its position, and non-numeric labels."""
     best = {}
     for row, params in enumerate(results["params"]):
         if param in params:
-            _, first = best.setdefault(repr(params[param]), (params[param], row))
-            if ranked[row] > ranked[first]:
+            _, best_row = best.setdefault(repr(params[param]), (params[param], row))
+            if ranking_scores[row] > ranking_scores[best_row]:
                 best[repr(params[param])] = params[param], row
     if not best:
-        known = sorted({name for row in results["params"] for name in row})
-        raise ValueError(f"param must be one of {', '.join(known)}, got param={param!r}.")
+        names = sorted({name for params in results["params"] for name in params})
+        raise ValueError(f"param must be one of {', '.join(names)}, got param={param!r}.")
     values, rows = zip(*best.values(), strict=True)
     if any(isinstance(v, bool) or not isinstance(v, int | float | np.number) for v in values):
         return list(rows), np.arange(len(rows)), list(map(str, values))
@@ -299,11 +317,11 @@ class BudgetDisplay(Display):
     Parameters
     ----------
     nats : ndarray of shape (n_batches,)
-        What each answer of the batch pays, in nats.
+        Code length that each answer of the batch pays for, in nats.
     n_answers, n_above : ndarray of int, shape (n_batches,)
         Answers in the batch, and how many of them came from the holdout.
     next_nats : float or None, default=None
-        What the next single query would pay, in nats.
+        Code length that the next single query would pay for, in nats.
     remaining : int or None, default=None
         How many more answers may come from the holdout; None if that is not limited.
 
@@ -318,7 +336,7 @@ class BudgetDisplay(Display):
 
     See Also
     --------
-    sklearn_bdp.ReusableHoldout : Its ``history()`` is what is drawn.
+    sklearn_bdp.ReusableHoldout : Its ``history()`` is drawn.
 
     Examples
     --------
@@ -370,11 +388,11 @@ class BudgetDisplay(Display):
         if len(history) == 0:
             raise ValueError("holdout must have answered something, got an empty history.")
         rows = np.array([(r.batch, r.code_length, bool(r.corrected)) for r in history], dtype=float)
-        _, first, number = np.unique(rows[:, 0], return_index=True, return_inverse=True)
+        _, first_rows, batch = np.unique(rows[:, 0], return_index=True, return_inverse=True)
         return cls(
-            nats=rows[first, 1],
-            n_answers=np.bincount(number),
-            n_above=np.bincount(number, weights=rows[:, 2]).astype(int),
+            nats=rows[first_rows, 1],
+            n_answers=np.bincount(batch),
+            n_above=np.bincount(batch, weights=rows[:, 2]).astype(int),
             next_nats=getattr(holdout, "information_spent", None),
             remaining=getattr(holdout, "remaining_budget", None),
         ).plot(ax=ax, **kwargs)
@@ -383,24 +401,32 @@ class BudgetDisplay(Display):
         """Draw the information; numbers say how many answers came from the holdout."""
         from matplotlib import rcParams
 
-        dark, paper = rcParams["text.color"], ax.get_facecolor()
-        batch, looked = np.arange(1, len(self.nats) + 1), np.flatnonzero(self.n_above)
-        style = {"color": BLUE, "lw": 1.5, "marker": "o", "mfc": paper, "ms": 5}
-        (self.line_,) = ax.plot(batch, self.nats, label="batch", **{**style, **kwargs})
-        if looked.size:
+        text_color = rcParams["text.color"]
+        background = ax.get_facecolor()
+        batch = np.arange(1, len(self.nats) + 1)
+        corrected = np.flatnonzero(self.n_above)
+        style = {"color": BLUE, "lw": 1.5, "marker": "o", "mfc": background, "ms": 5}
+        style |= kwargs
+        (self.line_,) = ax.plot(batch, self.nats, label="batch", **style)
+        if corrected.size:
             label = "batch with corrected answers (how many)"
-            style = {"ls": "none", "marker": "s", "ms": 7, "color": dark}
-            ax.plot(batch[looked], self.nats[looked], label=label, **style)
+            style = {"ls": "none", "marker": "s", "ms": 7, "color": text_color}
+            ax.plot(batch[corrected], self.nats[corrected], label=label, **style)
         if self.next_nats is not None:
-            style = {"ls": "none", "marker": "D", "mfc": paper, "mec": RED}
+            style = {"ls": "none", "marker": "D", "mfc": background, "mec": RED}
             ax.plot([len(batch) + 1], [self.next_nats], label="next query", **style)
-        where = {"xytext": (0, 7), "textcoords": "offset points", "ha": "center"}
-        for place in looked:
-            ax.annotate(f"{self.n_above[place]:,}", (batch[place], self.nats[place]), **where)
+        for index in corrected:
+            ax.annotate(
+                f"{self.n_above[index]:,}",
+                (batch[index], self.nats[index]),
+                xytext=(0, 7),
+                textcoords="offset points",
+                ha="center",
+            )
         ax.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
-        total, above = self.n_answers.sum(), self.n_above.sum()
-        title = f"{total:,} answers, {above:,} corrected by the holdout"
-        title += "" if self.remaining is None else f", {self.remaining:,} more allowed"
+        title = f"{self.n_answers.sum():,} answers, {self.n_above.sum():,} corrected by the holdout"
+        if self.remaining is not None:
+            title += f", {self.remaining:,} more allowed"
         finish(ax, xlabel="batch", ylabel="information spent (nats)", title=title)
         ax.title.set_fontsize("medium")
         ax.margins(y=0.15)

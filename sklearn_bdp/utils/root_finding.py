@@ -20,18 +20,21 @@ def last_accepted(
 ) -> Any:
     """Return points at or next to the last accepted ones on the way from ``safe`` to ``other``.
 
-    ``accepted`` says for each of many points whether it is accepted, and is monotone: what is
-    nearer to ``safe`` is, too. At most ``steps`` halvings, none below the distance ``within``.
-    Every point returned is ``safe`` itself or was accepted when tried. That is the proof of safety:
-    whatever rounding does to ``accepted``, no point is returned that it refused.
+    ``accepted`` returns for each of many points whether it is accepted, and is monotone: points
+    nearer to ``safe`` than an accepted one are accepted, too. At most ``steps`` halvings, none
+    below the distance ``within``. Every point returned is ``safe`` itself or was accepted when
+    tried. That is the proof of safety: whatever rounding does to ``accepted``, no point is returned
+    that it rejected.
     """
-    good, bad = np.asarray(safe, dtype=float), np.asarray(other, dtype=float)
+    good = np.asarray(safe, dtype=float)
+    bad = np.asarray(other, dtype=float)
     for _ in range(steps):
         if within > 0.0 and np.all(np.abs(good - bad) <= within):
             break
         middle = 0.5 * (good + bad)
         passed = np.asarray(accepted(middle), dtype=bool)
-        good, bad = np.where(passed, middle, good), np.where(passed, bad, middle)
+        good = np.where(passed, middle, good)
+        bad = np.where(passed, bad, middle)
     return float(good) if good.ndim == 0 else good
 
 
@@ -39,27 +42,31 @@ def last_whole(accepted: Callable[[int], Any], safe: int, other: int, *, fine: f
     """Return the same for whole numbers, exactly or to the part ``fine`` of the result."""
     while abs(other - safe) > max(1.0, fine * max(safe, other)):
         middle = (safe + other) // 2
-        safe, other = (middle, other) if accepted(middle) else (safe, middle)
+        if accepted(middle):
+            safe = middle
+        else:
+            other = middle
     return safe
 
 
 def doubled(accepted: Callable[[Any], Any], start: Any, *, most: float = math.inf) -> Any:
-    """Return ``start`` doubled until it is accepted, and what was refused last (0: nothing).
+    """Return ``start`` doubled until it is accepted, and the last rejected value (0: none).
 
-    ``None`` where nothing up to ``most`` is accepted.
+    ``None`` if no value up to ``most`` is accepted.
     """
-    refused = 0
+    rejected = 0
     while start <= most:
         if accepted(start):
-            return start, refused
-        start, refused = 2 * start, start
+            return start, rejected
+        rejected = start
+        start = 2 * start
     return None
 
 
 def crossing(
     excess: Callable[[float], float], safe: float, other: float, *, rtol: float = 1e-9
 ) -> float:
-    """Return a point next to the root of a continuous ``excess``, where it is at most 0.
+    """Return a point next to the root of a continuous ``excess`` at which it is at most 0.
 
     Brent's method stops on either side of the root; from there the way leads back towards
     ``safe``, where ``excess`` is at most 0, until it is.
@@ -82,9 +89,11 @@ def safe_inverse(increasing, target):
         return 0.0
     if increasing(target) <= target:
         return target
-    high, low = target, target / 2
+    high = target
+    low = target / 2
     while not increasing(low) <= target:
-        high, low = low, low / 4
+        high = low
+        low /= 4
         if low < target * 2.0**-120:
             return 0.0
     return crossing(lambda x: increasing(x) - target, low, high)

@@ -30,10 +30,10 @@ def check_real(name, value, *, low=-math.inf, high=math.inf, closed="both"):
     above = result >= low if closed in ("both", "left") else result > low
     below = result <= high if closed in ("both", "right") else result < high
     if not (above and below and math.isfinite(result)):
-        left = "[" if closed in ("both", "left") and math.isfinite(low) else "("
-        right = "]" if closed in ("both", "right") and math.isfinite(high) else ")"
-        within = f"{left}{low:g}, {high:g}{right}"
-        raise ValueError(f"{name} must be a finite number in {within}, got {name}={value!r}.")
+        opening = "[" if closed in ("both", "left") and math.isfinite(low) else "("
+        closing = "]" if closed in ("both", "right") and math.isfinite(high) else ")"
+        interval = f"{opening}{low:g}, {high:g}{closing}"
+        raise ValueError(f"{name} must be a finite number in {interval}, got {name}={value!r}.")
     return result
 
 
@@ -110,27 +110,27 @@ def check_boolean(name, value):
 
 
 def as_real_array(name, value):
-    """Return ``value`` as a float array; what numpy would silently make numbers of is refused.
+    """Return ``value`` as a float array; values that numpy would silently convert are rejected.
 
     Complex numbers lose a part, durations their unit, masked entries their mask and text its
     meaning on the way to floating point.
     """
     if type(value) is np.ndarray and value.dtype == float:  # nearly all there is
         return value.copy()
-    kind = type(value).__name__
+    type_name = type(value).__name__
     if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
-        raise ValueError(f"{name} must have no masked entries, got {kind} with some.")
+        raise ValueError(f"{name} must have no masked entries, got {type_name} with some.")
     try:
         array = np.asarray(value)
         if array.dtype.kind == "O":
-            sound = not any(_is_no_number(each) for each in array.ravel())
+            is_numeric = not any(_is_no_number(element) for element in array.ravel())
         else:
-            sound = array.dtype.kind in "iuf" or (array.dtype.kind == "b" and array.ndim > 0)
-        if sound:
+            is_numeric = array.dtype.kind in "iuf" or (array.dtype.kind == "b" and array.ndim > 0)
+        if is_numeric:
             return array.astype(float)
     except (TypeError, ValueError, OverflowError):
-        pass  # the message of that error could quote what was passed
-    raise TypeError(f"{name} must be an array of numbers (real ones), got {kind}.")
+        pass  # the message of that error could quote the values
+    raise TypeError(f"{name} must be an array of numbers (real ones), got {type_name}.")
 
 
 #: Types that need no second look: nearly all there is.
@@ -140,7 +140,7 @@ _NO_NUMBERS = (bool, np.bool_, np.timedelta64)
 
 
 def _is_no_number(value):
-    """Return whether a value is no real number."""
+    """Return whether a value is not a real number."""
     if type(value) in _NUMBERS:
         return False
     return isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Real)
@@ -152,42 +152,45 @@ def as_frame(data):
 
 
 def check_supported_values(name, data):
-    """Raise where an array's values are masked, complex or dates: no estimator means them."""
-    kind = getattr(getattr(data, "dtype", None), "kind", "O")
-    if isinstance(data, np.ma.MaskedArray) or kind in "cmM":
-        what = "masked" if isinstance(data, np.ma.MaskedArray) else str(data.dtype)
-        raise TypeError(f"{name} must hold real numbers, labels or objects, got {what} values.")
+    """Raise if an array's values are masked, complex or dates: no estimator supports them."""
+    dtype_kind = getattr(getattr(data, "dtype", None), "kind", "O")
+    if isinstance(data, np.ma.MaskedArray) or dtype_kind in "cmM":
+        type_name = "masked" if isinstance(data, np.ma.MaskedArray) else str(data.dtype)
+        raise TypeError(
+            f"{name} must hold real numbers, labels or objects, got {type_name} values."
+        )
 
 
 def check_index_alignment(name, values, X, *, of="X"):
-    """Raise where two pandas objects name the same records in another order.
+    """Raise if the indices of two pandas objects have the same labels in another order.
 
-    Records are matched by their places, as everywhere in scikit-learn; indices that name the same
-    records in another order say that they should not be. Where one of them only counts records,
-    a warning says so: it may have been numbered anew.
+    Records are matched by position, as everywhere in scikit-learn. Indices with the same labels in
+    another order contradict that. If one of them only counts records, a warning is issued instead:
+    its object may have been renumbered.
     """
-    ours, theirs = getattr(X, "index", None), getattr(values, "index", None)
-    if not (hasattr(ours, "equals") and hasattr(theirs, "equals")):
+    X_index = getattr(X, "index", None)
+    values_index = getattr(values, "index", None)
+    if not (hasattr(X_index, "equals") and hasattr(values_index, "equals")):
         return
-    if len(ours) != len(theirs) or theirs.equals(ours):  # at once, where all is well
+    if len(X_index) != len(values_index) or values_index.equals(X_index):
         return
-    if not (theirs.isin(ours).all() and ours.isin(theirs).all()):
+    if not (values_index.isin(X_index).all() and X_index.isin(values_index).all()):
         return
-    said = (
+    message = (
         f"{name} must be in the order of {of}, got the same index in another order. Rows are "
         f"matched by their places: pass {name}.loc[{of}.index], or {name}.to_numpy() if the "
         "places are right and the index means nothing."
     )
-    if list(range(len(ours))) not in (list(ours), list(theirs)):
-        raise ValueError(f"{said} Nothing was asked.")
-    warnings.warn(said, RowOrderWarning, stacklevel=caller_level())  # perhaps numbered anew
+    if list(range(len(X_index))) not in (list(X_index), list(values_index)):
+        raise ValueError(f"{message} Nothing was asked.")
+    warnings.warn(message, RowOrderWarning, stacklevel=caller_level())  # perhaps numbered anew
 
 
 def check_targets(name, y):
-    """Raise where targets are no targets: of a wrong kind, missing, or text among numbers."""
+    """Raise if targets have an unsupported type, are missing, or mix text with other values."""
     check_supported_values(name, y)
     values = np.asarray(y)
-    if values.dtype.kind == "U" and isinstance(y, list | tuple):  # what else may have become text
+    if values.dtype.kind == "U" and isinstance(y, list | tuple):  # numbers may have become text
         values = np.asarray(y, dtype=object)
     missing = 0
     if values.dtype.kind == "f":
@@ -202,7 +205,7 @@ def check_targets(name, y):
 
 
 def check_label_values(y):
-    """Raise where targets are missing, or are labels of mixed types."""
+    """Raise if targets are missing, or are labels of mixed types."""
     if y is None:
         return
     values = np.asarray(y)
@@ -218,8 +221,9 @@ def _is_missing(value):
     return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
-#: The largest number, and how many are looked at one by one: a reduction takes as long as twenty.
-_FINITE, _FEW = sys.float_info.max, 4
+_LARGEST_FLOAT = sys.float_info.max
+#: Values up to which each is compared: a reduction takes as long as twenty comparisons.
+_SMALL_SIZE = 4
 
 
 def check_array(name, value, *, shape=None, low=-math.inf, high=math.inf) -> Array:
@@ -230,13 +234,17 @@ def check_array(name, value, *, shape=None, low=-math.inf, high=math.inf) -> Arr
     array = as_real_array(name, value)
     if shape is not None and not (
         array.ndim == len(shape)
-        and all(want is None or want == got for want, got in zip(shape, array.shape, strict=True))
+        and all(length is None or length == n for length, n in zip(shape, array.shape, strict=True))
     ):
-        wanted = str(shape).replace("None", "any")
-        raise ValueError(f"{name} must have shape {wanted}, got {array.shape}.")
-    ends = array.ravel().tolist() if array.size <= _FEW else (array.min(), array.max())
-    least, most = max(low, -_FINITE), min(high, _FINITE)
-    if [end for end in ends if not least <= end <= most]:
+        required_shape = str(shape).replace("None", "any")
+        raise ValueError(f"{name} must have shape {required_shape}, got {array.shape}.")
+    if array.size <= _SMALL_SIZE:
+        extreme_values = array.ravel().tolist()
+    else:
+        extreme_values = [array.min(), array.max()]
+    finite_low = max(low, -_LARGEST_FLOAT)
+    finite_high = min(high, _LARGEST_FLOAT)
+    if not all(finite_low <= value <= finite_high for value in extreme_values):
         bad = array[~((array >= low) & (array <= high) & np.isfinite(array))]
         rule = f"must hold finite numbers in [{low:g}, {high:g}]"
         raise ValueError(f"{name} {rule}, got {float(bad[0])!r} ({bad.size} outside).")
@@ -245,15 +253,18 @@ def check_array(name, value, *, shape=None, low=-math.inf, high=math.inf) -> Arr
 
 def caller_level():
     """Return the ``stacklevel`` at which a warning of the caller points at the code of the user."""
-    level, found, frame = 1, 1, sys._getframe(1)
+    level = 1
+    user_level = 1
+    frame = sys._getframe(1)
     while frame is not None:
-        room = f"{frame.f_globals.get('__name__')}".split(".")[0]
-        if room == "sklearn_bdp":
-            found = level + 1
-        elif room not in ("sklearn", "joblib", "contextlib"):  # they call back into the package
+        package = f"{frame.f_globals.get('__name__')}".split(".")[0]
+        if package == "sklearn_bdp":
+            user_level = level + 1
+        elif package not in ("sklearn", "joblib", "contextlib"):  # they call back into the package
             break
-        level, frame = level + 1, frame.f_back
-    return found
+        level += 1
+        frame = frame.f_back
+    return user_level
 
 
 def strip_traceback_frames(method: Method) -> Method:
