@@ -12,9 +12,9 @@ Voráček and Orabona 2025 (arXiv:2505.22422). Units (records, patients, regions
 (``k = 1`` or the records of a patient), a share inside a class or a subgroup (``k`` counts the
 records inside and may be 0), F1 (``S`` twice the true positives, ``k`` called plus positive).
 
-*The past.* ``m_t``, the expectation of the score of date ``t`` given all that was known before it,
-is whatever it is: drift, seasons and any dependence are allowed. What is limited is the mean of the
-``m_t`` over the dates of the holdout, at the models as they are (theory G26). For every fixed stake
+*The past.* ``m_t`` is the expectation of the score of date ``t`` given all information before it.
+Drift, seasons and any dependence are allowed. The limits are for the mean of the ``m_t`` over the
+dates of the holdout, at the models as they are (theory G26). For every fixed stake
 :math:`a > 0`, predictable lower ends :math:`l_t \le s_t` and predictable centers
 :math:`c_t \le l_t + 0.9/a`,
 
@@ -54,7 +54,7 @@ _RATES = np.r_[np.geomspace(1e-3, 0.5, 48, endpoint=False), 1.0 - np.geomspace(0
 
 @dataclasses.dataclass(frozen=True)
 class Units:
-    """What was drawn independently, records or whole groups, by their weights in a mean (G18)."""
+    """Independent sampling units, records or whole groups, by their weights in a mean (G18)."""
 
     count: float
     largest: float  # weight
@@ -68,9 +68,10 @@ class Units:
         sizes = np.asarray(sizes, float)
         squared = (sizes / sizes.sum()) ** 2
         total = float(squared.sum())
-        moved = float((squared * np.minimum(1.0, 2.0 / sizes)).max()) / total
-        largest, worth = math.sqrt(squared.max()), total**2 / float((squared**2).sum())
-        return cls(len(sizes), largest, total, worth, moved)
+        sensitivity = float((squared * np.minimum(1.0, 2.0 / sizes)).max()) / total
+        largest = math.sqrt(squared.max())
+        effective = total**2 / float((squared**2).sum())
+        return cls(len(sizes), largest, total, effective, sensitivity)
 
     @classmethod
     def records(cls, n: int) -> Self:
@@ -83,16 +84,17 @@ def squares_lower_limit(values, log_failure, units, *, center, squares, rate):
 
     Theory G15, G18, after Fan, Grama and Liu 2015 and Howard et al. 2021. ``center`` :math:`c` and
     ``rate`` :math:`\lambda`, both in (0, 1), are fixed in advance; ``squares`` are upper ends of
-    what the mean of :math:`(\bar\varphi_g - c)^2` may be, groups :math:`g` weighted by their
-    squared weights :math:`w_g^2`, ``values`` lower ends of what the mean may be, and limits are at
-    most these.
+    the mean of :math:`(\bar\varphi_g - c)^2`, groups :math:`g` weighted by their squared weights
+    :math:`w_g^2`, and ``values`` lower ends of the mean. Limits are at most ``values``.
     """
     values = check_array("values", values, low=0.0, high=1.0)
     level = check_array("log_failure", log_failure, high=0.0)
     center = np.asarray(center, float)
     # G18: exp(r x - psi(r) x^2) <= 1 + r x for x >= -1, here x = (group mean - c) / c and r the
     # rate times w_g / W; psi(r y) <= y^2 psi(r) for y <= 1: one mean of squares serves all rates.
-    largest, count, stake = units.largest, units.count, np.asarray(rate, float)
+    largest = units.largest
+    count = units.count
+    stake = np.asarray(rate, float)
     penalty = -np.log1p(-stake) - stake
     spent = penalty * units.squares / largest**2 * np.asarray(squares) / center**2 - level
     grown = np.expm1((stake * (values - center) / (center * largest) - spent) / count)
@@ -102,12 +104,12 @@ def squares_lower_limit(values, log_failure, units, *, center, squares, rate):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SquaresPlan:
-    """What is fixed about squares before a batch is asked, from public numbers."""
+    """Centers, levels and rates of a batch, fixed from public numbers before its queries."""
 
-    centers: Array  # what deviations are taken from
+    centers: Array  # of the deviations
     levels: Array  # upper limits of mean squared deviations that are tried, (m, len(LEVELS))
     eligible: Array  # queries whose scores are known to vary little
-    log_failure: float  # what rates are chosen for
+    log_failure: float  # of the limits that the rates are chosen for
     units: Units
 
     @property
@@ -135,25 +137,41 @@ class SquaresPlan:
     ) -> tuple[Array, Array]:
         """Return lower and upper limits for the eligible queries; 0 and 1 for the others.
 
-        ``least`` and ``most`` are the ends of what the means may be, ``side`` the logs of the
+        ``least`` and ``most`` are the ends of the possible means, ``side`` the logs of the
         one-sided failure probabilities, ``known`` the upper limits of mean squared deviations that
         the mechanism confirmed, by position.
         """
-        lower, upper = np.zeros(len(self.centers)), np.ones(len(self.centers))
-        for place, squares in known.items():
-            center, level = self.centers[place], side[place] + math.log(SHARE)
-            ends = []
+        lower = np.zeros(len(self.centers))
+        upper = np.ones(len(self.centers))
+        for query, squares in known.items():
+            center = self.centers[query]
+            log_failure = side[query] + math.log(SHARE)
+            lower[query] = self._lower_limit(query, center, least[query], log_failure, squares)
             # One minus the score deviates as much.
-            for one, value in ((center, least[place]), (1.0 - center, 1.0 - most[place])):
-                # The rate that is best where everything is as predicted.
-                asked = {"center": one, "squares": self.levels[place, 0], "rate": _RATES}
-                values = np.full(_RATES.shape, one)
-                limits = squares_lower_limit(values, self.log_failure, self.units, **asked)
-                best = float(_RATES[np.argmax(limits)])
-                fixed = {"center": one, "squares": squares, "rate": best}
-                ends.append(squares_lower_limit(value, level, self.units, **fixed))
-            lower[place], upper[place] = ends[0], 1.0 - ends[1]
+            complement = self._lower_limit(
+                query, 1.0 - center, 1.0 - most[query], log_failure, squares
+            )
+            upper[query] = 1.0 - complement
         return lower, upper
+
+    def _lower_limit(self, query, center, value, log_failure, squares):
+        """Return the lower limit of one query, at the best rate if the score is as predicted."""
+        predicted_limits = squares_lower_limit(
+            np.full(_RATES.shape, center),
+            self.log_failure,
+            self.units,
+            center=center,
+            squares=self.levels[query, 0],
+            rate=_RATES,
+        )
+        return squares_lower_limit(
+            value,
+            log_failure,
+            self.units,
+            center=center,
+            squares=squares,
+            rate=float(_RATES[np.argmax(predicted_limits)]),
+        )
 
 
 def plan_squares(predictions, variances, *, training_sizes, units, log_failure):
@@ -193,7 +211,7 @@ _BLOCK = 32  # units whose bets are prepared in one go; rejected points drop out
 
 
 class UnitMoments(NamedTuple):
-    """What bets know in advance: moments of *training* units, scored out of fold."""
+    """Moments of *training* units, scored out of fold, from which stakes are chosen."""
 
     center: float  # sum of S over sum of k, drawn toward 1/2
     variance: float  # mean of (S - center * k)^2
@@ -212,15 +230,18 @@ def unit_moments(sums: ArrayLike, counts: ArrayLike) -> UnitMoments:
     Raises
     ------
     ValueError
-        If every count is 0: nothing is known of the row.
+        If every count is 0: the row has no training unit.
     """
-    sums, counts = check_array("sums", sums, low=0.0), check_array("counts", counts, low=0.0)
+    sums = check_array("sums", sums, low=0.0)
+    counts = check_array("counts", counts, low=0.0)
     total = float(counts.sum())
     if not total > 0.0:
         raise ValueError(f"counts must not all be 0, got {counts.size} units of count 0.")
-    center, mean_count = (float(sums.sum()) + 0.5) / (total + 1.0), total / counts.size
-    variance, least = np.mean((sums - center * counts) ** 2), 0.01 * center * (1.0 - center)
-    return UnitMoments(center, max(least * mean_count, float(variance)), mean_count)
+    center = (float(sums.sum()) + 0.5) / (total + 1.0)
+    mean_count = total / counts.size
+    variance = np.mean((sums - center * counts) ** 2)
+    min_variance = 0.01 * center * (1.0 - center) * mean_count
+    return UnitMoments(center, max(min_variance, float(variance)), mean_count)
 
 
 def star_limits(sums, counts, *, bound, moments, log_inverse_level):
@@ -251,26 +272,30 @@ def star_limits(sums, counts, *, bound, moments, log_inverse_level):
     level = check_real("log_inverse_level", log_inverse_level, low=0.0, closed="neither")
     center, variance, mean_count = moments
     deviation = math.sqrt(variance / len(totals)) / mean_count
-    grids = [_grid(one, deviation) for one in (center, 1.0 - center)]
-    # Points are tried upwards, and none above the first that stands is needed: hardly ever one
-    # beyond a deviation below the center.
-    ends = center - deviation, 1.0 - center - deviation
-    parts = [
-        np.split(one, [np.searchsorted(one, end)]) for one, end in zip(grids, ends, strict=True)
+    grids = [_grid(side_center, deviation) for side_center in (center, 1.0 - center)]
+    # Points are tried upwards, and none above the first that is not rejected is needed: hardly ever
+    # a point beyond a deviation below the center.
+    low_points = []
+    high_points = []
+    for grid, end in zip(grids, (center - deviation, 1.0 - center - deviation), strict=True):
+        split = np.searchsorted(grid, end)
+        low_points.append(grid[:split])
+        high_points.append(grid[split:])
+    n_rejected = _count_rejected(totals, units, low_points, bound, variance, level)
+    remaining_points = [
+        high if count == len(low) else high[:0]
+        for count, low, high in zip(n_rejected, low_points, high_points, strict=True)
     ]
-    first = _first_standing(totals, units, [low for low, _ in parts], bound, variance, level)
-    rest = [
-        high if at == len(low) else high[:0] for at, (low, high) in zip(first, parts, strict=True)
-    ]
-    if any(map(len, rest)):
-        more = _first_standing(totals, units, rest, bound, variance, level)
-        first = [at + further for at, further in zip(first, more, strict=True)]
+    if any(map(len, remaining_points)):
+        n_further = _count_rejected(totals, units, remaining_points, bound, variance, level)
+        n_rejected = [low + high for low, high in zip(n_rejected, n_further, strict=True)]
     # The last point before the first that is not rejected; a limit above the mean needs the first
     # point from the mean on rejected, whose wealth is a supermartingale (Ville). Never bisect.
-    lower, turned = (
-        float(grid[at - 1]) if at else 0.0 for grid, at in zip(grids, first, strict=True)
+    lower, complement = (
+        float(grid[count - 1]) if count else 0.0
+        for grid, count in zip(grids, n_rejected, strict=True)
     )
-    return lower, 1.0 - turned
+    return lower, 1.0 - complement
 
 
 def _units(sums, counts, bound):
@@ -284,40 +309,47 @@ def _units(sums, counts, bound):
 
 def _grid(center, deviation):
     """Return the points that are tried, ascending inside (0, 1)."""
-    near = deviation * np.arange(0.0, _NEAR + _STEP / 2.0, _STEP)
-    steps = max(0.0, math.log(1.0 / near[-1]) / math.log(_GROWTH))
-    far = near[-1] * _GROWTH ** np.arange(1.0, steps + 1.0)
-    apart = np.concatenate([near, far])
-    points = np.concatenate([center - apart[:0:-1], center + apart])
+    even_distances = deviation * np.arange(0.0, _NEAR + _STEP / 2.0, _STEP)
+    n_steps = max(0.0, math.log(1.0 / even_distances[-1]) / math.log(_GROWTH))
+    growing_distances = even_distances[-1] * _GROWTH ** np.arange(1.0, n_steps + 1.0)
+    distances = np.concatenate([even_distances, growing_distances])
+    points = np.concatenate([center - distances[:0:-1], center + distances])
     return points[(points > 0.0) & (points < 1.0)]
 
 
-def _first_standing(sums, counts, points, bound, variance, level):
-    """Return for both sides the position of the first point that no bet rejects, or their number.
+def _count_rejected(sums, counts, points, bound, variance, level):
+    """Return for both sides the number of points below the first that no bet rejects.
 
     Upper limits bet on ``k - S`` at one minus the mean.
     """
-    side = np.repeat([0, 1], [len(one) for one in points])
-    place, mean = np.concatenate([np.arange(len(one)) for one in points]), np.concatenate(points)
+    side = np.repeat([0, 1], [len(grid) for grid in points])
+    position = np.concatenate([np.arange(len(grid)) for grid in points])
+    mean = np.concatenate(points)
     scores = np.column_stack([sums, counts - sums])
-    left, squares = np.full(mean.size, level), np.full(mean.size, _PRIOR * variance)
+    nats_left = np.full(mean.size, level)  # until a point is rejected
+    squares = np.full(mean.size, _PRIOR * variance)
     for start in range(0, len(sums), _BLOCK):
         block = slice(start, start + _BLOCK)
-        off = scores[block][:, side] - mean * counts[block, None]
-        before = np.cumsum(np.vstack([squares, off**2]), axis=0)
-        squares = before[-1]
+        deviations = scores[block][:, side] - mean * counts[block, None]
+        squares_before = np.cumsum(np.vstack([squares, deviations**2]), axis=0)
+        squares = squares_before[-1]
         # V_t = (20 v + sum of the squares so far) / (19 + t), for G - t + 1 units still to come.
-        number = np.arange(start + 1.0, start + 1.0 + len(off))[:, None]
-        scale = np.sqrt(2.0 * (_PRIOR - 1.0 + number) / (before[:-1] * (len(sums) - number + 1.0)))
-        most, none = _MOST / (mean * bound), np.zeros(mean.size)
-        for row, size in zip(off, scale, strict=True):
-            stake = np.minimum(np.sqrt(left) * size, most)
-            # Rejected: nothing is staked any more.
-            left = np.maximum(left - np.log(1.0 + stake * row), none)
-        standing = left > 0.0
-        side, place, mean = side[standing], place[standing], mean[standing]
-        left, squares = left[standing], squares[standing]
-    return [int(place[side == one].min(initial=len(points[one]))) for one in (0, 1)]
+        number = np.arange(start + 1.0, start + 1.0 + len(deviations))[:, None]
+        variance_to_come = squares_before[:-1] * (len(sums) - number + 1.0)
+        scale = np.sqrt(2.0 * (_PRIOR - 1.0 + number) / variance_to_come)
+        max_stake = _MOST / (mean * bound)
+        zeros = np.zeros(mean.size)
+        for deviation, unit_scale in zip(deviations, scale, strict=True):
+            stake = np.minimum(np.sqrt(nats_left) * unit_scale, max_stake)
+            # Rejected points have 0 nats left and stake nothing more.
+            nats_left = np.maximum(nats_left - np.log(1.0 + stake * deviation), zeros)
+        not_rejected = nats_left > 0.0
+        side = side[not_rejected]
+        position = position[not_rejected]
+        mean = mean[not_rejected]
+        nats_left = nats_left[not_rejected]
+        squares = squares[not_rejected]
+    return [int(position[side == i].min(initial=len(grid))) for i, grid in enumerate(points)]
 
 
 def order_free_limits(sums, counts, *, bound, moments, log_inverse_level):
@@ -334,19 +366,20 @@ def order_free_limits(sums, counts, *, bound, moments, log_inverse_level):
     """
     totals, units = _units(sums, counts, bound)
     level = check_real("log_inverse_level", log_inverse_level, low=0.0, closed="neither")
-    centers, scores = (moments.center, 1.0 - moments.center), (totals, units - totals)
+    centers = (moments.center, 1.0 - moments.center)
+    scores = (totals, units - totals)
     ends = []
     for center, score in zip(centers, scores, strict=True):
         # The stake that grows fastest if everything is as on the training side, at the limit
         # that a normal approximation predicts.
-        half = math.sqrt(2.0 * level * moments.variance / len(totals)) / moments.mean_count
-        least = center**2 / (center + half)
-        gain = (center - least) * moments.mean_count
-        rate = min(0.95, gain * least * bound / (gain**2 + moments.variance))
+        half_width = math.sqrt(2.0 * level * moments.variance / len(totals)) / moments.mean_count
+        predicted_limit = center**2 / (center + half_width)
+        gain = (center - predicted_limit) * moments.mean_count
+        rate = min(0.95, gain * predicted_limit * bound / (gain**2 + moments.variance))
 
         def rejected(mean, score=score, rate=rate):
-            off = (score - mean[:, None] * units) / (mean[:, None] * bound)
-            return np.log1p(rate * off).sum(axis=1) >= level
+            deviations = (score - mean[:, None] * units) / (mean[:, None] * bound)
+            return np.log1p(rate * deviations).sum(axis=1) >= level
 
         ends.append(float(last_accepted(rejected, np.array([1e-300]), np.array([1.0]))[0]))
     return ends[0] if ends[0] > 1e-299 else 0.0, 1.0 - ends[1]
@@ -359,14 +392,15 @@ def share_limits(hits: int, count: int, level: float, *, alike: bool = True) -> 
     differ: stratified, given the rest), one hit needs ``level / (2 count)`` as its lower limit,
     one miss the same, and ``level`` must be at most 1/2 (Hoeffding 1956).
     """
-    hits, count = check_integer("hits", hits, low=0), check_integer("count", count, low=0)
+    hits = check_integer("hits", hits, low=0)
+    count = check_integer("count", count, low=0)
     level = check_real("level", level, low=0.0, high=0.5, closed="right")
     side = 0.5 * level
 
-    def lower(found):
-        if found == 1 and not alike:
+    def lower(n_hits):
+        if n_hits == 1 and not alike:
             return side / count
-        return float(beta_distribution.ppf(side, found, count - found + 1)) if found else 0.0
+        return float(beta_distribution.ppf(side, n_hits, count - n_hits + 1)) if n_hits else 0.0
 
     return lower(hits), 1.0 - lower(count - hits)
 
@@ -407,7 +441,7 @@ def past_lower_limit(
     center : float or array-like of shape (T,), default=0.0
         Predicted score of each date; lowered to ``least + 0.9 / stake`` where it lies above.
     least : float or array-like of shape (T,), default=0.0
-        Lower ends of what each score may be, known before it.
+        Lower end of each possible score, known before it.
     horizon : int, default=1
         Largest number of dates between a forecast and its score. The limit then holds for the mean
         expected score given what was known at forecast time. With 1 it is the day before.
@@ -418,29 +452,33 @@ def past_lower_limit(
         At least the mean of ``least``. An upper limit is minus the lower limit of ``-scores``.
     """
     scores = check_array("scores", scores, shape=(None,))
-    size, level = len(scores), -check_real("log_failure", log_failure, high=0.0)
+    size = len(scores)
+    level = -check_real("log_failure", log_failure, high=0.0)
     stakes = np.atleast_1d(check_array("stakes", stakes, low=0.0))[:, None]
     log_shares = np.log(check_array("shares", shares, low=0.0, high=1.0))
     span = check_integer("horizon", horizon, low=1)
     least = np.broadcast_to(np.asarray(least, float), (size,))
     centers = np.minimum(center, least + _ROOM / stakes)
-    middles, part = centers.mean(axis=1), stakes[:, 0]
+    mean_centers = centers.mean(axis=1)
+    stake = stakes[:, 0]
     logs = np.log1p(stakes * (scores - centers)).sum(axis=1)
 
     def limits(lengths):  # of every stake by itself
-        return middles + np.expm1((logs - span * lengths) / size) / part
+        return mean_centers + np.expm1((logs - span * lengths) / size) / stake
 
     # A mean is rejected by the mixture where one stake rejects it alone, and only if one would
     # reject it with all of the level.
-    low, high = float(np.max(limits(level - log_shares))), float(np.max(limits(level)))
+    low = float(np.max(limits(level - log_shares)))
+    high = float(np.max(limits(level)))
     floor = float(least.mean())
     for _ in range(48 if len(stakes) > 1 and high > floor else 0):
         mean = max(0.5 * (low + high), floor)
         with np.errstate(invalid="ignore", divide="ignore"):
-            wealth = (logs - size * np.log1p(part * (mean - middles))) / span
-        low, high = (
-            (mean, high) if np.logaddexp.reduce(wealth + log_shares) >= level else (low, mean)
-        )
+            wealth = (logs - size * np.log1p(stake * (mean - mean_centers))) / span
+        if np.logaddexp.reduce(wealth + log_shares) >= level:
+            low = mean
+        else:
+            high = mean
     return max(low, floor)
 
 
@@ -467,8 +505,8 @@ def past_limits(
     variance : float or None
         Variance of a date's score, by the training set; None: scores are 0 or 1.
     least, most : float or array-like of shape (T,), default=0.0, 1.0
-        Ends of what each date's score may be, known before it (of a pair: minus and plus the
-        distance of the forecasts).
+        Ends of each date's possible score, known before it (of a pair: minus and plus the distance
+        of the forecasts).
     horizon : int, default=1
         Largest number of holdout dates from a forecast to its known score.
 
@@ -478,17 +516,30 @@ def past_limits(
         Lower and upper limit of the mean conditional expectation, in units of the scores.
     """
     scores = check_array("scores", scores, shape=(None,))
-    size, ends = len(scores), []
+    size = len(scores)
+    ends = []
     for sign, low in ((1.0, np.asarray(least, float)), (-1.0, -np.asarray(most, float))):
-        asked: Any = {"least": low, "horizon": horizon}
         if variance is None:
-            stakes = bit_stake(sign * expected - low.mean(), log_failure, size, horizon)
-            end = past_lower_limit(sign * scores, log_failure, stakes=stakes, center=low, **asked)
+            limit = past_lower_limit(
+                sign * scores,
+                log_failure,
+                stakes=bit_stake(sign * expected - low.mean(), log_failure, size, horizon),
+                center=low,
+                least=low,
+                horizon=horizon,
+            )
         else:
-            best = math.sqrt(-2.0 * horizon * log_failure / (size * max(variance, 1e-12)))
-            asked |= {"stakes": best * np.array(STAKES), "shares": SHARES}
-            end = past_lower_limit(sign * scores, log_failure, center=sign * expected, **asked)
-        ends.append(sign * end)
+            best_stake = math.sqrt(-2.0 * horizon * log_failure / (size * max(variance, 1e-12)))
+            limit = past_lower_limit(
+                sign * scores,
+                log_failure,
+                stakes=best_stake * np.array(STAKES),
+                shares=SHARES,
+                center=sign * expected,
+                least=low,
+                horizon=horizon,
+            )
+        ends.append(sign * limit)
     return ends[0], ends[1]
 
 
@@ -496,17 +547,19 @@ def bit_stake(share: Any, log_failure: Any, n: int, horizon: int = 1) -> Array:
     r"""Return the stake for scores of 0 and 1 whose mean is about ``share`` (theory G26).
 
     Chernoff at the fixed rate :math:`\ln(1 + a) = \ln\frac{v(1-p)}{p(1-v)}` with
-    :math:`\mathrm{kl}(v \,\|\, p) = HL/T`: what is best where the mean is as predicted.
+    :math:`\mathrm{kl}(v \,\|\, p) = HL/T`: the best stake if the mean is as predicted.
     """
     value = np.clip(share, 0.5 / n, 1.0 - 0.5 / n)
     nats = -horizon * np.asarray(log_failure) / n
 
-    def near(p):
+    def is_within_reach(p):
         with np.errstate(divide="ignore"):
             rate = xlogy(value, value / p) + xlogy(1.0 - value, (1.0 - value) / (1.0 - p))
         return rate <= nats
 
-    p = np.maximum(last_accepted(near, value * np.ones_like(nats), 0.0, steps=60), 1e-300)
+    p = np.maximum(
+        last_accepted(is_within_reach, value * np.ones_like(nats), 0.0, steps=60), 1e-300
+    )
     return value * (1.0 - p) / (p * (1.0 - value)) - 1.0
 
 
@@ -515,9 +568,10 @@ def past_mean_limit(
 ) -> Array:
     """Return lower limits from means alone of ``n`` dates with scores in [0, 1] (theory G26).
 
-    Chernoff with the rate of :func:`bit_stake` at what was ``expected`` before; by concavity it
-    holds for all scores in [0, 1]. ``values`` are lower ends of what the means may be.
+    Chernoff with the rate of :func:`bit_stake` at the mean ``expected`` before; by concavity it
+    holds for all scores in [0, 1]. ``values`` are lower ends of the possible means.
     """
-    values, level = check_array("values", values), check_array("log_failure", log_failure, high=0.0)
+    values = check_array("values", values)
+    level = check_array("log_failure", log_failure, high=0.0)
     stake = bit_stake(np.asarray(expected, float), level, n)
     return np.maximum(0.0, np.expm1(values * np.log1p(stake) + level / n) / stake)

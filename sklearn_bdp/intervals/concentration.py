@@ -2,7 +2,7 @@
 
 Such a score varies with how many records of each class the holdout has. That is a fact about the
 holdout: its mechanism is asked for the shares, once for each set of classes, in cells that are
-charged like any release. What follows from a cell is a floor under each count. Theory G12, G20.
+charged like any release. A cell implies a floor under each count. Theory G12, G20.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sklearn_bdp.utils.validation import check_array, check_integer, check_optio
 
 
 class Tail(abc.ABC):
-    """What limits a query's expectation, once its value on the holdout is known to a cell.
+    """Limits of a query's expectation, once the cell of its value on the holdout is known.
 
     All limits are one-sided: a two-sided interval of failure probability ``f`` asks both sides at
     ``log(f / 2)``. They are monotone in the value and in the failure probability.
@@ -40,7 +40,7 @@ class Tail(abc.ABC):
         Parameters
         ----------
         values : float or array-like
-            Lower ends of what the queries' holdout values may be, in [0, 1].
+            Lower ends of the queries' possible holdout values, in [0, 1].
         log_failure : float or array-like
             Log of the one-sided failure probability, at most 0; broadcast against ``values``.
 
@@ -75,12 +75,12 @@ class Tail(abc.ABC):
         Parameters
         ----------
         least, most : ndarray of shape (m,)
-            Ends of what the queries' holdout values may be, in [0, 1].
+            Ends of the queries' possible holdout values, in [0, 1].
         log_failure : ndarray of shape (m,)
             Log of the one-sided failure probability, at most 0.
         expected : ndarray of shape (m,), default=None
-            What the values were expected to be before any was seen: sharper limits for records that
-            are judged given their past (theory G26).
+            Expected values before any was seen: sharper limits for records that are judged given
+            their past (theory G26).
 
         Returns
         -------
@@ -89,8 +89,8 @@ class Tail(abc.ABC):
         """
         count = len(least)
         levels = np.concatenate([log_failure, log_failure])
-        both = self.lower_limit(np.concatenate([least, 1.0 - most]), levels)
-        return both[:count], 1.0 - both[count:]
+        lower_limits = self.lower_limit(np.concatenate([least, 1.0 - most]), levels)
+        return lower_limits[:count], 1.0 - lower_limits[count:]
 
     @abc.abstractmethod
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
@@ -128,20 +128,21 @@ class ModelTail(Tail):
     ) -> tuple[Array, Array]:
         if expected is None or not self.model.is_time_ordered:
             return super().limits(least, most, log_failure)
-        # Drawn a little to 1/2: a score of 1 in cross-validation would expect no miss at all.
-        dates, drawn = self.model.units(self.n)[0], 0.95 * np.asarray(expected) + 0.025
-        lower = past_mean_limit(least, log_failure, dates, expected=drawn)
-        turned = past_mean_limit(1.0 - most, log_failure, dates, expected=1.0 - drawn)
-        return np.minimum(lower, least), np.maximum(1.0 - turned, most)
+        # Shrunken to 1/2: a score of 1 in cross-validation would expect no miss at all.
+        n_dates = self.model.units(self.n)[0]
+        shrunken = 0.95 * np.asarray(expected) + 0.025
+        lower = past_mean_limit(least, log_failure, n_dates, expected=shrunken)
+        complement = past_mean_limit(1.0 - most, log_failure, n_dates, expected=1.0 - shrunken)
+        return np.minimum(lower, least), np.maximum(1.0 - complement, most)
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
-        worth = self._worth
+        effective_n = self._effective_n
         prediction = check_array("prediction", prediction, low=0.0, high=1.0)
-        drawn = (prediction * worth + 1.0) / (worth + 2.0)  # slightly towards 1/2
-        return np.sqrt(drawn * (1.0 - drawn) / worth)
+        shrunken = (prediction * effective_n + 1.0) / (effective_n + 2.0)  # slightly towards 1/2
+        return np.sqrt(shrunken * (1.0 - shrunken) / effective_n)
 
     @functools.cached_property
-    def _worth(self):
+    def _effective_n(self):
         return self.model.effective_n(self.n)  # it takes long in large networks
 
 
@@ -151,9 +152,9 @@ def half_width(log_failure: FloatOrArray, model: CorrelationModel, n: int) -> Ar
     In score units, ``inf`` where even 1 is not enough.
     """
     level = np.atleast_1d(np.asarray(log_failure, dtype=float))
-    most = np.ones_like(level)
-    alpha = last_accepted(lambda half: model.log_tail(half, n) <= level, most, 0.0)
-    reached = model.log_tail(most, n) <= level
+    ones = np.ones_like(level)
+    alpha = last_accepted(lambda half: model.log_tail(half, n) <= level, ones, 0.0)
+    reached = model.log_tail(ones, n) <= level
     return np.where(reached, alpha, np.inf)
 
 
@@ -174,8 +175,9 @@ _RIM = 0.01
 
 def half_of(tail, score, side, known_to=0.0):
     """Return half the distance of the limits for a score that is known up to ``known_to``."""
-    ends = np.array([max(0.0, score - known_to)]), np.array([min(1.0, score + known_to)])
-    lower, upper = tail.limits(*ends, np.full(1, side), np.full(1, score))
+    low_end = np.array([max(0.0, score - known_to)])
+    high_end = np.array([min(1.0, score + known_to)])
+    lower, upper = tail.limits(low_end, high_end, np.full(1, side), np.full(1, score))
     return 0.5 * float(upper[0] - lower[0])
 
 
@@ -184,10 +186,10 @@ class ShareCells:
     """A partition of [0, 1] into cells in which the share of a class is released (theory G20).
 
     In ``arcsin(sqrt(share))``, where every share varies alike. The central cell around the
-    prediction is what the mechanism compares with. Those next to it are as wide as shares vary on
-    the holdout, each twice as wide as the one before up to a fifth of a unit of log odds. Cells
-    have whole numbers, the central one 0; ``None`` stands for "below", the central cell without a
-    look.
+    prediction is compared with the holdout by the mechanism. The cells next to it are as wide as
+    shares vary on the holdout, each twice as wide as the one before up to a fifth of a unit of log
+    odds. Cells have whole numbers, the central one 0; ``None`` means "below", the central cell
+    without a look.
     """
 
     center: int  # place of the central cell in ``edges``
@@ -205,31 +207,37 @@ class ShareCells:
         the part of a share's variance that lies inside groups (``None``: unknown), of which the
         least share of many slices is asked (theory G19).
         """
-        behind, spread = 0.0 if n_training is None else 1.0 / n_training, 0.0
+        training_variance = 0.0 if n_training is None else 1.0 / n_training
+        guess_variance = 0.0
         if inside is None:
-            inside, spread = _INSIDE, _INSIDE_VARIANCE
+            inside = _INSIDE
+            guess_variance = _INSIDE_VARIANCE
         # The deviation of arcsin(sqrt(share)) is 1/2 sqrt(1/n), whatever the share. Between groups
         # shares of slices vary together; inside, the least of them is far down.
-        part, least = 0.5 * (_CELL if n_classes == 2 else _MANY), _LEAST_VARIANCE * inside
-        half = part * math.sqrt((1.0 - inside + least + spread) / n + behind)
-        step, low = 2.0 * part * math.sqrt(1.0 / n), 0.5 * _LEAST * math.sqrt(inside / n)
+        n_deviations = 0.5 * (_CELL if n_classes == 2 else _MANY)
+        least_variance = _LEAST_VARIANCE * inside
+        holdout_variance = (1.0 - inside + least_variance + guess_variance) / n
+        half = n_deviations * math.sqrt(holdout_variance + training_variance)
+        step = 2.0 * n_deviations * math.sqrt(1.0 / n)
+        low = 0.5 * _LEAST * math.sqrt(inside / n)
         angle = max(0.0, math.asin(math.sqrt(share)) - low)
         surprise = _UNKNOWN if n_training is None else _SURPRISE
-        error = part * math.sqrt((2.0 * least + 4.0 * spread) / n)
+        error = n_deviations * math.sqrt((2.0 * least_variance + 4.0 * guess_variance) / n)
         center, edges = _edges(angle, half, step)
         return cls(center, edges, surprise, step, low, error)
 
     def of_other(self, low: float, high: float) -> Self:
         """Return the cells of the other of two classes, once this one's share lies between ends."""
         ends = [math.asin(math.sqrt(end)) for end in (low, high)]
-        angle, half = 0.5 * (math.pi - sum(ends)) - 2.0 * self.low, 0.5 * (ends[1] - ends[0])
+        angle = 0.5 * (math.pi - sum(ends)) - 2.0 * self.low
+        half = 0.5 * (ends[1] - ends[0])
         center, edges = _edges(max(0.0, angle), half + self.error + 1e-9, self.step)
         return dataclasses.replace(self, center=center, edges=edges, surprise=_SURPRISE)
 
     def ends(self, cell: int | None) -> tuple[float, float]:
         """Return the shares between which a cell lies."""
-        place = self.center + (cell or 0)
-        low, high = (math.sin(edge) ** 2 for edge in self.edges[place : place + 2])
+        edge_index = self.center + (cell or 0)
+        low, high = (math.sin(edge) ** 2 for edge in self.edges[edge_index : edge_index + 2])
         return low, high
 
     def place(self, value: float) -> int:
@@ -241,26 +249,27 @@ class ShareCells:
         """Return the code length of a release: half of the surprise near the center, half alike."""
         if not cell:
             return -math.log(_RIM if cell == 0 else 1.0 - _RIM - self.surprise)
-        near = 0.5 / (abs(cell) * (abs(cell) + 1))
-        return -math.log(self.surprise * 0.5 * (near + 1.0 / (len(self.edges) - 2)))
+        by_distance = 0.5 / (abs(cell) * (abs(cell) + 1))
+        return -math.log(self.surprise * 0.5 * (by_distance + 1.0 / (len(self.edges) - 2)))
 
 
 def _edges(angle, half, step):
     """Return the place of the central cell, and the edges of all, outward to both ends."""
     sides = []
     for sign in (-1.0, 1.0):
-        edges, width = [angle + sign * half], step
+        edges = [angle + sign * half]
+        width = step
         while 0.0 < edges[-1] < 0.5 * math.pi:
             # d(log odds) = 4 d(angle) / sin(2 angle)
-            far = 0.25 * _FAR * math.sin(2.0 * edges[-1])
-            edges.append(edges[-1] + sign * max(step, min(width, far)))
+            max_width = 0.25 * _FAR * math.sin(2.0 * edges[-1])
+            edges.append(edges[-1] + sign * max(step, min(width, max_width)))
             width *= 2.0
         sides.append([min(max(edge, 0.0), 0.5 * math.pi) for edge in edges])
     return len(sides[0]) - 1, (*reversed(sides[0]), *sides[1])
 
 
 def shares_needed(n_classes, counted, *, sliced):
-    """Return the classes whose shares are asked: of two, the second says what the first has.
+    """Return the classes whose shares are asked: of two, the second implies the first.
 
     ``sliced``: shares are the least of many slices (theory G19), which do not add up to 1.
     """
@@ -271,10 +280,10 @@ def shares_needed(n_classes, counted, *, sliced):
 
 def least_counts(ends, n, n_classes, *, sliced):
     """Return the least counts of all classes that shares between such ends allow."""
-    least = {one: low for one, (low, _) in ends.items()}
+    least_shares = {c: low for c, (low, _) in ends.items()}
     if n_classes == 2 and not sliced:
-        least[0] = 1.0 - ends[1][1]
-    return tuple(max(0, math.ceil(n * least.get(one, 0.0) - 1e-6)) for one in range(n_classes))
+        least_shares[0] = 1.0 - ends[1][1]
+    return tuple(max(0, math.ceil(n * least_shares.get(c, 0.0) - 1e-6)) for c in range(n_classes))
 
 
 def share_cells(class_counts, n_classes, model, n, inside=None):
@@ -283,16 +292,18 @@ def share_cells(class_counts, n_classes, model, n, inside=None):
     Of dependent records whole groups are counted, in the holdout as in the training data;
     ``inside``: which part of each share's variance lies inside training groups.
     """
-    units, behind, shares = model.units(n)[0], None, [1.0 / n_classes] * n_classes
-    known: Sequence[Any] = inside or [None] * n_classes
+    n_units = model.units(n)[0]
+    n_training = None
+    shares = [1.0 / n_classes] * n_classes
+    inside_groups: Sequence[Any] = inside or [None] * n_classes
     if model.is_independent:
-        known = [0.0] * n_classes
+        inside_groups = [0.0] * n_classes
     if class_counts is not None:
-        behind = sum(class_counts) * units / n
+        n_training = sum(class_counts) * n_units / n
         shares = [count / sum(class_counts) for count in class_counts]
     return [
-        ShareCells.around(share, units, behind, n_classes, inside=own)
-        for share, own in zip(shares, known, strict=True)
+        ShareCells.around(share, n_units, n_training, n_classes, inside=inside_share)
+        for share, inside_share in zip(shares, inside_groups, strict=True)
     ]
 
 
@@ -342,26 +353,29 @@ class ClassMeansTail(Tail):
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
         value, levels = check_levels(values, log_failure)
         floors = np.array(self.class_floors, float)
-        sure = floors >= 1.0
-        part = float(np.mean(sure))
-        if part == 0.0:
+        is_present = floors >= 1.0
+        present_share = float(np.mean(is_present))
+        if present_share == 0.0:
             return np.zeros(value.shape)
-        # The other classes have contributed 1 - part at most.
-        least = np.clip((value - (1.0 - part)) / part, 0.0, 1.0)
-        known = floors[sure]
-        limit = bounded_lower_limit(least, levels, int(len(known) * known.min()))
-        distinct, how_many = np.unique(known, return_counts=True)
-        if len(distinct) > 1:
-            weights = 1.0 / (len(known) * distinct)
-            weighted = weighted_lower_limit(least, levels, weights, how_many * distinct)
+        # The other classes have contributed 1 - present_share at most.
+        present_value = np.clip((value - (1.0 - present_share)) / present_share, 0.0, 1.0)
+        present_floors = floors[is_present]
+        n_records = int(len(present_floors) * present_floors.min())
+        limit = bounded_lower_limit(present_value, levels, n_records)
+        distinct_floors, n_classes = np.unique(present_floors, return_counts=True)
+        if len(distinct_floors) > 1:
+            weights = 1.0 / (len(present_floors) * distinct_floors)
+            weighted = weighted_lower_limit(
+                present_value, levels, weights, n_classes * distinct_floors
+            )
             limit = np.maximum(limit, weighted)
-        return np.minimum(part * limit, value)
+        return np.minimum(present_share * limit, value)
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         prediction = check_array("prediction", prediction, low=0.0, high=1.0)
         sizes = np.maximum(np.array(self.class_floors, float), 1.0)
-        drawn = (prediction * sizes.sum() + 1.0) / (sizes.sum() + 2.0)
-        return np.sqrt(drawn * (1.0 - drawn) * np.sum(1.0 / sizes)) / len(sizes)
+        shrunken = (prediction * sizes.sum() + 1.0) / (sizes.sum() + 2.0)
+        return np.sqrt(shrunken * (1.0 - shrunken) * np.sum(1.0 / sizes)) / len(sizes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -381,7 +395,7 @@ class KnownTail(Tail):
     upper_limit = lower_limit
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
-        return np.full(np.shape(prediction), 1e-3)  # of what is the same on every dataset
+        return np.full(np.shape(prediction), 1e-3)  # the score is the same on every dataset
 
 
 @dataclasses.dataclass(frozen=True)
@@ -489,19 +503,21 @@ def score_tail(
         return ApproximateTail(ApproximateLimits(known_family, n_units, known_spread))
     if kind == "known":
         return KnownTail(check_real("known", known, low=0.0, high=1.0))
-    given = next((one for one in (class_floors, class_counts, classes) if one), ())
-    if len(given) < 2 or (class_counts is not None and min(class_counts) < 1):
+    by_class = next((values for values in (class_floors, class_counts, classes) if values), ())
+    n_classes = len(by_class)
+    if n_classes < 2 or (class_counts is not None and min(class_counts) < 1):
         raise ValueError(
             "classes must hold at least two classes, each with a training record, as in "
             f"get_metric('roc_auc', y=y_train), got classes={tuple(classes)} and "
             f"class_counts={class_counts}."
         )
-    floors, sliced = class_floors, not model.is_independent
-    if floors is None:  # those to be expected where nothing was asked yet
-        cells = share_cells(class_counts, len(given), model, n, inside)
-        needed = shares_needed(len(given), counted, sliced=sliced)
-        ends = {one: cells[one].ends(None) for one in needed}
-        floors = least_counts(ends, model.units(n)[0], len(given), sliced=sliced)
+    floors = class_floors
+    sliced = not model.is_independent
+    if floors is None:  # those to be expected before the first query
+        cells = share_cells(class_counts, n_classes, model, n, inside)
+        needed = shares_needed(n_classes, counted, sliced=sliced)
+        ends = {c: cells[c].ends(None) for c in needed}
+        floors = least_counts(ends, model.units(n)[0], n_classes, sliced=sliced)
     if kind == "pairs":
         return PairsTail(tuple(floors))
-    return ClassMeansTail(tuple(floors if counted is None else (floors[one] for one in counted)))
+    return ClassMeansTail(tuple(floors if counted is None else (floors[c] for c in counted)))
