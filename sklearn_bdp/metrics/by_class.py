@@ -1,8 +1,8 @@
 """Metrics that weigh records by their class: ROC AUC, balanced accuracy, recall, specificity.
 
-None of them is a mean over records, so only models whose records (or whole groups) are independent
-admit them. How many records of each class the holdout has is asked of its mechanism before the
-scores are (theory G20); classes, and what is expected of their shares, come from training labels.
+None of them is a mean over records, so they need models whose records (or whole groups) are
+independent. The holdout's mechanism releases counts of records by class before the scores (theory
+G20). Classes and their expected proportions come from training labels.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ class ClassRows:
             For a mechanism only.
         """
         index = self.index[np.newaxis] if slices is None else self.index[slices]
-        return np.array([(index == one).sum(axis=1).min() for one in range(n_classes)])
+        return np.array([(index == label).sum(axis=1).min() for label in range(n_classes)])
 
     def value(self, class_floors: tuple, slices: np.ndarray | None = None) -> float:
         r"""Return the score, averaged over slices.
@@ -50,8 +50,8 @@ class ClassRows:
         Parameters
         ----------
         class_floors : tuple of int
-            Counts that all classes are known to have. Sums are divided by
-            :math:`\max(n_c, f_c)`, and what a class lacks counts one half, so that the
+            Lower bounds on the counts of all classes. Sums are divided by
+            :math:`\max(n_c, f_c)`, and each missing record counts one half, so that the
             sensitivity below holds on every dataset.
         slices : ndarray, optional
             As for `least_counts`.
@@ -61,23 +61,25 @@ class ClassRows:
         float
             In [0, 1]; for a mechanism only.
         """
-        part = np.newaxis if slices is None else slices
-        rows, index = self.rows[part], self.index[part]
+        selection = np.newaxis if slices is None else slices
+        rows = self.rows[selection]
+        index = self.index[selection]
         floors = np.maximum(class_floors, 1)
         if self.shape.kind == "pairs":
             return float(_auc(rows, index == 1, floors).mean())
         counted = range(len(floors)) if self.shape.counted is None else self.shape.counted
         hits = np.nan_to_num(rows)
         recalls = []
-        for one in counted:
-            own = index == one
-            count, least = own.sum(axis=1), floors[one]
-            won = (hits * own).sum(axis=1) + 0.5 * np.maximum(least - count, 0)
-            recalls.append(won / np.maximum(count, least))
+        for label in counted:
+            in_class = index == label
+            count = in_class.sum(axis=1)
+            floor = floors[label]
+            n_hits = (hits * in_class).sum(axis=1) + 0.5 * np.maximum(floor - count, 0)
+            recalls.append(n_hits / np.maximum(count, floor))
         return float(np.mean(recalls))
 
     def sensitivity(self, class_floors: tuple) -> float:
-        r"""Return how far one record can move the score, whatever it is replaced by.
+        r"""Return the largest change of the score if one record is replaced by any other.
 
         Parameters
         ----------
@@ -93,12 +95,14 @@ class ClassRows:
         floors = np.maximum(class_floors, 1)
         if self.shape.counted is not None and self.shape.kind != "pairs":
             floors = floors[list(self.shape.counted)]
-        moved = float(np.sum(1.0 / np.sort(floors)[:2]))
-        return min(1.0, moved if self.shape.kind == "pairs" else moved / len(floors))
+        sensitivity = float(np.sum(1.0 / np.sort(floors)[:2]))
+        if self.shape.kind != "pairs":
+            sensitivity /= len(floors)
+        return min(1.0, sensitivity)
 
 
 def _auc(scores, positive, floors):
-    """Return the AUC of each slice; a failed record is ranked where it contributes the worst."""
+    """Return the AUC of each slice; a failed record gets the rank that contributes least."""
     n_positive = positive.sum(axis=1)
     n_negative = positive.shape[1] - n_positive
     worst = np.where(positive, -np.inf, np.inf)
@@ -110,10 +114,10 @@ def _auc(scores, positive, floors):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassMetric(BoundedMetric):
-    """What they share: classes, those of training labels or of the model, never of the holdout.
+    """Base of metrics by class: classes of training labels or of the model, never of the holdout.
 
-    ``class_counts`` are those of the training labels: what is expected of the holdout. ``inside``:
-    the part of the variance of each class's share that lies inside groups (patients).
+    ``class_counts`` are those of the training labels, which the holdout is expected to resemble.
+    ``inside``: proportion of the variance of each class's share that is within groups (patients).
     """
 
     classes: tuple | None = None
@@ -128,14 +132,18 @@ class ClassMetric(BoundedMetric):
         if y is None or (self.class_counts is not None and groups is None):
             return self
         classes, index = np.unique(as_labels(y), return_inverse=True)
-        shares, n, inside = np.eye(len(classes))[index], len(index), None
+        shares = np.eye(len(classes))[index]
+        n = len(index)
+        inside = None
         if groups is not None:  # one visit of each patient (theory G19)
             _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-            own = np.zeros((len(sizes), len(classes)))
-            np.add.at(own, group, shares / sizes[group][:, np.newaxis])
-            shares, total = own, own.mean(axis=0)
-            spread = np.mean(own * (1.0 - own), axis=0) / np.maximum(total * (1.0 - total), 1e-12)
-            inside = tuple(np.clip(spread, 0.0, 1.0).tolist())
+            group_shares = np.zeros((len(sizes), len(classes)))
+            np.add.at(group_shares, group, shares / sizes[group][:, np.newaxis])
+            shares = group_shares
+            mean_shares = shares.mean(axis=0)
+            within_variance = np.mean(shares * (1.0 - shares), axis=0)
+            total_variance = np.maximum(mean_shares * (1.0 - mean_shares), 1e-12)
+            inside = tuple(np.clip(within_variance / total_variance, 0.0, 1.0).tolist())
         counts = np.maximum(np.rint(n * shares.mean(axis=0)), 1).astype(int)
         return dataclasses.replace(
             self,
@@ -157,48 +165,48 @@ class ClassMetric(BoundedMetric):
         )
 
     def _counted(self, classes):
-        """Return the positions of the classes that count; None: all."""
+        """Return the positions of the classes that count, or None if all do."""
         return
 
-    def _known(self, estimator):
-        """Return the classes: which ones the holdout has would be told by anything else."""
-        known = self.classes
-        if known is None and getattr(estimator, "classes_", None) is not None:
-            known = tuple(np.asarray(estimator.classes_).tolist())
-        if known is None:
+    def _known_classes(self, estimator):
+        """Return classes of the training labels or the model: those of the holdout are secret."""
+        classes = self.classes
+        if classes is None and getattr(estimator, "classes_", None) is not None:
+            classes = tuple(np.asarray(estimator.classes_).tolist())
+        if classes is None:
             raise ValueError(
                 f"{self.name} needs the classes, and the model has no classes_. Pass training "
                 f"labels, as in get_metric({self.name!r}, y=y_train). For predictions, name them: "
                 "from_targets(y, training_targets=[...]). The holdout was not queried."
             )
-        return known
+        return classes
 
     def _check(self, estimator, X, y):
         """Return the position of each record's class, -1 for labels that training lacks."""
         labels = super()._check(estimator, X, y)
-        return class_index(labels, np.array(self._known(estimator), dtype=object))
+        return class_index(labels, np.array(self._known_classes(estimator), dtype=object))
 
     def _evaluated(self, estimator, rows, index):
-        shape = self._shape(self._known(estimator))
-        kind = f"{type(estimator).__module__}.{type(estimator).__name__}"
+        shape = self._shape(self._known_classes(estimator))
+        type_name = f"{type(estimator).__module__}.{type(estimator).__name__}"
         if (
-            kind == "sklearn.dummy.DummyClassifier"
+            type_name == "sklearn.dummy.DummyClassifier"
             and estimator.strategy in ("most_frequent", "prior", "constant")
             and shape.counted is None
         ):  # constant by construction, whatever the records are
-            known = 0.5 if self._kind == "pairs" else 1.0 / len(shape.classes)
-            return Evaluation(None, known, 1.0, ScoreShape("known", known=known))
-        # A record of a label that nobody knew counts as a failure of the first class.
+            score = 0.5 if self._kind == "pairs" else 1.0 / len(shape.classes)
+            return Evaluation(None, score, 1.0, ScoreShape("known", known=score))
+        # A record with a label that training lacks counts as a failure of the first class.
         rows = np.where(index < 0, np.nan, rows)
         by_class = ClassRows(shape, rows, np.maximum(index, 0))
-        # What one record can do follows from floors, which only the holdout's mechanism knows.
+        # The sensitivity follows from floors, which only the holdout's mechanism knows.
         return Evaluation(None, by_class.value((1,) * len(shape.classes)), 1.0, shape, by_class)
 
     def _rows(self, estimator, X, index):
-        given = respond(estimator, X, self._methods)
-        if given.shape != index.shape:
+        predictions = respond(estimator, X, self._methods)
+        if predictions.shape != index.shape:
             raise ValueError("The model did not give one prediction per record.")
-        predicted = class_index(given, np.array(self._known(estimator), dtype=object))
+        predicted = class_index(predictions, np.array(self._known_classes(estimator), dtype=object))
         return (predicted == index).astype(float)
 
 
@@ -233,8 +241,10 @@ class Recall(ClassMetric):
                 f"pos_label={self.pos_label!r}. Pass it, as in get_metric({self.name!r}, "
                 f"pos_label={labels[-1] if labels else 1!r})."
             )
-        place = labels.index(self.pos_label)
-        return (1 - place if self.other else place,)
+        position = labels.index(self.pos_label)
+        if self.other:
+            position = 1 - position
+        return (position,)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -259,12 +269,12 @@ class RocAuc(ClassMetric):
             scores = scores[:, 1]
         return scores
 
-    def _known(self, estimator):
-        known = super()._known(estimator)
-        of_model = list(getattr(estimator, "classes_", known))
-        if of_model != list(known) or len(known) != 2:
+    def _known_classes(self, estimator):
+        classes = super()._known_classes(estimator)
+        model_classes = list(getattr(estimator, "classes_", classes))
+        if model_classes != list(classes) or len(classes) != 2:
             raise ValueError(
                 f"roc_auc needs two classes, and a model of the same two: training labels have "
-                f"{list(known)}, the model has {of_model}. The holdout was not queried."
+                f"{list(classes)}, the model has {model_classes}. The holdout was not queried."
             )
-        return known
+        return classes

@@ -32,7 +32,7 @@ _BITES = 0.05
 
 @dataclasses.dataclass(frozen=True)
 class Clipping:
-    """What clipping changes on some training-side records; sums are in score units."""
+    """Effect of clipping on some training records; sums are in score units."""
 
     n: int  # records
     n_clipped: int
@@ -41,16 +41,20 @@ class Clipping:
     worst: float = math.inf  # the lowest score without clipping
 
     def __add__(self, other):
-        """Return what it changes on both sets of records."""
+        """Return the effect on both sets of records."""
         if other is None:
             return self
-        *mine, worst = dataclasses.astuple(self)
-        *others, also = dataclasses.astuple(other)
-        return Clipping(*map(sum, zip(mine, others, strict=True)), min(worst, also))
+        return Clipping(
+            n=self.n + other.n,
+            n_clipped=self.n_clipped + other.n_clipped,
+            clipped=self.clipped + other.clipped,
+            plain=self.plain + other.plain,
+            worst=min(self.worst, other.worst),
+        )
 
     @property
     def bites(self) -> bool:
-        """Whether the score without clipping is another one."""
+        """Whether clipping changes the score noticeably."""
         return self.clipped - self.plain > _BITES * abs(self.plain)
 
 
@@ -60,11 +64,11 @@ class ClippedMetric(MeanMetric):
 
     @abc.abstractmethod
     def _limit(self) -> tuple[str, str]:
-        """Return where it is clipped, and what to do where that changes the score, in words."""
+        """Return the limit and the advice for a score that clipping changes, in words."""
 
     @property
     def remedy(self) -> str:
-        """What to do where clipping changes the score, in words."""
+        """Advice for a score that clipping changes, in words."""
         return self._limit()[1]
 
     @property
@@ -80,7 +84,7 @@ class ClippedMetric(MeanMetric):
 
     @abc.abstractmethod
     def _raw(self, estimator, X, y):
-        """Return what the scores are made of, a row for each record."""
+        """Return the values from which scores are computed, one row per record."""
 
     @abc.abstractmethod
     def _unit(self, raw, clipped):
@@ -90,22 +94,24 @@ class ClippedMetric(MeanMetric):
         return self._unit(self._raw(estimator, X, y), True)
 
     def clipping(self, estimator: Any, X: Any, y: ArrayLike, per_record: Any) -> Clipping | None:
-        n, total = len(per_record), float(self.from_unit(per_record).sum())
+        n = len(per_record)
+        total = float(self.from_unit(per_record).sum())
         if self._cut(per_record):
             try:
                 with silenced():
                     raw = self._raw(estimator, X, self._check(estimator, X, y))
-            except Exception:  # a model that fails on some records is told of elsewhere
+            except Exception:  # other checks report a model that fails on some records
                 return None
-            plain = self._unit(raw, False)
-            plain[np.isnan(plain)] = per_record[np.isnan(plain)]
-            count = int(np.count_nonzero(plain < self._unit(raw, True)))
-            scores = self.from_unit(plain)
+            unclipped = self._unit(raw, False)
+            is_failed = np.isnan(unclipped)
+            unclipped[is_failed] = per_record[is_failed]
+            count = int(np.count_nonzero(unclipped < self._unit(raw, True)))
+            scores = self.from_unit(unclipped)
             return Clipping(n, count, total, float(scores.sum()), float(scores.min()))
         return Clipping(n, 0, total, total)
 
     def _cut(self, per_record):
-        """Return whether a record may have been clipped: only then the model is asked again."""
+        """Return whether a record may have been clipped: only then the model predicts again."""
         return bool((per_record <= 0.0).any())
 
 
@@ -123,8 +129,8 @@ class Accuracy(MeanMetric):
     _multioutput: ClassVar[bool] = True
 
     def _rows(self, estimator, X, y):
-        same = equal(respond(estimator, X, self._methods), y)
-        return same.reshape(len(y), -1).all(axis=1).astype(float)
+        is_correct = equal(respond(estimator, X, self._methods), y)
+        return is_correct.reshape(len(y), -1).all(axis=1).astype(float)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -134,8 +140,8 @@ class HammingScore(Accuracy):
     is_binary: ClassVar[bool] = False
 
     def _rows(self, estimator, X, y):
-        same = equal(respond(estimator, X, self._methods), y)
-        return same.reshape(len(y), -1).mean(axis=1)
+        is_correct = equal(respond(estimator, X, self._methods), y)
+        return is_correct.reshape(len(y), -1).mean(axis=1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -180,9 +186,10 @@ class BrierScore(MeanMetric):
     def _rows(self, estimator, X, y):
         classes, probabilities = class_probabilities(estimator, X)
         target = class_index(y, classes)
-        known = target >= 0
-        of_target = np.where(known, probabilities[np.arange(len(y)), target], 0.0)
-        distance = (probabilities**2).sum(axis=1) - 2.0 * of_target + 1.0
+        is_known_class = target >= 0
+        target_probabilities = probabilities[np.arange(len(y)), target]
+        target_probabilities = np.where(is_known_class, target_probabilities, 0.0)
+        distance = (probabilities**2).sum(axis=1) - 2.0 * target_probabilities + 1.0
         return 1.0 - 0.5 * distance
 
 
@@ -211,8 +218,8 @@ class LogLoss(ClippedMetric):
 
     def _unit(self, raw, clipped):
         # scikit-learn's own log loss is clipped, too: at the precision of a double.
-        least = self.clip if clipped else min(self.clip, np.finfo(float).eps)
-        return 1.0 - np.log(np.maximum(raw, least)) / math.log(self.clip)
+        floor = self.clip if clipped else min(self.clip, np.finfo(float).eps)
+        return 1.0 - np.log(np.maximum(raw, floor)) / math.log(self.clip)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -258,13 +265,13 @@ class ClippedError(ClippedMetric):
         Returns
         -------
         least, most : ndarray of shape (n,)
-            Ends of what the second model's score less the first's may be, whatever the target is,
+            Ends of the difference between the second and the first model's score over all targets,
             in units of the range.
         """
         cap = float(self._cap[0])
         distance = np.minimum(np.abs(second - first), cap)
-        most = (cap**self.power - (cap - distance) ** self.power) / cap**self.power
-        return -most, most
+        largest_gain = (cap**self.power - (cap - distance) ** self.power) / cap**self.power
+        return -largest_gain, largest_gain
 
     def _raw(self, estimator, X, y):
         """Return ``y - prediction``, one column for each output."""
@@ -277,10 +284,11 @@ class ClippedError(ClippedMetric):
 
     def _check(self, estimator, X, y):
         y = super()._check(estimator, X, y)
-        n_outputs, given = np.size(self.width), 1 if y.ndim == 1 else y.shape[1]
-        if n_outputs not in (1, given):
+        n_bounds = np.size(self.width)
+        n_outputs = 1 if y.ndim == 1 else y.shape[1]
+        if n_bounds not in (1, n_outputs):
             raise ValueError(
-                f"{self.name} has bounds for n_outputs={n_outputs}, got targets of {given}."
+                f"{self.name} has bounds for n_outputs={n_bounds}, got targets of {n_outputs}."
             )
         return y
 
@@ -306,7 +314,7 @@ class PinballLoss(ClippedError):
         Returns
         -------
         least, most : ndarray of shape (n,)
-            Ends of what the second model's score less the first's may be, whatever the target is,
+            Ends of the difference between the second and the first model's score over all targets,
             in units of the range.
         """
         cap = float(self._cap[0])
@@ -429,7 +437,8 @@ class CustomScore(ClippedMetric):
         )
 
     # The range is the caller's own.
-    measured, caveat = MeanMetric.measured, MeanMetric.caveat
+    measured = MeanMetric.measured
+    caveat = MeanMetric.caveat
 
     def _limit(self):
         low, high = sorted((self.sign * self.lower, self.sign * self.upper))
@@ -447,17 +456,17 @@ class CustomScore(ClippedMetric):
         y = self._check(estimator, X, y)
         scores = self._raw(estimator, X, y)
         if scores.shape != (len(y),):
-            got = f"shape {scores.shape}"
+            description = f"shape {scores.shape}"
             if scores.ndim == 0:
-                got = f"the single number {self.sign * float(scores):.4g}"
+                description = f"the single number {self.sign * float(scores):.4g}"
             raise ScoreContractError(
                 f"PerRecordScore {self.name} must give one number per record, an array of shape "
-                f"({len(y)},) here, got {got}. Return the numbers before they are averaged. The "
-                "holdout was not queried."
+                f"({len(y)},) here, got {description}. Return the numbers before they are "
+                "averaged. The holdout was not queried."
             )
-        beyond = scores > self.upper + _SLACK * (self.upper - self.lower)
-        if beyond.any():
-            self._refuse_range(float(np.nanmax(scores)), int(beyond.sum()), len(y))
+        is_above = scores > self.upper + _SLACK * (self.upper - self.lower)
+        if is_above.any():
+            self._refuse_range(float(np.nanmax(scores)), int(is_above.sum()), len(y))
         evaluation = self._evaluated(estimator, self._unit(scores, True), y)
         return evaluation.per_record, evaluation.value
 
@@ -466,7 +475,7 @@ class CustomScore(ClippedMetric):
             self.training_scores(estimator, X, y)
         except ScoreContractError:
             raise
-        except Exception:  # what the function raises of its own is a failed score
+        except Exception:  # an error of the caller's function is a failed score
             return
 
     def check_clipping(self, clipping):

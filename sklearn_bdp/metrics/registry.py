@@ -1,4 +1,4 @@
-"""From what callers pass as ``scoring`` to a bounded metric, or to an error with the reason."""
+"""Bounded metrics for a caller's ``scoring``, or errors with the reason."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WIDEST = 1e100  # its square is a double
 
 
 def _cap(name, y, bounds):
-    """Return the largest error that counts, of each output, and a note where nobody gave it."""
+    """Return the largest error that counts, of each output, and a note if no bounds were given."""
     targets = None if y is None else as_labels(y)
     if targets is not None and (
         targets.dtype.kind not in "fiub"
@@ -45,31 +45,34 @@ def _cap(name, y, bounds):
             f"{name} needs finite numbers as targets, one for each record and output, got an array "
             f"of shape {targets.shape} and type {targets.dtype}."
         )
-    note, source, pair = "", "", bounds
+    note = ""
+    source = ""
+    pair = bounds
     if bounds is None:
         if targets is None:
             raise ValueError(
                 f"{name} needs bounds=(low, high) of the target, as in get_metric({name!r}, "
                 "bounds=(low, high)), or y= (training targets) to take them from."
             )
-        targets, source = targets.astype(float), ", the range of the training targets"
-        pair = targets.min(axis=0), targets.max(axis=0)
-    sound = np.shape(pair)[:1] == (2,) and np.ndim(pair) in (1, 2) and np.size(pair) > 0
-    if sound:
+        targets = targets.astype(float)
+        source = ", the range of the training targets"
+        pair = (targets.min(axis=0), targets.max(axis=0))
+    is_valid = np.shape(pair)[:1] == (2,) and np.ndim(pair) in (1, 2) and np.size(pair) > 0
+    if is_valid:
         low, high = (
             np.clip(np.atleast_1d(check_array("bounds", end)), -_WIDEST, _WIDEST) for end in pair
         )
-        sound = (low < high).all() and (high - low < _WIDEST).all()
-    if not sound:
+        is_valid = (low < high).all() and (high - low < _WIDEST).all()
+    if not is_valid:
         raise ValueError(
             "bounds must be (low, high), numbers or one sequence for all outputs each, with low < "
             f"high, less than {_WIDEST:g} apart, got bounds={pair!r}{source}."
         )
     width = (high - low).tolist()
     if bounds is None:
-        shown = ", ".join(f"{part:g}" for part in width)
+        width_text = ", ".join(f"{output_width:g}" for output_width in width)
         note = (
-            f"errors are clipped at {shown}, the range of the training targets; pass "
+            f"errors are clipped at {width_text}, the range of the training targets; pass "
             "bounds=(low, high) to change it"
         )
         lower, middle, upper = np.quantile(targets, [0.25, 0.5, 0.75])
@@ -110,29 +113,33 @@ def _is_regressor(estimator):
         return False
 
 
-def _made(name, estimator, y, options):
+def _build_metric(name, estimator, y, options):
     """Return the metric of a name; options and targets that do not fit raise."""
-    kind, lower, _ = _METRICS[name]
+    metric_class, lower, _ = _METRICS[name]
     facts: dict[str, Any] = {}
     classes = getattr(estimator, "classes_", None)  # those of a fitted model are public
-    if issubclass(kind, ClippedError):
+    if issubclass(metric_class, ClippedError):
         width, facts["note"] = _cap(name, y, options.get("bounds"))
-        largest, facts["width"] = np.asarray(width, dtype=float), width
-        if kind is PinballLoss:
+        facts["width"] = width
+        largest = np.asarray(width, dtype=float)
+        if metric_class is PinballLoss:
             alpha = check_real("alpha", options.get("alpha", 0.5), low=0.0, high=1.0)
-            facts["alpha"], lower = alpha, -max(alpha, 1.0 - alpha) * float(np.mean(largest))
+            facts["alpha"] = alpha
+            lower = -max(alpha, 1.0 - alpha) * float(np.mean(largest))
         else:
             facts["power"] = power = 2 if name == "neg_mean_squared_error" else 1
             lower = -float(np.mean(largest**power))
-        return kind(name=name, lower=lower, upper=0.0, **facts)
-    if issubclass(kind, _OF_LABELS) and _is_regressor(estimator):
+        return metric_class(name=name, lower=lower, upper=0.0, **facts)
+    if issubclass(metric_class, _OF_LABELS) and _is_regressor(estimator):
         raise TypeError(
             f"scoring={name!r} needs predicted labels, got the numbers of "
             f"{type(estimator).__name__}, a regressor. Use a classifier, or "
             "scoring='neg_mean_absolute_error'. The holdout was not queried."
         )
     upper = 0.0 if lower is None else lower + 1.0
-    allowed = ["binary", "multiclass"] + ["multilabel-indicator"] * issubclass(kind, Accuracy)
+    allowed = ["binary", "multiclass"] + ["multilabel-indicator"] * issubclass(
+        metric_class, Accuracy
+    )
     target = None if y is None else type_of_target(as_labels(y))
     if target is not None and target not in allowed:
         raise ValueError(
@@ -140,8 +147,8 @@ def _made(name, estimator, y, options):
             + "For numbers, set scoring='neg_mean_absolute_error'." * (target == "continuous")
             + "Declare what a record counts with a PerRecordScore." * (target != "continuous")
         )
-    if issubclass(kind, ClassMetric):
-        binary = kind is RocAuc or name == "specificity"
+    if issubclass(metric_class, ClassMetric):
+        binary = metric_class is RocAuc or name == "specificity"
         if binary and y is not None and len(np.unique(as_labels(y))) != 2:
             raise UnboundedMetricError(
                 f"{name} is available for two classes only. Use 'balanced_accuracy' or "
@@ -149,23 +156,24 @@ def _made(name, estimator, y, options):
             )
         if y is None and classes is not None:
             facts["classes"] = tuple(np.asarray(classes).tolist())
-        if kind is Recall:
-            facts |= {"pos_label": options.get("pos_label", 1), "other": name == "specificity"}
-        metric = kind(name=name, lower=lower, upper=upper, **facts).informed(y)
+        if metric_class is Recall:
+            facts["pos_label"] = options.get("pos_label", 1)
+            facts["other"] = name == "specificity"
+        metric = metric_class(name=name, lower=lower, upper=upper, **facts).informed(y)
         if metric.classes:
-            metric.expected_shape(1)  # an option that does not fit is told before anything is asked
+            metric.expected_shape(1)  # raises if an option does not fit, before any query
         return metric
-    if kind in (TopKAccuracy, BrierScore):
+    if metric_class in (TopKAccuracy, BrierScore):
         count = options.get("n_classes")
         if count is not None:
             count = check_integer("n_classes", count, low=2)
         elif classes is not None or y is not None:
             count = max(2, len(np.unique(as_labels(y)) if classes is None else classes))
-    if kind is TopKAccuracy:
+    if metric_class is TopKAccuracy:
         facts["k"] = k = check_integer("k", options.get("k", 2), low=1)
         if count is not None and not k < count:
             raise ValueError(f"k must be below the number of classes, {count}, got k={k}.")
-    elif kind is BrierScore:
+    elif metric_class is BrierScore:
         if count is None:
             raise ValueError(
                 f"{name} needs the number of classes for its range: pass y= (training targets), a "
@@ -173,7 +181,7 @@ def _made(name, estimator, y, options):
             )
         # scikit-learn halves the score for two classes and not for more.
         lower = -1.0 if count == 2 else -2.0
-    elif kind is LogLoss:
+    elif metric_class is LogLoss:
         clip = options.get("clip")
         if clip is None:
             clip = 0.01
@@ -181,7 +189,7 @@ def _made(name, estimator, y, options):
         facts["clip"] = clip = check_real("clip", clip, low=0.0, high=1.0, closed="neither")
         lower = math.log(clip)
     name = "neg_zero_one_loss" if name == "zero_one_loss" else name
-    return kind(name=name, lower=lower, upper=upper, **facts)
+    return metric_class(name=name, lower=lower, upper=upper, **facts)
 
 
 def available_metrics() -> list[str]:
@@ -262,16 +270,16 @@ def get_metric(
         if options:
             raise TypeError(f"options must be empty for {scoring.name}, got {sorted(options)}.")
         return scoring.informed(y)
-    scoring, found = parse_scorer(scoring)
-    options |= found
+    scoring, scorer_options = parse_scorer(scoring)
+    options |= scorer_options
     allowed = _METRICS[scoring][2]
     if unknown := sorted(set(options).difference(allowed)):
         raise TypeError(f"{scoring} takes the options {[*allowed]}, got {', '.join(unknown)}.")
-    return _made(scoring, estimator, y, options)
+    return _build_metric(scoring, estimator, y, options)
 
 
 def forecast_metric(scoring: Any) -> BoundedMetric | None:
-    """Return a metric that varies like the one that is meant, whatever its range is.
+    """Return a metric that varies like the named one, with any valid range.
 
     Parameters
     ----------
@@ -285,10 +293,13 @@ def forecast_metric(scoring: Any) -> BoundedMetric | None:
     """
     if not isinstance(scoring, str):
         return scoring
-    # A range needs one of these, and any will do.
-    known: dict[str, Any] = {"bounds": (0.0, 1.0), "n_classes": 2}
-    taken = _METRICS[scoring][2] if scoring in _METRICS else ()
-    return get_metric(scoring, **{name: known[name] for name in known if name in taken})
+    # A range needs one of these options, and any value will do.
+    accepted = _METRICS[scoring][2] if scoring in _METRICS else ()
+    if "bounds" in accepted:
+        return get_metric(scoring, bounds=(0.0, 1.0))
+    if "n_classes" in accepted:
+        return get_metric(scoring, n_classes=2)
+    return get_metric(scoring)
 
 
 def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
@@ -327,23 +338,25 @@ def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
     ('accuracy', 'neg_mean_absolute_error')
     """
     try:
-        classifier, regressor = is_classifier(estimator), is_regressor(estimator)
+        classifier = is_classifier(estimator)
+        regressor = is_regressor(estimator)
     except AttributeError:  # an object without estimator tags is of no kind
         classifier = regressor = False
     if classifier:
-        metric, part = get_metric("accuracy", estimator=estimator, y=y), estimator
-        while getattr(part, "steps", None):  # a pipeline scores by its last step
-            part = part.steps[-1][1]
-        module = getattr(getattr(type(part), "score", None), "__module__", "sklearn.base")
-        # Searches and their kin score by ``scoring``, whose default is the model's own score.
-        plain = getattr(part, "scoring", None) in (None, "accuracy")
+        metric = get_metric("accuracy", estimator=estimator, y=y)
+        last_step = estimator
+        while getattr(last_step, "steps", None):  # a pipeline scores by its last step
+            last_step = last_step.steps[-1][1]
+        module = getattr(getattr(type(last_step), "score", None), "__module__", "sklearn.base")
+        # Searches and similar estimators use ``scoring``, by default the model's own score.
+        scores_accuracy = getattr(last_step, "scoring", None) in (None, "accuracy")
         if module == "sklearn.base" or (
-            plain and module.split(".")[0] in ("sklearn", "sklearn_bdp")
+            scores_accuracy and module.split(".")[0] in ("sklearn", "sklearn_bdp")
         ):
             return metric
         note = (
-            f"scoring is accuracy on both sides: {type(part).__name__} has a score of its own, "
-            "about whose range nothing is known"
+            f"scoring is accuracy on both sides: {type(last_step).__name__} has a score of its "
+            "own, about whose range nothing is known"
         )
         return dataclasses.replace(metric, note=note)
     if regressor:
@@ -404,8 +417,8 @@ def _refuse(name):
         if family in _REPORTED:
             message += f" A report shows {name} at the end: final_report(scoring={name!r})."
         raise UnboundedMetricError(message)
-    near = difflib.get_close_matches(str(name), [*NAMES, *_REASONS], n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    similar_names = difflib.get_close_matches(str(name), [*NAMES, *_REASONS], n=1)
+    hint = f" Did you mean {similar_names[0]!r}?" if similar_names else ""
     raise ValueError(
         f"scoring={name!r} is not a metric.{hint} Metrics that can be verified: "
         f"{', '.join(NAMES)}. Your own: PerRecordScore(function, lower, upper)."
@@ -452,36 +465,38 @@ def parse_scorer(scorer: Any) -> tuple[str, dict[str, Any]]:
         )
     function = getattr(scorer, "_score_func", None)
     described = getattr(function or scorer, "__name__", type(scorer).__name__)
-    plain, name = described.removesuffix("_score"), None
+    base_name = described.removesuffix("_score")
+    name = None
     if function is not None and getattr(metrics, described, None) is function:
-        names = (f"neg_{plain}", f"neg_{plain.removesuffix('_loss')}", plain)
-        name = next((one for one in names if one in NAMES), None)
-        if name is None and _family(plain) in _REASONS:
-            _refuse(plain)
+        candidates = (f"neg_{base_name}", f"neg_{base_name.removesuffix('_loss')}", base_name)
+        name = next((candidate for candidate in candidates if candidate in NAMES), None)
+        if name is None and _family(base_name) in _REASONS:
+            _refuse(base_name)
     if name is None:
         raise UnboundedMetricError(
             f"scoring={described} is not supported: the range of its values, and how far one "
             f"record can move them, are unknown. {_WRAP_IT}"
         )
-    kind, _, kept = _METRICS[name]
+    metric_class, _, accepted = _METRICS[name]
     defaults = inspect.signature(scorer._score_func).parameters
     options: dict[str, Any] = {}
     wrong = ""
     for key, value in scorer._kwargs.items():
-        if key in kept:  # it means here what it means there
+        if key in accepted:  # with the same meaning in scikit-learn
             options[key] = value
         elif (name, key) not in _IGNORED:
-            same = key in defaults and value is defaults[key].default
-            wrong = wrong if same else f"{key}={value!r}"
+            is_default = key in defaults and value is defaults[key].default
+            if not is_default:
+                wrong = f"{key}={value!r}"
     response = scorer._response_method
     methods = response if isinstance(response, list | tuple) else (response,)
     metadata = getattr(getattr(scorer, "_metadata_request", None), "score", None)
     requests = getattr(metadata, "requests", {}).values()
     if scorer._sign != (-1 if name.startswith("neg_") else 1):
         wrong = "the wrong greater_is_better (it would look for the worst model)"
-    elif tuple(methods) != kind._methods:
+    elif tuple(methods) != metric_class._methods:
         wrong = f"response_method={response!r}"
-    elif any(wanted not in (None, False) for wanted in requests):
+    elif any(request not in (None, False) for request in requests):
         wrong = "sample weights or other metadata"
     if wrong:
         raise UnboundedMetricError(
