@@ -53,15 +53,15 @@ from sklearn_bdp.utils.sklearn_compat import (
 )
 from sklearn_bdp.utils.validation import strip_traceback_frames
 
-#: What ends a search from outside: the user, or the death of a worker. What is finished is kept.
+#: Errors that interrupt a search: by the user or a dead worker. Finished fits are kept.
 INTERRUPTIONS = (KeyboardInterrupt, BrokenExecutor)
-_EVERY = 60.0  # seconds between two lines about what is left
-#: Calls per worker, so that none waits long for another at the end.
+_EVERY = 60.0  # seconds between two messages about remaining fits
+#: Calls per worker, so that workers finish at about the same time.
 _CALLS = 16
 
 
 def targets(X, y):
-    """Return ``y``, or zeros in the place of targets that nobody needs."""
+    """Return ``y``, or zeros if there are no targets."""
     return np.zeros(num_samples(X)) if y is None else y
 
 
@@ -70,41 +70,48 @@ class Experiment:
     """Everything that stays the same from candidate to candidate."""
 
     estimator: object  # cloned for each fit
-    X: object = field(repr=False)  # training part
+    X: object = field(repr=False)  # training records
     y: object = field(repr=False)
     X_holdout: object = field(repr=False)
     y_holdout: object = field(repr=False)
     metric: object
-    fit_params: dict = field(repr=False)  # what goes to ``fit``, for all training records
+    fit_params: dict = field(repr=False)  # passed to ``fit``, for all training records
     error_score: object = math.nan  # "raise", or a number for a failed fit
-    #: Whether the score on the training part comes with a fit; else it is known already.
+    #: Whether a fit computes the score on its training records, too; else that score is given.
     resubstitution: bool = False
     folds: Any = field(default=(), repr=False)  # inner cross-validation
     n_effective: float = math.nan  # effective number of training records
-    #: Secondary metrics that each candidate is asked about; they decide nothing.
+    #: Secondary metrics to verify for each candidate; they do not rank candidates.
     secondary: dict = field(default_factory=dict)
-    dates: Any = field(default=None, repr=False)  # of training records judged given their past
-    #: Sampling units of the records that test the folds, in their order, and why these are unknown.
+    dates: Any = field(default=None, repr=False)  # of training records in time order
+    #: Sampling units of the test records of all folds, in order, and the reason if unknown.
     tested_units: tuple[Any, str] = field(default=(None, ""), repr=False)
 
     @classmethod
-    def of(cls, owner, division, **known):
-        """Return what stays the same of the candidates of a search or selector."""
-        parts = {name: getattr(division, name) for name in ("X", "y", "X_holdout", "y_holdout")}
-        known |= {"error_score": owner.error_score, "dates": division.time_ordered_dates()}
-        return cls(clone(owner.estimator), **parts, **known)
+    def of(cls, owner, division, **settings):
+        """Return the settings that all candidates of a search or selector share."""
+        return cls(
+            clone(owner.estimator),
+            X=division.X,
+            y=division.y,
+            X_holdout=division.X_holdout,
+            y_holdout=division.y_holdout,
+            error_score=owner.error_score,
+            dates=division.time_ordered_dates(),
+            **settings,
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """What a query is about: parameters of the estimator, and the columns it sees."""
+    """Parameters of the estimator and the columns it is fitted on."""
 
     params: dict = field(default_factory=dict)  # set on a clone of the estimator
-    columns: tuple | None = None  # ``None``: all. An empty tuple stands for a constant prediction
+    columns: tuple | None = None  # ``None``: all; an empty tuple: a constant prediction
 
     @property
     def words(self):
-        """What distinguishes the candidate, for the ledger."""
+        """Description of the candidate for the ledger."""
         if self.columns is not None:
             return f"{len(self.columns)} columns"
         return ", ".join(f"{name}={value!r:.40}" for name, value in self.params.items()) or None
@@ -112,24 +119,24 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a worker found out about a candidate."""
+    """Scores, times and errors that a worker returns for a candidate."""
 
-    training: float = math.nan  # score on the training part, in [0, 1]
+    training: float = math.nan  # score on the training records, in [0, 1]
     #: Scores on the holdout: for the mechanism only.
     evaluation: object = field(default=None, repr=False)
-    key: str | None = None  # digest of the fitted model, where it was asked for
-    model: object = field(default=None, repr=False)  # fitted on the training part
+    key: str | None = None  # digest of the fitted model, if requested
+    model: object = field(default=None, repr=False)  # fitted on the training set
     fit_time: float = math.nan  # seconds, as the next one
     score_time: float = math.nan
     error: str = ""  # traceback of a failed fit, else empty
-    #: The same of the secondary metrics that the model could be asked about.
+    #: Outcomes by the secondary metrics that can score the model.
     secondary: dict = field(default_factory=dict, repr=False)
-    clipping: object = None  # what clipping changes on training records, where that was found out
+    clipping: object = None  # effect of clipping on the training scores, if computed
 
 
 @dataclass(frozen=True)
 class NoAnswer:
-    """Stands for the answer of a query that was not asked."""
+    """Placeholder for the answer to a query that was not verified."""
 
     source: str = "unanswered"
     interval: str = "none"
@@ -145,14 +152,14 @@ class Task:
     row: int  # row of the candidate in ``cv_results_``
     candidate: Candidate = field(repr=False)
     keyed: bool = False  # whether the key comes from the fitted model
-    name: str | None = None  # what a fit on a fold is known by after an interruption
+    name: str | None = None  # identifies a fit on a fold after an interruption
     progress: tuple = (0, 0)  # row among the candidates of this round, for messages
     context: object = field(default=None, repr=False)  # of scikit-learn's callbacks
 
 
 @dataclass(frozen=True, eq=False)
 class WholeJob:
-    """Fit on the whole training part and score each holdout record."""
+    """Fit on the whole training set and score each holdout record."""
 
     setting: Experiment = field(repr=False)
     caller: object = field(default=None, repr=False)  # the search, for callbacks
@@ -160,9 +167,10 @@ class WholeJob:
     def run(self, task, memory=None):
         """Return the :class:`Outcome` of one candidate.
 
-        ``memory``: steps that candidates of a worker share.
+        ``memory``: fitted pipeline steps that the candidates of a worker share.
         """
-        setting, start = self.setting, time.perf_counter()
+        setting = self.setting
+        start = time.perf_counter()
         context = task.context or Nobody()  # callbacks are shown no data
         context.call_on_fit_task_begin(estimator=self.caller)
         try:
@@ -176,20 +184,28 @@ class WholeJob:
         finally:
             context.call_on_fit_task_end(estimator=self.caller)
         # The time of scores is that of training records: the holdout's could tell of its records.
-        fit_time, score_time = time.perf_counter() - start, 0.0
-        columns, found, keys = task.candidate.columns, {}, {}
-        asked, memory = {None: setting.metric, **setting.secondary}, memory or PrefixMemory()
-        X, X_holdout = (columns_of(each, columns) for each in (setting.X, setting.X_holdout))
+        fit_time = time.perf_counter() - start
+        score_time = 0.0
+        memory = memory or PrefixMemory()
+        metrics = {None: setting.metric, **setting.secondary}  # None: the metric that ranks
+        columns = task.candidate.columns
+        X = columns_of(setting.X, columns)
+        X_holdout = columns_of(setting.X_holdout, columns)
         y = targets(setting.X, setting.y)
+        keys = {}
         if task.keyed:
             # Before the model sees the holdout: what it may keep of it must not get into a key.
-            known = ModelDigest(model, predictor=memory.sharing(model, X, "training"))
-            keys = {name: known.key(each, X, columns=columns) for name, each in asked.items()}
-        for name, metric in asked.items():
+            digest = ModelDigest(model, predictor=memory.sharing(model, X, "training"))
+            keys = {
+                name: digest.key(metric, X, columns=columns) for name, metric in metrics.items()
+            }
+        outcomes = {}
+        for name, metric in metrics.items():
             try:
                 shared = memory.sharing(model, X_holdout, "holdout", metric=metric)
                 evaluation = metric.evaluate(shared, X_holdout, setting.y_holdout)
-                value, clipping = math.nan, None
+                value = math.nan
+                clipping = None
                 if setting.resubstitution:
                     start = time.perf_counter()
                     shared = memory.sharing(model, X, "training", metric=metric)
@@ -198,20 +214,26 @@ class WholeJob:
                     value = trained.value
                     clipping = metric.clipping(shared, X, y, trained.per_record)
                     score_time += time.perf_counter() - start
-                found[name] = Outcome(value, evaluation, keys.get(name), clipping=clipping)
+                outcomes[name] = Outcome(value, evaluation, keys.get(name), clipping=clipping)
             except ScoreContractError:
                 raise
-            except Exception:  # a secondary metric that this model cannot be asked about
+            except Exception:  # a secondary metric that cannot score this model
                 if name is None:
                     raise
-        took = {"fit_time": fit_time, "score_time": score_time}
-        return replace(found.pop(None), secondary=found, model=model, **took)
+        return replace(
+            outcomes.pop(None),
+            secondary=outcomes,
+            model=model,
+            fit_time=fit_time,
+            score_time=score_time,
+        )
 
 
 def fit_candidate(setting, candidate, memory=None):
-    """Return the estimator with a candidate's parameters, fitted on the training part."""
-    # What fitting does to its data in place concerns no other candidate.
-    X, y = copy_data(columns_of(setting.X, candidate.columns)), copy_data(setting.y)
+    """Return the estimator with a candidate's parameters, fitted on the training set."""
+    # An estimator may change its data in place, so that each candidate gets a copy.
+    X = copy_data(columns_of(setting.X, candidate.columns))
+    y = copy_data(setting.y)
     params = check_method_params(X, setting.fit_params)
     return fit_clone(setting, candidate, X, y, params, memory)
 
@@ -221,11 +243,11 @@ def fit_clone(setting, candidate, X, y, fit_params, memory=None):
     if candidate.columns == ():
         if is_classifier(setting.estimator):
             return DummyClassifier(strategy="prior").fit(X, y)
-        middle = "median" if "absolute" in setting.metric.name else "mean"
-        return DummyRegressor(strategy=middle).fit(X, y)
+        strategy = "median" if "absolute" in setting.metric.name else "mean"
+        return DummyRegressor(strategy=strategy).fit(X, y)
     estimator = clone(setting.estimator).set_params(**clone(candidate.params, safe=False))
-    shared = contextlib.nullcontext() if memory is None else memory.lent(estimator, "whole")
-    with shared:
+    shared_steps = contextlib.nullcontext() if memory is None else memory.lent(estimator, "whole")
+    with shared_steps:
         estimator.fit(X, **fit_params) if y is None else estimator.fit(X, y, **fit_params)
     return estimator
 
@@ -234,8 +256,9 @@ def fit_fold(setting, candidate, X, fold):
     """Return a model of the training rows of a fold, with the records and targets that test it."""
     train, test = fold
     params = check_method_params(setting.X, setting.fit_params, indices=train)
-    part, labels = safe_indexing(X, train), safe_indexing(setting.y, train)
-    model = fit_clone(setting, candidate, part, labels, params)
+    X_train = safe_indexing(X, train)
+    y_train = safe_indexing(setting.y, train)
+    model = fit_clone(setting, candidate, X_train, y_train, params)
     return model, safe_indexing(X, test), safe_indexing(setting.y, test)
 
 
@@ -249,17 +272,27 @@ def columns_of(X, columns):
 
 
 def cross_validated(setting, candidate):
-    """Return scores of training records, or of folds where the metric is no mean, and clipping."""
-    mean = setting.metric.is_mean
-    scores = np.full(num_samples(setting.X) if mean else len(setting.folds), np.nan, np.float32)
-    X, metric, clipping = columns_of(setting.X, candidate.columns), setting.metric, None
-    for place, fold in enumerate(setting.folds):
-        model, *tested = fit_fold(setting, candidate, X, fold)
-        metric.check_training(model, *tested)
-        evaluation = metric.evaluate(model, *tested)
-        scores[fold[1] if mean else place] = evaluation.per_record if mean else evaluation.value
-        found = metric.clipping(model, *tested, evaluation.per_record)
-        clipping = clipping if found is None else found + clipping
+    """Return out-of-fold scores and the effect of clipping.
+
+    One score per training record, or one per fold if the metric is not a mean over records.
+    """
+    metric = setting.metric
+    X = columns_of(setting.X, candidate.columns)
+    n_scores = num_samples(X) if metric.is_mean else len(setting.folds)
+    scores = np.full(n_scores, np.nan, np.float32)
+    clipping = None
+    for fold_index, fold in enumerate(setting.folds):
+        model, X_test, y_test = fit_fold(setting, candidate, X, fold)
+        metric.check_training(model, X_test, y_test)
+        evaluation = metric.evaluate(model, X_test, y_test)
+        if metric.is_mean:
+            _, test = fold
+            scores[test] = evaluation.per_record
+        else:
+            scores[fold_index] = evaluation.value
+        fold_clipping = metric.clipping(model, X_test, y_test, evaluation.per_record)
+        if fold_clipping is not None:
+            clipping = fold_clipping + clipping
         del model  # before the next one is fitted
     return scores, clipping
 
@@ -270,19 +303,21 @@ _PREDICTIONS = ("predict", "predict_proba", "predict_log_proba", "decision_funct
 
 
 class PrefixMemory:
-    """What a pipeline takes as ``memory``, for one worker and one part of the data at a time.
+    """Cache for the ``memory`` of a pipeline, for one worker and one part of the data at a time.
 
-    A step is recognised by its parameters and by those of the steps before it; a copy of what it
-    gave is handed out, so that later steps may work in place. Steps that draw random numbers
-    without a seed, and steps that cannot be digested, are fitted anew for each candidate.
+    A step is identified by its parameters and by those of the steps before it. The cache returns
+    copies of transformed records, so that later steps may work in place. Steps that draw random
+    numbers without a seed, and steps that cannot be digested, are refitted for each candidate.
     """
 
     location = "memory"  # pipelines clone their transformers before they ask a memory
 
     def __init__(self, bound=BOUND):
         self.bound = bound
-        self._part, self._place = None, None
-        self._kept, self._bytes = OrderedDict(), 0
+        self._part = None
+        self._place = None  # names of the steps fitted so far; None: they cannot be shared
+        self._kept = OrderedDict()  # transformed records and fitted step, by names of the steps
+        self._bytes = 0
 
     @contextlib.contextmanager
     def lent(self, estimator, part):
@@ -292,7 +327,8 @@ class PrefixMemory:
             yield
             return
         if part != self._part:
-            self._part, self._bytes = part, 0
+            self._part = part
+            self._bytes = 0
             self._kept.clear()
         self._place = ()
         estimator.memory = self
@@ -315,26 +351,26 @@ class PrefixMemory:
         return remembered
 
     def sharing(self, model, X, label, *, metric=None):
-        """Return the model fitted last, with ``X`` transformed once for all that share its steps.
+        """Return the last fitted model, with ``X`` transformed once for all models with its steps.
 
-        ``label``: what ``X`` is called; one part of the data has one ``X`` of that name;
-        ``metric``: what will be asked; a caller's own score is given the model as it is.
+        ``label``: name of ``X``, unique within a part of the data; ``metric``: the metric that
+        will score the model. A caller's own score gets the model as it is.
         """
-        own = metric is not None and not metric.by_predictions
-        if own or not self._place or type(model) is not Pipeline:
+        is_custom_score = metric is not None and not metric.by_predictions
+        if is_custom_score or not self._place or type(model) is not Pipeline:
             return model
         return SharedPipeline(model, self, (*self._place, ("records", label)), num_samples(X))
 
-    def recalled(self, place, make):
-        """Return transformed records and a fitted step, or make them and keep a copy if it fits."""
-        if place in self._kept:
-            self._kept.move_to_end(place)
-            transformed, fitted = self._kept[place]
+    def recalled(self, step_key, make):
+        """Return cached records and fitted step, or compute them and cache a copy if it fits."""
+        if step_key in self._kept:
+            self._kept.move_to_end(step_key)
+            transformed, fitted = self._kept[step_key]
             return copy_data(transformed), fitted
         transformed, fitted = make()
         size = _size(transformed)
         if size is not None and size <= self.bound:
-            self._kept[place] = copy_data(transformed), fitted
+            self._kept[step_key] = copy_data(transformed), fitted
             self._bytes += size
         while self._bytes > self.bound:
             _, (oldest, _) = self._kept.popitem(last=False)
@@ -343,30 +379,33 @@ class PrefixMemory:
 
 
 class SharedPipeline:
-    """A fitted pipeline that finds its records transformed; it predicts what the pipeline does.
+    """Fitted pipeline that takes the transformed records of its data set from a cache.
 
-    Of the ``n`` records of the whole set: a part of them is not shared, and all that is asked
-    besides goes to the pipeline.
+    It predicts as the pipeline does. Only data of all ``n`` records come from the cache; other
+    data and attributes come from the pipeline.
     """
 
-    def __init__(self, pipeline, memory, place, n):
-        self._pipeline, self._memory, self._place, self._n = pipeline, memory, place, n
+    def __init__(self, pipeline, memory, step_key, n):
+        self._pipeline = pipeline
+        self._memory = memory
+        self._place = step_key
+        self._n = n
 
     def __getattr__(self, name):
-        found = getattr(self._pipeline, name)
+        attribute = getattr(self._pipeline, name)
         if name not in _PREDICTIONS:
-            return found
+            return attribute
         # Scorers of scikit-learn read the name of the method.
-        return functools.update_wrapper(functools.partial(self._say, name, found), found)
+        return functools.update_wrapper(functools.partial(self._say, name, attribute), attribute)
 
     def __deepcopy__(self, memo):
         return copy.deepcopy(self._pipeline, memo)
 
-    def _say(self, name, plain, X):
+    def _say(self, name, predict, X):
         if num_samples(X) != self._n:
-            return plain(X)
-        found, _ = self._memory.recalled(self._place, lambda: (self._transformed(X), None))
-        return getattr(self._pipeline[-1], name)(found)
+            return predict(X)
+        transformed, _ = self._memory.recalled(self._place, lambda: (self._transformed(X), None))
+        return getattr(self._pipeline[-1], name)(transformed)
 
     def _transformed(self, X):
         # Step by step, as the pipeline predicts: as a pipeline of their own they would have to
@@ -377,7 +416,7 @@ class SharedPipeline:
 
 
 def _name(transformer):
-    """Return what an unfitted step is known by, or None where two fits of it may differ."""
+    """Return the digest of an unfitted step, or None if two fits of it may differ."""
     try:
         params = transformer.get_params(deep=True)
         seeds = [value for key, value in params.items() if key.split("__")[-1] == "random_state"]
@@ -400,21 +439,24 @@ def _size(X):
 
 
 def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
-    """Run fits and hand each result to ``take`` as soon as it is there.
+    """Run fits and pass each result to ``take`` as soon as it is available.
 
-    Results may hold fitted models, so that none is kept here while the next one is fitted. Once a
-    minute, it is said how many of the fits are left.
+    Results may hold fitted models, so that none is kept here while the next one is fitted. The
+    number of remaining fits is printed once a minute.
     """
-    start = last = time.monotonic()
-    done, total = 0, sum(len(tasks) for _, tasks in jobs)
+    start = last_message = time.monotonic()
+    n_finished = 0
+    n_fits = sum(len(tasks) for _, tasks in jobs)
 
     def finish(job, task, result):
-        nonlocal done, last
+        nonlocal n_finished, last_message
         take(job, task, result)
-        done, now = done + 1, time.monotonic()
-        if now - last >= _EVERY and done < total:
-            last, left = now, math.ceil((now - start) / done * (total - done) / 60.0)
-            print(f"{done:,} of {total:,} fits, about {left:,} min left", file=sys.stderr)
+        n_finished += 1
+        now = time.monotonic()
+        if now - last_message >= _EVERY and n_finished < n_fits:
+            last_message = now
+            minutes = math.ceil((now - start) / n_finished * (n_fits - n_finished) / 60.0)
+            print(f"{n_finished:,} of {n_fits:,} fits, about {minutes:,} min left", file=sys.stderr)
 
     workers = joblib.effective_n_jobs(n_jobs)
     if workers == 1:
@@ -423,41 +465,45 @@ def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
             for task in tasks:
                 finish(job, task, job.run(task, memory))
         return
-    size = max(1, math.ceil(total / (workers * _CALLS)))
-    jobs = [(job, tasks) for job, tasks in jobs if tasks]  # some fits of a fold are all known
-    chunks = [(job, tasks[part]) for job, tasks in jobs for part in gen_batches(len(tasks), size)]
-    calls = (delayed(_run_chunk)(place, job, tasks) for place, (job, tasks) in enumerate(chunks))
-    options = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
+    size = max(1, math.ceil(n_fits / (workers * _CALLS)))
+    jobs = [(job, tasks) for job, tasks in jobs if tasks]  # all fits of a fold may be known
+    chunks = [(job, tasks[rows]) for job, tasks in jobs for rows in gen_batches(len(tasks), size)]
+    calls = (delayed(_run_chunk)(index, job, tasks) for index, (job, tasks) in enumerate(chunks))
     try:
-        found = Parallel(return_as="generator_unordered", **options)(calls)
-    except ValueError:  # ray and multiprocessing give lists only; nothing has been dispatched
-        found = Parallel(**options)(calls)
-    for place, results in found:
-        job, tasks = chunks[place]
+        parallel = Parallel(
+            return_as="generator_unordered", n_jobs=n_jobs, pre_dispatch=pre_dispatch
+        )
+        chunk_results = parallel(calls)
+    except ValueError:  # ray and multiprocessing return lists only; no call has been dispatched
+        chunk_results = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)(calls)
+    for chunk_index, results in chunk_results:
+        job, tasks = chunks[chunk_index]
         for task, result in zip(tasks, results, strict=True):
             finish(job, task, result)
 
 
-def _run_chunk(place, job, tasks):
+def _run_chunk(chunk_index, job, tasks):
     """Run fits that share a part of the data, one after the other, in a worker."""
     memory = PrefixMemory()
-    return place, [job.run(task, memory) for task in tasks]
+    return chunk_index, [job.run(task, memory) for task in tasks]
 
 
 class ModelStore:
-    """Fitted models of a batch: the leader in memory, the rest on disk or to be fitted again.
+    """Fitted models of a batch: the leader in memory, the rest on disk or to be refitted.
 
-    Which one is best is known only when all have been asked about.
+    The best model is known only after all candidates are verified.
     """
 
     def __init__(self):
-        self._leader, self._stored, self._file = (-math.inf, None, True, None), {}, None
+        self._leader = (-math.inf, None, True, None)  # score, row, whether repeatable, model
+        self._stored = {}  # by row: position in the file, or the model if it cannot be pickled
+        self._file = None
 
     def put(self, row, model, *, guess, repeatable):
-        """Keep a model; ``guess`` is its training-side score."""
-        both = (guess, row, repeatable, model), self._leader
-        behind, self._leader = sorted(both, key=operator.itemgetter(0))
-        _, row, repeatable, model = behind
+        """Keep a model; ``guess`` is its cross-validated score."""
+        models = [(guess, row, repeatable, model), self._leader]
+        runner_up, self._leader = sorted(models, key=operator.itemgetter(0))
+        _, row, repeatable, model = runner_up
         if repeatable:
             return
         if self._file is None:
@@ -470,39 +516,39 @@ class ModelStore:
             self._stored[row] = model
 
     def get(self, row):
-        """Return the model of a row, or None where it has to be fitted again."""
+        """Return the model of a row, or None if it has to be refitted."""
         if row == self._leader[1]:
             return self._leader[3]
-        place = self._stored.get(row)
-        if isinstance(place, int):
-            self._file.seek(place)
+        stored = self._stored.get(row)
+        if isinstance(stored, int):
+            self._file.seek(stored)
             return pickle.load(self._file)
-        return place
+        return stored
 
 
 @dataclass
 class Assessment:
-    """One query about a candidate, and what is known of it in public, in units of [0, 1]."""
+    """Query about a candidate, with its public scores in units of [0, 1]."""
 
     columns: tuple | None  # the subset of columns; ``None``: all
-    training: float  # training-side score
-    answer: Any = field(default_factory=NoAnswer)  # the holdout's, with all its facts
-    variance: float = math.nan  # of a record's training-side score
-    key: str | None = None  # what the query is known by
-    #: What the workers returned. It holds raw scores until the query is asked.
+    training: float  # cross-validated score
+    answer: Any = field(default_factory=NoAnswer)  # of the holdout, with its interval
+    variance: float = math.nan  # of a record's score on the training set
+    key: str | None = None  # query key
+    #: Outcome of the fit. It holds raw scores until the query is answered.
     outcome: object = field(default=None, repr=False)
     about: tuple | None = field(default=None, repr=False)  # metric and model, in words
-    #: The same by secondary metrics that the search was asked for.
+    #: Assessments by the secondary metrics, by name.
     secondary: dict = field(default_factory=dict)
-    #: What out-of-fold predictions say, for a metric without a proven bound.
+    #: Reference from out-of-fold predictions, for a metric without a proven bound.
     reference: Any = field(default=None, repr=False)
 
     @property
     def rank(self):
-        """Return what candidates are ranked by: the smaller of both scores.
+        """Return the smaller of both scores, by which candidates are ranked.
 
-        Of thousands of candidates some are lucky on the holdout by chance, and they would win if
-        its answers alone counted; bad luck and overfitting may only lower a score.
+        Among thousands of candidates some score high on the holdout by chance, and they would win
+        if the verified score alone ranked; the smaller one can only lower a score.
         """
         value = self.answer.value
         return min(self.training, value) if math.isfinite(value) else math.nan
@@ -514,68 +560,79 @@ class Assessment:
 
 
 def in_units_of(metric, record):
-    """Return a recorded answer in [0, 1] by the range of a metric, which may be another one."""
+    """Return a recorded answer in [0, 1] by the range of a metric, if its range was another one."""
     if not isinstance(metric, ApproximateMetric) or record.scale is None:
         return record
-    known = record.in_units()
+    in_unit_range = record.in_units()
     names = ("cv_score", "value", "lower", "upper")
-    units = {name: metric.to_unit(getattr(known, name)) for name in names}
+    units = {name: metric.to_unit(getattr(in_unit_range, name)) for name in names}
     _, *scale = record.scale
     return replace(record, **units, scale=(metric.measured, metric.lower, metric.upper, *scale[2:]))
 
 
 class Verifier:
-    """Ask the holdout about candidates."""
+    """Verify candidates on the holdout."""
 
     def __init__(self, setting, holdout, *, n_jobs=None, pre_dispatch="2*n_jobs"):
         self.setting = setting
         self.holdout = holdout
         self.dispatch = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
-        self._metrics = {None: setting.metric, **setting.secondary}  # None: what ranks
-        self._reported = self._metrics  # the same, once their public range is known
-        self._own_code, self._data = has_user_code(setting.estimator), None
-        self._recipes, self._recorded = {}, {}
+        self._metrics = {None: setting.metric, **setting.secondary}  # None: the metric that ranks
+        self._reported = self._metrics  # with their public range, once it is known
+        self._own_code = has_user_code(setting.estimator)
+        self._data = None  # digest of the training set
+        self._recipes = {}
+        self._recorded = {}
         self.unasked = {}  # outcomes by row, with raw scores
         self._models = ModelStore()
         self.row_wise = BatchDependenceCheck(setting.dates)
 
     def key(self, candidate, name=None):
-        """Return the key of a candidate before it is fitted, or None where fitting may vary.
+        """Return the key of a candidate before it is fitted, or None if fits may differ.
 
-        It is a digest of all that a fitted model depends on, and nothing in it depends on the
-        holdout. A secondary metric, by ``name``, has keys of its own: its answer is coarse, and a
-        search that ranks by that metric asks for a finer one.
+        The key is a digest of everything that a fitted model depends on, and it does not depend
+        on the holdout. A secondary metric, by ``name``, has separate keys: its answer is coarse,
+        and a search that ranks by that metric needs a finer one.
         """
-        place = None if not candidate.params else id(candidate), name
-        if place not in self._recipes:
-            recipe, setting, params = None, self.setting, candidate.params
-            # No number takes the place of code.
-            if not self._own_code or not all(isinstance(one, Number) for one in params.values()):
+        recipe_id = None if not candidate.params else id(candidate), name
+        if recipe_id not in self._recipes:
+            recipe = None
+            setting = self.setting
+            params = candidate.params
+            only_numbers = all(isinstance(value, Number) for value in params.values())
+            if not self._own_code or not only_numbers:  # a number cannot replace the user's code
                 if self._data is None:
                     self._data = data_digest(setting.X, setting.y)
                 estimator = clone(setting.estimator).set_params(**clone(params, safe=False))
-                data = {"training": self._data, "fit_params": setting.fit_params, "columns": None}
-                recipe = recipe_key(estimator, self._metrics[name], **data)
-            self._recipes[place] = candidate, recipe
-        recipe = self._recipes[place][1]
-        kind = "candidate" if name is None else "secondary"
-        return None if recipe is None else content_key(kind, recipe, candidate.columns)
+                recipe = recipe_key(
+                    estimator,
+                    self._metrics[name],
+                    training=self._data,
+                    fit_params=setting.fit_params,
+                    columns=None,
+                )
+            self._recipes[recipe_id] = candidate, recipe
+        recipe = self._recipes[recipe_id][1]
+        if recipe is None:
+            return None
+        key_type = "candidate" if name is None else "secondary"
+        return content_key(key_type, recipe, candidate.columns)
 
     # -- fits of a search, taken as they finish ------------------------------------------------
 
     def whole_tasks(self, tasks):
-        """Return the tasks that need such a fit: a query of theirs has no recorded answer yet."""
+        """Return the tasks with a query that has no recorded answer yet."""
         names = tuple(self._metrics)
         keys = [[self.key(task.candidate, name) for name in names] for task in tasks]
-        recorded = self._look_up([key for own in keys for key in own])
+        recorded = self._look_up([key for task_keys in keys for key in task_keys])
         return [
-            replace(task, keyed=own[0] is None, context=None)
-            for task, own in zip(tasks, keys, strict=True)
-            if not all(recorded.get(key) for key in own) and task.row not in self.unasked
+            replace(task, keyed=task_keys[0] is None, context=None)
+            for task, task_keys in zip(tasks, keys, strict=True)
+            if not all(recorded.get(key) for key in task_keys) and task.row not in self.unasked
         ]
 
     def take(self, task, outcome, *, guess):
-        """Keep a finished fit until the batch is asked; ``guess`` is its training-side score."""
+        """Keep a finished fit until its batch is verified; ``guess``: its cross-validated score."""
         if outcome.model is not None:
             self._look_at(outcome.model, task.candidate)
             repeatable = self.key(task.candidate) is not None
@@ -584,7 +641,7 @@ class Verifier:
         self.unasked[task.row] = replace(outcome, model=None)
 
     def _look_at(self, model, candidate):
-        """Ask a model whether it predicts each record by itself, on training rows."""
+        """Check on training rows whether a model predicts each record separately."""
         if candidate.columns != ():
             X = columns_of(self.setting.X, candidate.columns)
             self.row_wise.ask(model, X)
@@ -595,32 +652,32 @@ class Verifier:
     def fit(self, rows, candidates, training):
         """Fit the candidates of these rows that are not fitted or recorded yet.
 
-        After an interruption, those that are finished are put to the holdout.
+        After an interruption, finished candidates are verified.
         """
-        tasks = [Task(row, one) for row, one in zip(rows, candidates, strict=True)]
-        job, todo = WholeJob(self.setting), self.whole_tasks(tasks)
-        known = {} if training is None else dict(zip(rows, training, strict=True))
+        tasks = [Task(row, candidate) for row, candidate in zip(rows, candidates, strict=True)]
+        cv_scores = {} if training is None else dict(zip(rows, training, strict=True))
 
         def take(job, task, outcome):
-            self.take(task, outcome, guess=known.get(task.row, outcome.training))
+            self.take(task, outcome, guess=cv_scores.get(task.row, outcome.training))
 
+        jobs = [(WholeJob(self.setting), self.whole_tasks(tasks))]
         try:
-            run_jobs([(job, todo)], take, **self.dispatch)
+            run_jobs(jobs, take, **self.dispatch)
         except INTERRUPTIONS:
             fitted = {row: outcome.training for row, outcome in self.unasked.items()}
-            self.ask_finished(tasks, known or fitted)
+            self.ask_finished(tasks, cv_scores or fitted)
             raise
 
     def ask_finished(self, tasks, training):
-        """Put the candidates that are finished on both sides to the holdout, before an exit."""
+        """Verify candidates with complete cross-validation and final fit, before an exit."""
         if any(isinstance(metric, ApproximateMetric) for metric in self._metrics.values()):
-            return  # their spread is known once all folds are
+            return  # their variance is known only after all folds
         rows = {row for row in self.unasked if math.isfinite(training.get(row, math.nan))}
-        done = [task for task in tasks if task.row in rows]
+        finished = [task for task in tasks if task.row in rows]
         with warnings.catch_warnings(), contextlib.suppress(Exception):
             warnings.simplefilter("ignore")
-            values = [training[task.row] for task in done]
-            self.assess([t.candidate for t in done], values, rows=[t.row for t in done])
+            values = [training[task.row] for task in finished]
+            self.assess([t.candidate for t in finished], values, rows=[t.row for t in finished])
 
     # -- queries ------------------------------------------------------------------------------
 
@@ -638,40 +695,48 @@ class Verifier:
     ):
         """Return an :class:`Assessment` of each candidate, from one batch of queries.
 
-        ``rows``: of candidates that were fitted before; without them they are fitted here.
-        ``secondary`` holds training-side scores by secondary metrics, by name (``None`` where they
-        come with the fit), ``variances`` those of records' training scores. ``references`` takes
-        the place of a candidate and a secondary metric (None for what ranks), and returns what
-        out-of-fold predictions say; for metrics without a proven bound. ``n_train``: number of
-        training records behind a training-side score, if not all count alike.
+        ``rows``: rows of candidates that were fitted before; if None, they are fitted here.
+        ``secondary``: cross-validated scores by name of secondary metric (``None`` if the fit
+        computes them). ``variances``: of records' scores on the training set. ``references``, for
+        metrics without a proven bound: function of the index of a candidate and the name of a
+        secondary metric (None for the metric that ranks), which returns the reference from
+        out-of-fold predictions. ``n_train``: number of training records behind a cross-validated
+        score, if they have different weights.
         """
         candidates = [c if isinstance(c, Candidate) else Candidate(columns=c) for c in candidates]
         if rows is None:
             rows = [candidate.columns for candidate in candidates]
-            # The holdout sees those with a training-side score.
-            shown = np.flatnonzero(np.isfinite(training))
-            self.fit(*([part[place] for place in shown] for part in (rows, candidates, training)))
-        found = self._queries(candidates, rows, training, secondary or {}, variances, references)
-        # A constant prediction never fails, and alone it is not worth an answer.
-        fits = [one.outcome.error or None for one in found if one.columns != ()]
-        report_failures([{"fit_error": error} for error in fits], self.setting.error_score)
+            # Only candidates with a cross-validated score are verified.
+            with_score = np.flatnonzero(np.isfinite(training))
+            self.fit(
+                [rows[index] for index in with_score],
+                [candidates[index] for index in with_score],
+                [training[index] for index in with_score],
+            )
+        assessments = self._queries(
+            candidates, rows, training, secondary or {}, variances, references
+        )
+        # A constant prediction never fails, and alone it does not justify a query.
+        errors = [query.outcome.error or None for query in assessments if query.columns != ()]
+        report_failures([{"fit_error": error} for error in errors], self.setting.error_score)
 
         def is_ready(query):
             return query.outcome.evaluation is not None and math.isfinite(query.training)
 
-        ranked = list(filter(is_ready, found))
-        if ranked:  # a breach of contract ends the search before it is asked
-            leader = max(ranked, key=lambda one: one.training)
+        ranked = list(filter(is_ready, assessments))
+        if ranked:  # a breach of contract ends the search before the holdout is queried
+            leader = max(ranked, key=lambda query: query.training)
             self.setting.metric.check_clipping(leader.outcome.clipping)
-        scored = [one for one in found if math.isfinite(one.training)]
-        others = [one.secondary[name] for name in secondary or () for one in scored]
-        others = list(filter(is_ready, others))
-        batches = [(ranked, others)]
+        scored = [query for query in assessments if math.isfinite(query.training)]
+        secondary_queries = [query.secondary[name] for name in secondary or () for query in scored]
+        secondary_queries = list(filter(is_ready, secondary_queries))
+        batches = [(ranked, secondary_queries)]
         if self.holdout.remaining_budget is not None:
-            # It is for what ranks: the rest is a batch of its own, which may find none left.
-            batches = [(ranked, []), ([], others)]
-        for ranked, others in batches:
-            queries = [*ranked, *others]
+            # The budget is for the metric that ranks. The secondary metrics are a separate
+            # batch, which may exceed the remaining budget.
+            batches = [(ranked, []), ([], secondary_queries)]
+        for ranked, secondary_queries in batches:
+            queries = [*ranked, *secondary_queries]
             if not queries:
                 continue
             values = np.array([query.training for query in queries])
@@ -695,69 +760,76 @@ class Verifier:
             for query, answer in zip(queries, answers, strict=True):
                 query.answer = answer
                 self._recorded.pop(query.key, None)  # it is in the ledger now
-        for one in found:
-            one.outcome = replace(one.outcome, evaluation=None, secondary={})
-            for other in one.secondary.values():
-                other.outcome = None
-        return found
+        for assessment in assessments:
+            assessment.outcome = replace(assessment.outcome, evaluation=None, secondary={})
+            for query in assessment.secondary.values():
+                query.outcome = None
+        return assessments
 
     def use_metrics(self, metric, secondary):
-        """Take metrics with the public range that suits the candidates; keys stay as they are."""
+        """Set metrics with the public range of the candidates' scores; keys do not change."""
         self.setting = replace(self.setting, metric=metric, secondary=secondary)
         self._reported = {None: metric, **secondary}
 
     def _queries(self, candidates, rows, training, secondary, variances, references):
-        """Return the queries about fitted candidates, with answers where these are recorded."""
-        found = []
-        for place, (row, candidate) in enumerate(zip(rows, candidates, strict=True)):
-            outcome, queries = self.unasked.pop(row, Outcome()), {}
-            for name in (None, *secondary):  # None: what ranks
-                own = outcome if name is None else outcome.secondary.get(name, Outcome())
+        """Return the queries about fitted candidates, with their recorded answers."""
+        assessments = []
+        for index, (row, candidate) in enumerate(zip(rows, candidates, strict=True)):
+            fit_outcome = self.unasked.pop(row, Outcome())
+            queries = {}
+            for name in (None, *secondary):  # None: the metric that ranks
+                outcome = fit_outcome
+                if name is not None:
+                    outcome = fit_outcome.secondary.get(name, Outcome())
                 scores = training if name is None else secondary[name]
-                value = own.training
-                if scores is not None and not own.error:
-                    value = float(scores[place])
+                value = outcome.training
+                if scores is not None and not outcome.error:
+                    value = float(scores[index])
                 key = self.key(candidate, name)
-                if key is None and own.key is not None:
-                    key = own.key if name is None else content_key("secondary", own.key)
+                if key is None and outcome.key is not None:
+                    key = outcome.key if name is None else content_key("secondary", outcome.key)
                 metric = self._reported[name]
                 reference = None
                 if isinstance(metric, ApproximateMetric):
-                    reference = references(place, name)
-                    if own.evaluation is not None:
-                        own = replace(own, evaluation=metric.finish(own.evaluation, reference))
+                    reference = references(index, name)
+                    if outcome.evaluation is not None:
+                        evaluation = metric.finish(outcome.evaluation, reference)
+                        outcome = replace(outcome, evaluation=evaluation)
                 queries[name] = Assessment(
                     candidate.columns,
                     value,
                     key=key,
-                    outcome=own,
+                    outcome=outcome,
                     about=(metric, candidate.words),
                     reference=reference,
                 )
-            one = queries.pop(None)
-            one.secondary = queries
+            assessment = queries.pop(None)
+            assessment.secondary = queries
             if variances is not None:
-                one.variance = variances[place]
-            found.append(one)
-        queries = [each for one in found for each in (one, *one.secondary.values())]
-        recorded = self._look_up([each.key for each in queries])
-        for each in queries:
-            record = recorded.get(each.key)
+                assessment.variance = variances[index]
+            assessments.append(assessment)
+        queries = []
+        for assessment in assessments:
+            queries += [assessment, *assessment.secondary.values()]
+        recorded = self._look_up([query.key for query in queries])
+        for query in queries:
+            record = recorded.get(query.key)
             if record is not None:
-                each.answer = in_units_of(each.about[0], record)
-                if not math.isfinite(each.training):
-                    each.training = each.answer.cv_score
-        return found
+                query.answer = in_units_of(query.about[0], record)
+                if not math.isfinite(query.training):
+                    query.training = query.answer.cv_score
+        return assessments
 
     def _look_up(self, keys):
         """Return the recorded answers by key; each key is looked up once."""
-        new = {key for key in keys if key is not None} - self._recorded.keys()
-        if new:
-            self._recorded |= dict.fromkeys(new) | self.holdout.find_answers(sorted(new))
+        new_keys = {key for key in keys if key is not None} - self._recorded.keys()
+        if new_keys:
+            answers = self.holdout.find_answers(sorted(new_keys))
+            self._recorded |= dict.fromkeys(new_keys) | answers
         return self._recorded
 
     def model(self, candidate, row=None):
-        """Return the verified model of a candidate, fitted on the training part."""
+        """Return the verified model of a candidate, fitted on the training set."""
         model = self._models.get(candidate.columns if row is None else row)
         if model is None:
             model = fit_candidate(self.setting, candidate)

@@ -1,8 +1,8 @@
-"""Cross-validation of candidates: all fits of a search in one parallel call, and what is kept.
+"""Cross-validation of candidates: all fits of a search in one parallel call, and their results.
 
-Fits that share a part of the data travel together, so that it is shipped rarely and transformers
-that candidates share are fitted once. Results come back as they are ready, so that an
-interruption loses only what was not finished.
+Fits on the same part of the data are sent to a worker together, so that data are rarely copied
+and shared transformers are fitted once. Results arrive as they are ready, so that an interruption
+loses unfinished fits only.
 """
 
 import collections
@@ -43,78 +43,84 @@ from sklearn_bdp.utils.sklearn_compat import (
 )
 from sklearn_bdp.utils.validation import strip_traceback_frames
 
-#: Of nodes whose cross-validated scores are compared with the holdout as they are.
+#: Note for nodes whose cross-validated scores are compared with the holdout without weights.
 TOO_FEW_MATCHED_NODES = (
     "too few training nodes see as many labeled neighbors in a fold as the holdout nodes do "
     f"(fewer than {MIN_EFFECTIVE_NODES} would count): the cross-validated score is the mean over "
     "all training nodes. If models use labels of neighbors, it is too low, and the holdout "
     "corrects it more often"
 )
-#: Bytes of per-record scores that are kept of a search's folds; the worst candidates go first.
+#: Bytes of per-record scores kept for the folds of a search; the worst candidates are dropped.
 ROOM = 2**25
 
 
 @dataclass(frozen=True, eq=False)
 class FoldJob:
-    """Fit on all but one fold of the training part and score, as scikit-learn does."""
+    """Fit on all but one fold of the training set and score, as scikit-learn does."""
 
     part: int  # number of the fold
     estimator: object
     X: object = field(repr=False)
     y: object = field(repr=False)
     options: dict = field(repr=False)  # for scikit-learn's ``_fit_and_score``, with the rows
-    kept: dict = field(repr=False)  # what its scorers tell of the fits that go on
+    kept: dict = field(repr=False)  # scores recorded by the scorers of running fits
 
     def run(self, task, memory):
         """Return the :class:`FoldScores` of one fit.
 
-        Records that a model was trained on are scored after those that it is tested on.
+        The test records of a fit are scored before its training records.
         """
         estimator = clone(self.estimator)
-        kept = Kept(None if self.options["return_train_score"] else memory)
-        self.kept[id(estimator)] = kept
+        recorded = Kept(None if self.options["return_train_score"] else memory)
+        self.kept[id(estimator)] = recorded
         try:
             with memory.lent(estimator, self.part):
-                own = {"parameters": task.candidate.params, "callback_ctx": task.context}
-                own["candidate_progress"] = task.progress
-                result = fit_and_score(estimator, self.X, self.y, **own, **self.options)
+                result = fit_and_score(
+                    estimator,
+                    self.X,
+                    self.y,
+                    parameters=task.candidate.params,
+                    callback_ctx=task.context,
+                    candidate_progress=task.progress,
+                    **self.options,
+                )
         except Exception as error:  # its frames do not survive the search, their text does
             error.add_note(traceback.format_exc())
             raise
         finally:
             del self.kept[id(estimator)]
-        if kept.breach is not None:
-            raise kept.breach
-        predictions = kept.predictions or None
-        if not kept.scores or len(kept.scores[0]) != len(self.options["test"]):
+        if recorded.breach is not None:
+            raise recorded.breach
+        predictions = recorded.predictions or None
+        if not recorded.scores or len(recorded.scores[0]) != len(self.options["test"]):
             return FoldScores(result, predictions=predictions)
-        scores = kept.scores[0].astype(np.float32)
-        return FoldScores(result, scores, kept.clipping[0], predictions=predictions)
+        scores = recorded.scores[0].astype(np.float32)
+        return FoldScores(result, scores, recorded.clipping[0], predictions=predictions)
 
 
 @dataclass
 class FoldScores:
-    """What one fit on a fold of the training set gave."""
+    """Result of one fit on a fold of the training set."""
 
     result: dict  # as scikit-learn reports it
-    #: Of tested records, where they are known and there is room for them.
+    #: Scores of the test records; None if they are unknown or were dropped for lack of room.
     scores: np.ndarray | None = field(default=None, repr=False)
-    clipping: Any = None  # what clipping changes there, where that was found out
-    #: Number of the scores, their sum and that of their squares.
+    clipping: Any = None  # effect of clipping on these scores, if computed
+    #: Number of scores, their sum and the sum of their squares.
     sums: tuple = (0, 0.0, 0.0)
     #: Predictions of the tested records, by metric without a proven bound.
     predictions: dict | None = field(default=None, repr=False)
-    #: Part of the score that predicts the holdout: weighted sum of the records' scores in [0, 1].
+    #: Contribution to the score that predicts the holdout: weighted sum of scores in [0, 1].
     weighted_sum: float | None = None
 
 
 class Progress:
-    """Finished fits of one search on one division of the data, for the time after an interruption.
+    """Finished fits of one search on one split of the data, to resume it after an interruption.
 
-    Scores of folds are training-side numbers; what the holdout answered is in its own records.
-    Fits are known by names: digests of row, fold and parameters, None where these cannot be read.
-    ``file``: where fits are kept besides for a new process, without scores of records; a line that
-    was not written to its end counts as not written. ``room``: bytes of records' scores.
+    Scores of folds depend on training records only; the ledger records the answers of the holdout.
+    The name of a fit is a digest of row, fold and parameters, None if these cannot be digested.
+    ``file``: stores fits for a new process, with predictions that a metric needs, but without scores
+    of records; an incomplete line is ignored. ``room``: maximum number of bytes of records' scores.
     """
 
     def __init__(self, *, file=None, room=ROOM):
@@ -123,8 +129,10 @@ class Progress:
         self._known = {}  # folds by name
         self._rows = collections.defaultdict(dict)  # folds by row and part
         self._left = room
-        known = file is not None and file.is_file()
-        for line in file.read_text("utf-8").splitlines() if known else ():
+        lines = []
+        if file is not None and file.is_file():
+            lines = file.read_text("utf-8").splitlines()
+        for line in lines:
             with contextlib.suppress(ValueError, TypeError):
                 name, result, sums, clipping, weighted_sum, predictions = json.loads(line)
                 clipping = clipping and Clipping(*clipping)
@@ -138,53 +146,61 @@ class Progress:
                 )
 
     def find(self, row, part, name):
-        """Return what is known about a fit, or None."""
-        known = self._known.get(name)
-        if known is not None and part not in self._rows[row]:
-            self._keep(row, part, known)
-        return known
+        """Return the :class:`FoldScores` of a finished fit, or None."""
+        fold = self._known.get(name)
+        if fold is not None and part not in self._rows[row]:
+            self._keep(row, part, fold)
+        return fold
 
-    def add(self, row, part, name, found, units=None, weights=None):
-        """Keep a finished fit; ``units``: scores of what varies by itself, such as dates.
+    def add(self, row, part, name, fold, units=None, weights=None):
+        """Keep a finished fit; ``units``: scores of independent units, such as dates.
 
-        ``weights``: of the tested records in the score that predicts the holdout.
+        ``weights``: of the test records in the score that predicts the holdout.
         """
-        if found.scores is not None and weights is not None:
-            found.weighted_sum = float(weights @ found.scores.astype(float))
-        if found.scores is not None:
-            values = (found.scores if units is None else units).astype(float)
-            found.sums = len(values), float(values.sum()), float(values @ values)
+        if fold.scores is not None and weights is not None:
+            fold.weighted_sum = float(weights @ fold.scores.astype(float))
+        if fold.scores is not None:
+            values = (fold.scores if units is None else units).astype(float)
+            fold.sums = len(values), float(values.sum()), float(values @ values)
         if name is not None:
-            self._known[name] = found
+            self._known[name] = fold
         if name is not None and self.file is not None:
-            clipping = found.clipping and astuple(found.clipping)
-            # A folder that cannot be written is the ledger's concern.
+            clipping = fold.clipping and astuple(fold.clipping)
+            # The ledger reports a folder that cannot be written.
             with contextlib.suppress(OSError, TypeError):
-                content = [name, found.result, found.sums, clipping, found.weighted_sum]
-                content.append(found.predictions and _predictions_as_json(found.predictions))
+                content = [name, fold.result, fold.sums, clipping, fold.weighted_sum]
+                content.append(fold.predictions and _predictions_as_json(fold.predictions))
                 line = json.dumps(content, default=float)
                 with self.file.open("a", encoding="utf-8") as file:
                     file.write(line + "\n")
-        self._keep(row, part, found)
+        self._keep(row, part, fold)
 
-    def _keep(self, row, part, found):
-        """Keep per-record scores while there is room; those of the worst candidates go first."""
-        self._rows[row][part] = found
-        self._left -= 0 if found.scores is None else found.scores.nbytes
+    def _keep(self, row, part, fold_scores):
+        """Keep per-record scores while there is room; drop those of the worst candidates first."""
+        self._rows[row][part] = fold_scores
+        self._left -= 0 if fold_scores.scores is None else fold_scores.scores.nbytes
         while self._left < 0:
-            rows = [r for r in self._rows.values() if any(f.scores is not None for f in r.values())]
+            rows = [
+                folds
+                for folds in self._rows.values()
+                if any(fold.scores is not None for fold in folds.values())
+            ]
             if len(rows) < 2:
                 return
-            means = [np.mean([f.sums[1] / max(f.sums[0], 1) for f in r.values()]) for r in rows]
-            for fold in rows[int(np.argmin(np.nan_to_num(means, nan=-np.inf)))].values():
+            means = [
+                np.mean([fold.sums[1] / max(fold.sums[0], 1) for fold in folds.values()])
+                for folds in rows
+            ]
+            worst_row = rows[int(np.argmin(np.nan_to_num(means, nan=-np.inf)))]
+            for fold in worst_row.values():
                 if fold.scores is not None:
                     self._left += fold.scores.nbytes
                     fold.scores = None
 
     def variance(self, row):
         """Return the variance of a record's score in the folds of a row; NaN if it is not known."""
-        found = [(0, 0.0, 0.0), *(fold.sums for fold in self._rows[row].values())]
-        count, total, squares = np.sum(found, axis=0)
+        sums = [(0, 0.0, 0.0), *(fold.sums for fold in self._rows[row].values())]
+        count, total, squares = np.sum(sums, axis=0)
         if not count:
             return np.nan
         return float(np.clip(squares / count - (total / count) ** 2, 0.0, 0.25))
@@ -197,12 +213,13 @@ class Progress:
         return float(np.clip(math.fsum(fold.weighted_sum for fold in folds), 0.0, 1.0))
 
     def clipping(self, row):
-        """Return what clipping changes on the folds of a row, None where it is not known."""
-        found = [fold.clipping for fold in self._rows[row].values() if fold.clipping is not None]
-        return functools.reduce(operator.add, found) if found else None
+        """Return the effect of clipping on the folds of a row, None if it is not known."""
+        folds = self._rows[row].values()
+        clippings = [fold.clipping for fold in folds if fold.clipping is not None]
+        return functools.reduce(operator.add, clippings) if clippings else None
 
     def predictions(self, row, n_folds, name):
-        """Return pooled out-of-fold predictions of a row, or None where a fold has none."""
+        """Return pooled out-of-fold predictions of a row, or None if they are missing in a fold."""
         folds = [self._rows[row].get(part) for part in range(n_folds)]
         if any(fold is None or name not in (fold.predictions or {}) for fold in folds):
             return None
@@ -213,13 +230,15 @@ class Progress:
 
         NaN and -1 for records in no test fold.
         """
-        kept = self._rows[row]
-        if len(kept) < len(tests) or any(each.scores is None for each in kept.values()):
+        folds = self._rows[row]
+        if len(folds) < len(tests) or any(fold.scores is None for fold in folds.values()):
             return None
-        scores, fold = np.full(n, np.nan), np.full(n, -1)
+        scores = np.full(n, np.nan)
+        test_fold = np.full(n, -1)
         for part, test in enumerate(tests):
-            scores[test], fold[test] = kept[part].scores, part
-        return scores, fold
+            scores[test] = folds[part].scores
+            test_fold[test] = part
+        return scores, test_fold
 
 
 def _predictions_as_json(predictions):
@@ -245,7 +264,8 @@ def _predictions_from_json(content):
 def tested_units(division, folds):
     """Return the sampling unit of each tested record in the order of the folds.
 
-    None where every record is one, and why the units are unknown, empty if they are known.
+    Also return the reason why the units are unknown, empty if they are known. The units are None
+    if records are independent or the units are unknown.
     """
     if division.model.is_independent:
         return None, ""
@@ -257,12 +277,13 @@ def tested_units(division, folds):
 
 
 def check_dependence(division, setting, params, *, groups=None, known=None):
-    """Compare training-side scores of a candidate with the declared correlation; warn once."""
+    """Compare the dependence of a candidate's training scores with the declared one; warn once."""
 
     def score(metric, folds):
         try:
-            one = replace(setting, metric=metric, folds=folds)
-            return cross_validated(one, Candidate(params))[0].astype(float)
+            setting_of_metric = replace(setting, metric=metric, folds=folds)
+            scores, _ = cross_validated(setting_of_metric, Candidate(params))
+            return scores.astype(float)
         except ScoreContractError:
             raise
         except Exception:
@@ -274,22 +295,33 @@ def check_dependence(division, setting, params, *, groups=None, known=None):
 
 
 class CrossValidation:
-    """Ordinary cross-validation of candidates on the training set, and what it says of the records.
+    """Ordinary cross-validation of candidates on the training set, with a test of dependence.
 
-    ``search`` declares it, as in scikit-learn; ``splitter``: None where scores come with the fit
-    for verification; ``context``: the root of scikit-learn's callbacks, if there are any.
+    ``search`` sets its parameters, as in scikit-learn; ``splitter``: None if the fit for
+    verification computes the scores; ``context``: root of scikit-learn's callbacks, if any.
 
     ``results``: ``cv_results_`` of the training set, and ``scores`` in score units; None without
-    a splitter. ``report``: what the scores per record, in time or row order, say about dependence.
+    a splitter. ``report``: test of dependence of the scores per record, in time or row order.
     """
 
     def __init__(self, search, metrics, verifier, progress, *, splitter, split_params, context):
-        self.search, self.metrics, self.division = search, metrics, progress.division
-        self.name, self.metric, self.secondary = metrics.name, metrics.metric, metrics.secondary
-        self.verifier, self.progress = verifier, progress
-        self.splitter, self.split_params, self.context = splitter, split_params, context
-        self.candidates, self.out, self._more = [], [], collections.defaultdict(list)
-        self.results, self.scores, self.splits = None, None, []
+        self.search = search
+        self.metrics = metrics
+        self.division = progress.division
+        self.name = metrics.name
+        self.metric = metrics.metric
+        self.secondary = metrics.secondary
+        self.verifier = verifier
+        self.progress = progress
+        self.splitter = splitter
+        self.split_params = split_params
+        self.context = context
+        self.candidates = []
+        self.out = []  # results of scikit-learn by fit, of all candidates
+        self._more = collections.defaultdict(list)  # further columns of ``cv_results_``
+        self.results = None
+        self.scores = None
+        self.splits = []
         self._references = {}
         self.n_train = num_samples(self.division.X)  # records behind a score that is compared
         self._weights = None  # of nodes by fold, for scores that predict the holdout
@@ -301,43 +333,51 @@ class CrossValidation:
     @strip_traceback_frames  # frames of workers in this process hold raw scores
     def evaluate(self, candidate_params, cv=None, more_results=None, callback_ctx=None):
         """Cross-validate candidates; the signature is that of scikit-learn's searches."""
-        search, division, verifier = self.search, self.division, self.verifier
-        made, first = [Candidate(params) for params in candidate_params], len(self.candidates)
+        search = self.search
+        division = self.division
+        verifier = self.verifier
+        new_candidates = [Candidate(params) for params in candidate_params]
+        first = len(self.candidates)
         splits = self._splits(cv or self.splitter)
         if search.verbose > 0:
-            what = f"{len(splits)} folds for each of {len(made)} candidates"
-            print(f"Fitting {what}, totalling {len(made) * len(splits)} fits")
+            fits_text = f"{len(splits)} folds for each of {len(new_candidates)} candidates"
+            print(f"Fitting {fits_text}, totalling {len(new_candidates) * len(splits)} fits")
         tasks = [
-            Task(first + place, candidate, progress=(place, len(made)))
-            for place, candidate in enumerate(made)
+            Task(first + index, candidate, progress=(index, len(new_candidates)))
+            for index, candidate in enumerate(new_candidates)
         ]
-        found = {}  # what scikit-learn reports about each fold, by row and part
-        jobs = self._fold_jobs(tasks, splits, found, callback_ctx)
+        results = {}  # results of scikit-learn by row and fold
+        jobs = self._fold_jobs(tasks, splits, results, callback_ctx)
         caller = None if self.context is None else search
-        if search.verify == "all" and not search._eliminates:  # every candidate needs a whole fit
-            whole = verifier.whole_tasks(tasks)
+        if (
+            search.verify == "all" and not search._eliminates
+        ):  # every candidate is fitted on the whole training set
+            final_fits = verifier.whole_tasks(tasks)
             if caller is not None and self.verification is None:
                 self.verification = self.context.subcontext(
                     task_name="verification", max_subtasks=None, sequential_subtasks=False
                 ).call_on_fit_task_begin(estimator=search)
             if caller is not None:
-                heard = self.verification.subcontext
-                whole = [replace(t, context=heard(task_name="fit", task_id=t.row)) for t in whole]
-            jobs.append((WholeJob(verifier.setting, caller), whole))
+                make_context = self.verification.subcontext
+                final_fits = [
+                    replace(task, context=make_context(task_name="fit", task_id=task.row))
+                    for task in final_fits
+                ]
+            jobs.append((WholeJob(verifier.setting, caller), final_fits))
         dates = division.time_ordered_dates()
 
         def score(row):
-            mean = float(np.mean([self._value(found.get((row, k))) for k in range(len(splits))]))
-            return self._predicted(row, len(splits), mean)
+            fold_scores = [self._value(results.get((row, part))) for part in range(len(splits))]
+            return self._predicted(row, len(splits), float(np.mean(fold_scores)))
 
         def take(job, task, result):
             if isinstance(job, WholeJob):
                 verifier.take(task, result, guess=score(task.row))
                 return
-            found[task.row, job.part] = dict(result.result)
+            results[task.row, job.part] = dict(result.result)
             self._value(result.result)  # raises where the metric to verify is missing
             units = result.scores
-            if units is not None and dates is not None:  # dates are judged given their past
+            if units is not None and dates is not None:  # each date is predicted from its past
                 _, codes = np.unique(dates[job.options["test"]], return_inverse=True)
                 units = np.bincount(codes, weights=units.astype(float)) / np.bincount(codes)
             weights = None if self._weights is None else self._weights[job.part]
@@ -345,10 +385,11 @@ class CrossValidation:
 
         try:
             run_jobs(jobs, take, **verifier.dispatch)
-        except INTERRUPTIONS:  # what is finished on both sides is asked before the exit
-            verifier.ask_finished(tasks, {t.row: self.metric.to_unit(score(t.row)) for t in tasks})
+        except INTERRUPTIONS:  # candidates with all fits are verified before the exit
+            scores = {task.row: self.metric.to_unit(score(task.row)) for task in tasks}
+            verifier.ask_finished(tasks, scores)
             raise
-        out = [found[task.row, part] for task in tasks for part in range(len(splits))]
+        out = [results[task.row, part] for task in tasks for part in range(len(splits))]
         if not out:
             raise ValueError(
                 "No fits were performed. Was the CV iterator empty? Were there no candidates?"
@@ -358,7 +399,9 @@ class CrossValidation:
             insert_error_scores(out, search.error_score)
         if search._eliminates:
             self.first = first
-        self.splits, self.candidates, self.out = splits, self.candidates + made, self.out + out
+        self.splits = splits
+        self.candidates = self.candidates + new_candidates
+        self.out = self.out + out
         for key, value in (more_results or {}).items():
             self._more[key].extend(value)
         params = [candidate.params for candidate in self.candidates]
@@ -370,16 +413,18 @@ class CrossValidation:
         return self.results
 
     def _predicted(self, row, n_folds, mean):
-        """Return the score of a row that predicts the holdout: ``mean`` if records are no nodes."""
+        """Return the score of a row that predicts the holdout: ``mean`` without nodes."""
         if self._weights is None or not self.metric.is_mean or not math.isfinite(mean):
             return mean
         weighted = self.progress.weighted_score(row, n_folds)
         return self.metric.from_unit(weighted) if math.isfinite(weighted) else mean
 
     def _match_nodes(self, splits):
-        """Set the weights of tested nodes, and how many of them a weighted score is worth."""
+        """Set the weights of test nodes and the effective number of nodes of a weighted score."""
         matching = self.division.node_matching
-        self.n_train, self._weights, self.notes = num_samples(self.division.X), None, ()
+        self.n_train = num_samples(self.division.X)
+        self._weights = None
+        self.notes = ()
         if matching is None:
             return
         self._weights = matching.weights(splits)
@@ -390,7 +435,8 @@ class CrossValidation:
 
     def _splits(self, splitter):
         """Return the folds of the training set."""
-        division, expected = self.division, self.search.n_splits_
+        division = self.division
+        expected = self.search.n_splits_
         try:
             splits = list(splitter.split(division.X, division.y, **self.split_params))
         except ValueError as error:
@@ -407,25 +453,30 @@ class CrossValidation:
         self._match_nodes(splits)
         return splits
 
-    def _fold_jobs(self, tasks, splits, found, callback_ctx):
-        """Return the fits on folds that are not known yet; those that are go to ``found``."""
-        search, setting = self.search, self.verifier.setting
+    def _fold_jobs(self, tasks, splits, results, callback_ctx):
+        """Return the unfinished fits on folds; store finished ones in ``results``."""
+        search = self.search
+        setting = self.verifier.setting
         digests = [object_digest(task.candidate.params) for task in tasks]
         jobs = []
         for part, (train, test) in enumerate(splits):
-            fold, todo = joblib.hash((part, train, test), hash_name="sha1"), []
+            fold_digest = joblib.hash((part, train, test), hash_name="sha1")
+            todo = []
             for task, digest in zip(tasks, digests, strict=True):
-                name, context = digest and f"{task.row} {fold} {digest}", None
-                known = self.progress.find(task.row, part, name)
-                if known is not None and self._needs_predictions(known):
-                    known = None  # of an earlier process, which left scores only
-                if known is not None:
-                    found[task.row, part] = dict(known.result)
+                name = digest and f"{task.row} {fold_digest} {digest}"
+                fold = self.progress.find(task.row, part, name)
+                if fold is not None and self._needs_predictions(fold):
+                    fold = None  # an earlier process stored its scores only
+                if fold is not None:
+                    results[task.row, part] = dict(fold.result)
                     continue
+                context = None
                 if callback_ctx is not None:
-                    place = task.progress[0] * len(splits) + part
-                    named = {"task_name": "candidate-split-evaluation", "task_id": place}
-                    context = callback_ctx.subcontext(**named)
+                    candidate_index, _ = task.progress
+                    context = callback_ctx.subcontext(
+                        task_name="candidate-split-evaluation",
+                        task_id=candidate_index * len(splits) + part,
+                    )
                 todo.append(replace(task, name=name, context=context))
             options = {
                 "scorer": self.metrics.scorers,
@@ -440,19 +491,21 @@ class CrossValidation:
                 "test": test,
                 "split_progress": (part, len(splits)),
             }
-            parts = setting.estimator, setting.X, setting.y
-            jobs.append((FoldJob(part, *parts, options, self.metrics.kept), todo))
+            job = FoldJob(part, setting.estimator, setting.X, setting.y, options, self.metrics.kept)
+            jobs.append((job, todo))
         return jobs
 
-    def _needs_predictions(self, known):
-        """Return whether a fit that is known lacks predictions that a metric needs."""
+    def _needs_predictions(self, fold):
+        """Return whether a finished fit lacks predictions that a metric needs."""
         metrics = [self.metric, *self.secondary.values()]
-        needed = [m for m in metrics if isinstance(m, ApproximateMetric) and m.by_predictions]
-        failed = bool(known.result.get("fit_error"))
-        return bool(needed) and known.predictions is None and not failed
+        by_predictions = any(
+            isinstance(metric, ApproximateMetric) and metric.by_predictions for metric in metrics
+        )
+        failed = bool(fold.result.get("fit_error"))
+        return by_predictions and fold.predictions is None and not failed
 
     def use_public_ranges(self):
-        """Give metrics without a proven bound a range that suits the candidates."""
+        """Set the range of metrics without a proven bound from the scores of the candidates."""
         for name in (None, *self.secondary):
             metric = self.metric if name is None else self.secondary[name]
             if not isinstance(metric, ApproximateMetric) or self.results is None:
@@ -466,7 +519,7 @@ class CrossValidation:
                 folds = [self.results[f"split{k}_test_{column}"] for k in range(len(self.splits))]
                 scores = np.concatenate(folds)
             ranged = metric.with_range(scores)
-            if ranged is not metric:  # spreads are in units of the range
+            if ranged is not metric:  # standard deviations are in units of the range
                 self._references = {
                     key: reference for key, reference in self._references.items() if key[1] != name
                 }
@@ -480,7 +533,10 @@ class CrossValidation:
             self.scores[self.first :] = [self.cv_score(row) for row in rows]
 
     def reference(self, row, name=None):
-        """Return what out-of-fold predictions say of a row by a metric, None for what ranks."""
+        """Return the reference of a row from out-of-fold predictions.
+
+        ``name``: of a secondary metric; None for the metric that ranks.
+        """
         if (row, name) not in self._references:
             metric = self.metric if name is None else self.secondary[name]
             reference = TrainingReference()
@@ -511,7 +567,7 @@ class CrossValidation:
         return pooled if math.isfinite(pooled) else mean_of_folds
 
     def _value(self, result):
-        """Return the verified metric's score of one fold; NaN where it is not known."""
+        """Return the verified metric's score of one fold; NaN if it is not known."""
         scores = np.nan if result is None else result["test_scores"]
         if not isinstance(scores, dict):
             return scores
@@ -524,11 +580,11 @@ class CrossValidation:
 
     def check(self):
         """Compare the scores of the best candidate with the declared correlation."""
-        last = self.scores[self.first :]  # earlier rounds of halving had smaller folds
-        if np.isnan(last).all():
+        scores = self.scores[self.first :]  # earlier rounds of halving had smaller folds
+        if np.isnan(scores).all():
             warn_undeclared_dependence(self.division)
             return
-        best = self.first + int(np.nanargmax(last))
+        best = self.first + int(np.nanargmax(scores))
         tests = [test for _, test in self.splits]
         self.report, self.per_record = check_dependence(
             self.division,
