@@ -1,4 +1,4 @@
-"""A scorer whose answers come from a reusable holdout: it goes wherever ``scoring=`` goes."""
+"""Scorer that verifies on a reusable holdout, for every ``scoring=`` of scikit-learn."""
 
 from __future__ import annotations
 
@@ -47,16 +47,18 @@ from sklearn_bdp.utils.validation import (
     strip_traceback_frames,
 )
 
-#: Types of columns, of pandas and polars, that models take encoded only.
+#: Types of columns, of pandas and polars, that models need encoded.
 _TEXT = {"object", "str", "string", "category", "String", "Categorical", "Enum"}
 _SALT = np.uint64(0xD6E8FEB86659FD93)
-_MODELS, _FOLDS = 4, 64  # how much is remembered: data of models, digests of folds
+_MODELS = 4  # number of models whose data are stored
+_FOLDS = 64  # number of folds whose digests are stored
 
 
 class _Refusal:
-    """A refusal that cross-validation cannot mistake for a model that failed.
+    """Return value of a scorer that makes cross-validation raise an error.
 
-    What a scorer raises there becomes NaN; what it returns is looked at outside of the ``try``.
+    Cross-validation turns errors of a scorer into NaN, but it reads the returned value outside of
+    the ``try``.
     """
 
     def __init__(self, error):
@@ -64,52 +66,54 @@ class _Refusal:
 
     @property
     def item(self):
-        """Raise the refusal."""
+        """Raise the error."""
         raise self._error
 
 
 class _ModelFailed(Exception):
-    """The model could not be scored on the training side; cross-validation may write NaN."""
+    """The model could not be scored on training records; cross-validation may write NaN."""
 
 
 @dataclass(eq=False)
-class _Seen:
-    """The first data that a model was scored on."""
+class _ScoredModel:
+    """Model with the first data that it was scored on."""
 
     key: str | None
-    content: str | None  # digest of what the model has learned
+    content: str | None  # digest of the fitted attributes
     metric: object
     X: object = field(repr=False)
     y: object = field(repr=False)
-    estimator: object = field(repr=False)  # a weak reference: which object it was, in this process
-    classes: Any = None  # those of its fingerprint, which is taken when it is met again
+    estimator: object = field(repr=False)  # a weak reference in this process
+    classes: Any = None  # of the fingerprint, which is computed at the second call
     fingerprint: Any = None
 
     def __getstate__(self):
         return {**vars(self), "estimator": None}
 
     def is_about(self, estimator):
-        """Return whether it was this very object."""
+        """Return whether the scored model is this object."""
         return self.estimator is not None and self.estimator() is estimator
 
     def is_unchanged(self, estimator):
-        """Return whether the object is known to be as it was, without a walk through it."""
-        now = None if self.classes is None else fingerprint((estimator, self.metric), self.classes)
-        return now is not None and now == self.fingerprint
+        """Return whether the object is known to be unchanged, without a digest of all its parts."""
+        if self.classes is None:
+            return False
+        current = fingerprint((estimator, self.metric), self.classes)
+        return current is not None and current == self.fingerprint
 
 
 @dataclass
 class _Memory:
-    """What copies of a scorer share: data of the last models, digests of folds, the last answer."""
+    """State that copies of a scorer share: last models, digests of folds, the last answer."""
 
     models: list = field(default_factory=list)
     folds: dict = field(default_factory=dict)
     answer: AnswerRecord | None = None
     row_wise: BatchDependenceCheck = field(default_factory=BatchDependenceCheck)
-    warned: bool = False  # that clipping changes the score
+    warned: bool = False  # about the effect of clipping on the score
 
     def __getstate__(self):
-        # Workers need the model that was scored last, for permutation importance, and no other.
+        # Workers need only the last scored model, for permutation importance.
         return {**vars(self), "models": self.models[-1:]}
 
 
@@ -245,35 +249,47 @@ class HoldoutScorer:
         raise error
 
     def _score(self, estimator, X, y, sample_weight, in_validation):
-        """Return the verified score, or the plain one of rows that a fold was trained on."""
+        """Return the verified score, or the plain score of rows that a fold was trained on."""
         self._check(estimator, X, y, sample_weight)
-        columns, records = self._columns(estimator, X, y), self.holdout.X
+        columns = self._columns(estimator, X, y)
+        records = self.holdout.X
         if columns is not None:
             records = safe_indexing(records, columns, axis=1)
-        kinds = {str(dtype).split("(")[0] for dtype in getattr(records, "dtypes", ())}
-        given = getattr(X, "dtypes", [getattr(X, "dtype", "")])
-        if kinds & _TEXT and not {"", *_TEXT} & {str(dtype).split("(")[0] for dtype in given}:
+        holdout_dtypes = {str(dtype).split("(")[0] for dtype in getattr(records, "dtypes", ())}
+        X_dtypes = getattr(X, "dtypes", [getattr(X, "dtype", "")])
+        if holdout_dtypes & _TEXT and not {"", *_TEXT} & {
+            str(dtype).split("(")[0] for dtype in X_dtypes
+        }:
             raise ValueError(
                 "X has numbers where the holdout has text or categories. Fit one pipeline with the "
                 "transformer, then call scorer(pipeline, X, y) with the rows as they were. The "
                 "holdout was not queried."
             )
-        seen, memory = self._identify(estimator, X, y, in_validation), self._memory
-        metric, key, is_new = seen.metric, seen.key, seen not in memory.models
-        alteration = Alteration() if is_new else recognise(seen.X, seen.y, X, y)
-        if alteration is None and not in_validation and num_samples(X) < num_samples(seen.X):
+        scored_model = self._identify(estimator, X, y, in_validation)
+        memory = self._memory
+        metric = scored_model.metric
+        key = scored_model.key
+        is_new = scored_model not in memory.models
+        alteration = Alteration() if is_new else recognise(scored_model.X, scored_model.y, X, y)
+        if (
+            alteration is None
+            and not in_validation
+            and num_samples(X) < num_samples(scored_model.X)
+        ):
             raise ValueError(
-                f"X must be all {num_samples(seen.X)} rows that this model was scored on before, "
-                f"or some of them as they were, got {num_samples(X)} others. In "
+                f"X must be all {num_samples(scored_model.X)} rows that this model was scored on "
+                f"before, or some of them as they were, got {num_samples(X)} others. In "
                 "permutation_importance, set max_samples=1.0. The holdout was not queried."
             )
         if not alteration:
-            # Of holdout records the training-side value would hand out the holdout's score.
+            # The training score of holdout records would release the raw holdout score.
             check_overlap(self.holdout, TrainingData(((X, y),)))
             self.holdout.check_model(estimator)
-        if is_new:  # and neither its rows nor itself was refused
-            memory.models = [*memory.models, seen][-_MODELS:]
-        if key is not None and columns is not None:  # equal columns here may differ on the holdout
+        if is_new:  # and all checks of its rows and of the model passed
+            memory.models = [*memory.models, scored_model][-_MODELS:]
+        if (
+            key is not None and columns is not None
+        ):  # columns that are equal here may differ on the holdout
             key = content_key("columns", key, [str(column) for column in columns])
         try:
             per_record, value = metric.training_scores(estimator, X, y)
@@ -284,23 +300,24 @@ class HoldoutScorer:
         if not alteration:
             memory.row_wise.ask(estimator, X)
             memory.row_wise.check_score(metric, estimator, X, y)
-        if alteration is None and in_validation and seen.is_about(estimator):
-            return float(metric.from_unit(value))  # rows that the model was trained on
+        if alteration is None and in_validation and scored_model.is_about(estimator):
+            return float(metric.from_unit(value))  # training rows of the model
         if alteration:
             records = altered_records(records, X, alteration)
             key = key and query_key("altered", key, alteration.shuffled, alteration.constant)
         if not memory.warned:
             clipping = metric.clipping(estimator, X, y, per_record)
             memory.warned = warn_clipped_score(metric, clipping, f"the {type(estimator).__name__}")
-        variance, reference = None, None
-        if metric.is_mean and not metric.is_binary:  # where it is of use
+        variance = None
+        reference = None
+        if metric.is_mean and not metric.is_binary:  # else the score determines it
             variance = min(float(np.var(metric.evaluate(estimator, X, y).per_record)), 0.25)
         if isinstance(metric, ApproximateMetric):
             try:
                 metric, reference = self._reference(
                     metric, estimator, X, y, out_of_sample=in_validation, altered=bool(alteration)
                 )
-            except Exception as error:  # of a model that cannot be cross-validated
+            except Exception as error:  # the model cannot be cross-validated
                 raise _ModelFailed from error
             value = metric.to_unit(reference.score)
             if np.isnan(value):
@@ -313,31 +330,42 @@ class HoldoutScorer:
         )
 
     def _reference(self, metric, estimator, X, y, *, out_of_sample, altered):
-        """Return the metric with its public range, and the spread of its score.
+        """Return the metric with its public range, and the reference with its variance.
 
-        ``out_of_sample``: whether the model was fitted on other rows, as in cross-validation. Else
-        clones of it are cross-validated on these rows.
+        ``out_of_sample``: whether the model was fitted on other rows, as in cross-validation. If
+        not, clones of it are cross-validated on these rows.
         """
         if altered or (out_of_sample and not metric.by_predictions):
             score = metric.score_model(estimator, X, y)
             reason = "columns of the training records were altered" if altered else UNKNOWN_SCORER
             return metric.with_range([score]), TrainingReference(score=score, reason=reason)
         dependence = self.holdout.dependence
-        holdout_facts = {
-            "n_holdout_units": dependence.units(self.holdout.n)[0],
-            "n_holdout_records": self.holdout.n,
-            "rule_out": ""
-            if dependence.is_independent
-            else "the groups of the training records are unknown",
-        }
+        n_holdout_units, *_ = dependence.units(self.holdout.n)
+        rule_out = "the groups of the training records are unknown"
+        if dependence.is_independent:
+            rule_out = ""
         if not out_of_sample:
-            return cross_validated_reference(metric, estimator, X, y, **holdout_facts)
-        predictions = metric.predictions(estimator, X, y)
-        return reference_of_predictions(metric, predictions, unit_codes=None, **holdout_facts)
+            return cross_validated_reference(
+                metric,
+                estimator,
+                X,
+                y,
+                n_holdout_units=n_holdout_units,
+                n_holdout_records=self.holdout.n,
+                rule_out=rule_out,
+            )
+        return reference_of_predictions(
+            metric,
+            metric.predictions(estimator, X, y),
+            unit_codes=None,
+            n_holdout_units=n_holdout_units,
+            n_holdout_records=self.holdout.n,
+            rule_out=rule_out,
+        )
 
     @strip_traceback_frames  # the evaluation below is raw
     def _ask(self, model, metric, records, value, key, size, variance, reference):
-        """Put one query to the holdout, remember the answer and return the score."""
+        """Verify one score on the holdout, store the answer and return its value."""
         evaluation = metric.evaluate(model, records, self.holdout.y)
         if reference is not None:
             evaluation = metric.finish(evaluation, reference)
@@ -353,11 +381,11 @@ class HoldoutScorer:
         return self._memory.answer.value
 
     def _content_for_keys(self):
-        """Return what a key holds of a scorer inside a model."""
+        """Return the content of a scorer inside a model, for keys."""
         return (type(self).__name__, self.holdout, self.scoring)
 
     def _check(self, estimator, X, y, sample_weight):
-        """Refuse what is no training data for this holdout, before anything is computed."""
+        """Raise if the data are not training data for this holdout, before any computation."""
         if is_being_fitted(estimator):
             raise ValueError(
                 f"HoldoutScorer cannot stop {type(estimator).__name__} early: each iteration would "
@@ -374,7 +402,8 @@ class HoldoutScorer:
             raise ValueError(f"y must be an array of targets, got {type(y).__name__}.")
         check_supported_values("X", X)
         check_targets("y", y)
-        have, expected = np.ndim(X), np.ndim(self.holdout.X)
+        have = np.ndim(X)
+        expected = np.ndim(self.holdout.X)
         if have != expected:
             raise ValueError(
                 f"X must have ndim={expected} like the holdout, got {have}. With cv=None, RidgeCV "
@@ -383,28 +412,34 @@ class HoldoutScorer:
             )
 
     def _identify(self, estimator, X, y, in_validation):
-        """Return the first data seen of this model, with the metric and the key of the query.
+        """Return the model with its first data, the metric and the key of the query.
 
-        The first data decide about the metric, too: default bounds of regression errors come from
-        the targets, and a sub-sample has others.
+        The first data determine the metric, too: default bounds of regression errors come from the
+        targets, and a subsample has other bounds.
         """
-        for seen in self._memory.models:
-            if seen.is_about(estimator) and seen.is_unchanged(estimator):
-                return seen
-        metric, known = None, ModelDigest(estimator)
-        for seen in reversed(self._memory.models):
-            alike = seen.key is not None and seen.content == known.content
-            if not alike or seen.key != known.key(seen.metric, seen.X):
+        for scored_model in self._memory.models:
+            if scored_model.is_about(estimator) and scored_model.is_unchanged(estimator):
+                return scored_model
+        metric = None
+        digest = ModelDigest(estimator)
+        for scored_model in reversed(self._memory.models):
+            alike = scored_model.key is not None and scored_model.content == digest.content
+            if not alike or scored_model.key != digest.key(scored_model.metric, scored_model.X):
                 continue
-            metric = seen.metric
-            if not in_validation and seen.is_about(estimator) and known.classes is not None:
-                seen.classes = known.classes  # cross-validation does not ask a third time
-                seen.fingerprint = fingerprint((estimator, metric), seen.classes)
-            if seen.is_about(estimator) or not in_validation:
-                return seen
-            break  # an equal model of another fold begins anew
+            metric = scored_model.metric
+            if (
+                not in_validation
+                and scored_model.is_about(estimator)
+                and digest.classes is not None
+            ):
+                scored_model.classes = digest.classes  # cross-validation calls at most twice
+                scored_model.fingerprint = fingerprint((estimator, metric), scored_model.classes)
+            if scored_model.is_about(estimator) or not in_validation:
+                return scored_model
+            break  # an equal model of another fold is a new model
         if metric is None:
-            config, dependence = self.holdout.config, self.holdout.dependence
+            config = self.holdout.config
+            dependence = self.holdout.dependence
             metric = scorer_metric(
                 self.scoring,
                 estimator=estimator,
@@ -412,42 +447,46 @@ class HoldoutScorer:
                 proof_needed_for=config.proof_needed_for(dependence),
                 has_class_bounds=dependence.has_class_bounds,
             )
-        key = known.key(metric, X)
-        return _Seen(key, known.content, metric, copy_data(X), copy_data(y), weakref.ref(estimator))
+        key = digest.key(metric, X)
+        return _ScoredModel(
+            key, digest.content, metric, copy_data(X), copy_data(y), weakref.ref(estimator)
+        )
 
     def _columns(self, model, X, y):
-        """Return the columns of the holdout that the model needs, or None for all of them."""
+        """Return the holdout columns that the model needs, or None for all of them."""
         expected = getattr(self.holdout.X, "shape", (0, None))[1:]
         names = getattr(model, "feature_names_in_", None)
         if names is not None and hasattr(self.holdout.X, "columns"):
-            have = self.holdout.X.columns
-            if missing := [name for name in names if name not in set(have)]:
+            holdout_names = self.holdout.X.columns
+            missing = [name for name in names if name not in set(holdout_names)]
+            if missing:
                 raise UnknownFeaturesError(
                     f"The estimator was fitted on columns that the holdout lacks: {missing}. "
                     "Nothing was spent."
                 )
-            return None if same_names(names, have) else list(names)
+            return None if same_names(names, holdout_names) else list(names)
         fitted_on = getattr(model, "n_features_in_", None)
         if fitted_on is None and len(getattr(X, "shape", ())) == 2:
             fitted_on = X.shape[1]
         if not expected or fitted_on is None:
             return None
-        fold, folds = query_key(np.asarray(y)), self._memory.folds
+        fold_key = query_key(np.asarray(y))
+        column_digests = self._memory.folds
         if fitted_on == expected[0]:
-            codes = None if fold in folds else column_codes(X)
-            if codes is not None:  # by the digests of all columns some can be found later
-                kept = dict(list(folds.items())[-_FOLDS + 1 :])
-                self._memory.folds = {**kept, fold: (len(codes), ordered(codes))}
+            codes = None if fold_key in column_digests else column_codes(X)
+            if codes is not None:  # the digests of all columns identify some of them later
+                recent_folds = dict(list(column_digests.items())[-_FOLDS + 1 :])
+                self._memory.folds = {**recent_folds, fold_key: (len(codes), ordered(codes))}
             return None
-        found = find_columns(folds[fold], X) if fold in folds else None
-        if found is None:
+        columns = find_columns(column_digests[fold_key], X) if fold_key in column_digests else None
+        if columns is None:
             raise UnknownFeaturesError(
                 f"The estimator was fitted on {fitted_on} columns without names, which cannot be "
                 f"found (or not each once) among the {expected[0]} of the holdout. Fit it on a "
                 "DataFrame with names that the holdout shares. SequentialFeatureSelector strips "
                 "them: use HoldoutFeatureSelector. The holdout was not queried."
             )
-        return found
+        return columns
 
     @property
     def last_answer_(self) -> AnswerRecord:
@@ -461,13 +500,13 @@ class HoldoutScorer:
 
     @property
     def __name__(self):
-        """Name the score, for displays that ask a callable for its name."""
+        """Return the name of the score, for displays."""
         scoring = self.scoring if self.scoring is not None else "score"
         return f"verified_{scoring if isinstance(scoring, str) else type(scoring).__name__}"
 
     @property
     def _score_func(self):
-        """Say why a scorer cannot be taken apart, where scikit-learn asks for its function."""
+        """Raise an error with the reason why a scorer has no function of predictions."""
         raise AttributeError(
             "HoldoutScorer scores models, not predictions: TunedThresholdClassifierCV needs a "
             "plain metric such as scoring='balanced_accuracy' in the training set. Verify the "
@@ -475,27 +514,27 @@ class HoldoutScorer:
         )
 
     def _accept_sample_weight(self):
-        """Tell scikit-learn's searches that weights go to ``fit`` alone."""
+        """Return False: scikit-learn's searches pass weights to ``fit`` only."""
         return False
 
     def __deepcopy__(self, memo):
-        return copy.copy(self)  # of the same holdout and memory
+        return copy.copy(self)  # with the same holdout and memory
 
     def __repr__(self) -> str:
         scoring = "" if self.scoring is None else f", scoring={self.scoring!r}"
         return f"HoldoutScorer({self.holdout!r}{scoring})"
 
 
-# Permutation importance and its relatives score one fitted model on altered copies of its data.
-# What was altered is recognised by comparing with the first data, and carried over to the holdout.
+# Permutation importance and similar methods score one fitted model on altered copies of its data.
+# A comparison with the first data detects the alteration, which is applied to the holdout.
 
 
 @dataclass(frozen=True)
 class Alteration:
     """Columns whose values were shuffled among rows, or set to one value."""
 
-    shuffled: tuple = ()  # place of a column, digest of its values in their order
-    constant: tuple = ()  # place of a column, code of its only value
+    shuffled: tuple = ()  # pairs: index of a column, digest of its values in their order
+    constant: tuple = ()  # pairs: index of a column, code of its only value
 
     def __bool__(self):
         return bool(self.shuffled or self.constant)
@@ -505,44 +544,53 @@ def column_codes(X, *, single=False):
     """Return a 64-bit code of each cell, shape (n, n_features); equal values have equal codes.
 
     ``None`` for data without columns (lists of texts) and for sparse data. With ``single``, numbers
-    are rounded to single precision, so that a copy in single precision is recognised.
+    are rounded to single precision, so that a copy in single precision has equal codes.
     """
     if hasattr(X, "tocsr") or len(np.shape(X)) != 2:
         return None
     X = X if hasattr(X, "iloc") else np.asarray(X)
-    plain = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
+    is_numeric_array = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
     columns = [X]
-    if not plain:
-        columns = [np.asarray(safe_indexing(X, at, axis=1)) for at in range(X.shape[1])]
+    if not is_numeric_array:
+        columns = [np.asarray(safe_indexing(X, index, axis=1)) for index in range(X.shape[1])]
     codes = [cell_codes(column, single=single) for column in columns]
     return splitmix64(np.column_stack(codes), _SALT) if X.shape[1] else None
 
 
 def recognise(reference, reference_y, X, y):
-    """Return what was altered in ``X`` since the reference, ``None`` for other rows.
+    """Return the :class:`Alteration` of ``X`` since the reference, ``None`` for other rows.
 
-    Of some of the rows it is only known that none was altered. Raises ValueError where some columns
-    are the same and others are not, in a way that cannot be carried over to other records.
+    Some of the reference's rows count as unaltered. Raises ValueError if some columns are equal and
+    others differ in a way that cannot be applied to other records.
     """
-    # In the precision of the less precise one.
+    # Compare in the lower precision of both.
     single = _is_single(X) != _is_single(reference)
     same_targets = np.array_equal(np.asarray(reference_y), np.asarray(y))
-    places = _unequal(reference, X) if same_targets else None
-    tables = (reference, X) if places is None else (reference[:, places], X[:, places])
-    before, after = (column_codes(table, single=single) for table in tables)
-    if before is None or after is None or before.shape[1] != after.shape[1]:
-        same = before is None and after is None and data_digest(reference) == data_digest(X)
-        return Alteration() if same else None
-    if len(before) == len(after) and same_targets:
-        shuffled, constant, unexplained = [], [], []
-        for at in np.flatnonzero((before != after).any(axis=0)).tolist():
-            place, column = at if places is None else int(places[at]), after[:, at]
-            if np.array_equal(np.sort(before[:, at]), np.sort(column)):
-                shuffled.append((place, int(ordered(column[:, None])[0])))
+    unequal_columns = _unequal(reference, X) if same_targets else None
+    tables = (
+        (reference, X)
+        if unequal_columns is None
+        else (reference[:, unequal_columns], X[:, unequal_columns])
+    )
+    reference_codes, codes = (column_codes(table, single=single) for table in tables)
+    if reference_codes is None or codes is None or reference_codes.shape[1] != codes.shape[1]:
+        is_equal = (
+            reference_codes is None and codes is None and data_digest(reference) == data_digest(X)
+        )
+        return Alteration() if is_equal else None
+    if len(reference_codes) == len(codes) and same_targets:
+        shuffled = []
+        constant = []
+        unexplained = []
+        for index in np.flatnonzero((reference_codes != codes).any(axis=0)).tolist():
+            column_index = index if unequal_columns is None else int(unequal_columns[index])
+            column = codes[:, index]
+            if np.array_equal(np.sort(reference_codes[:, index]), np.sort(column)):
+                shuffled.append((column_index, int(ordered(column[:, None])[0])))
             elif (column == column[0]).all():
-                constant.append((place, int(column[0])))
+                constant.append((column_index, int(column[0])))
             else:
-                unexplained.append(place)
+                unexplained.append(column_index)
         if not unexplained:
             return Alteration(tuple(shuffled), tuple(constant))
         if len(unexplained) == X.shape[1]:
@@ -552,41 +600,53 @@ def recognise(reference, reference_y, X, y):
             "with columns shuffled or set to one value, got other values in the columns "
             f"{unexplained} (counted from 0). Columns need unique names. Nothing was spent."
         )
-    if len(after) < len(before) and np.isin(ordered(after.T), ordered(before.T)).all():
+    if (
+        len(codes) < len(reference_codes)
+        and np.isin(ordered(codes.T), ordered(reference_codes.T)).all()
+    ):
         return Alteration()
     return None
 
 
 def _unequal(reference, X):
-    """Return the places of columns whose numbers differ; None where all cells must be coded."""
-    plain = type(reference) is type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "biuf"
-    if not plain or (reference.dtype, reference.shape) != (X.dtype, X.shape):
+    """Return the indices of columns whose numbers differ; None if all cells need codes."""
+    are_numeric_arrays = (
+        type(reference) is type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "biuf"
+    )
+    if not are_numeric_arrays or (reference.dtype, reference.shape) != (X.dtype, X.shape):
         return None
-    places = np.flatnonzero((reference != X).any(axis=0))
-    return places if 0 < places.size < X.shape[1] else None
+    unequal_columns = np.flatnonzero((reference != X).any(axis=0))
+    return unequal_columns if 0 < unequal_columns.size < X.shape[1] else None
 
 
-def find_columns(seen, X):
-    """Return the places of the columns of ``X`` among those of data with the same rows, or None.
+def find_columns(reference, X):
+    """Return the indices of the columns of ``X`` among those of the reference, or None.
 
-    Selectors pass arrays without names; a column is found by its values, unless several have the
-    same.
+    ``reference``: number of rows and digests of the columns of data with the same rows. Selectors
+    pass arrays without names; a column is identified by its values, unless several are equal.
     """
+    n_rows, digests = reference
     codes = column_codes(X)
-    if codes is None or len(codes) != seen[0]:
+    if codes is None or len(codes) != n_rows:
         return None
-    known, places, counts = np.unique(seen[1], return_index=True, return_counts=True)
-    alone = dict(zip(known[counts == 1].tolist(), places[counts == 1].tolist(), strict=True))
-    found = [alone.get(digest) for digest in ordered(codes).tolist()]
-    return None if None in found else found
+    unique_digests, first_indices, counts = np.unique(
+        digests, return_index=True, return_counts=True
+    )
+    is_unique = counts == 1
+    unique_index = dict(
+        zip(unique_digests[is_unique].tolist(), first_indices[is_unique].tolist(), strict=True)
+    )
+    column_indices = [unique_index.get(digest) for digest in ordered(codes).tolist()]
+    return None if None in column_indices else column_indices
 
 
 def altered_records(records, X, alteration):
     """Return holdout records with columns altered as those of ``X`` were.
 
-    Shuffled columns are replaced by draws from the training columns, which are public: one row of
-    ``X`` is drawn for each record and gives all of them, seeded by the shuffled data, so that the
-    same query always has the same answer. Any row has the one value of the others.
+    Shuffled columns are replaced by draws from the training columns, which are public: for each
+    record one row of ``X`` is drawn and supplies the values of all these columns. The draws are
+    seeded by the shuffled data, so that the same query always has the same answer. A column with
+    one value has this value in every row.
     """
     digest = hashlib.sha256(repr(alteration.shuffled).encode()).digest()
     rng = np.random.default_rng(int.from_bytes(digest[:8], "big"))
@@ -595,22 +655,22 @@ def altered_records(records, X, alteration):
     replaced = records.copy() if hasattr(records, "iloc") else np.array(records)
     if not hasattr(replaced, "iloc") and not hasattr(X, "iloc"):
         replaced = replaced.astype(np.result_type(replaced, X), copy=False)
-    for place, _ in (*alteration.shuffled, *alteration.constant):
-        column = X.iloc[rows, place].array if hasattr(X, "iloc") else X[rows, place]
+    for column_index, _ in (*alteration.shuffled, *alteration.constant):
+        column = X.iloc[rows, column_index].array if hasattr(X, "iloc") else X[rows, column_index]
         if hasattr(replaced, "iloc"):
-            replaced.isetitem(place, column)
+            replaced.isetitem(column_index, column)
         else:
-            replaced[:, place] = column
+            replaced[:, column_index] = column
     return replaced
 
 
 def _is_single(X):
-    """Return whether numbers are kept in single precision or less."""
-    kinds = X.dtypes if hasattr(X, "dtypes") else [getattr(X, "dtype", np.dtype(float))]
-    return any(getattr(k, "kind", "O") == "f" and k.itemsize < 8 for k in kinds)
+    """Return whether numbers are stored in single precision or less."""
+    dtypes = X.dtypes if hasattr(X, "dtypes") else [getattr(X, "dtype", np.dtype(float))]
+    return any(getattr(dtype, "kind", "O") == "f" and dtype.itemsize < 8 for dtype in dtypes)
 
 
 def ordered(codes):
     """Return a digest of each column: its values and their order."""
-    places = np.arange(1, len(codes) + 1, dtype=np.uint64) * _SALT
-    return splitmix64(codes, places[:, None]).sum(axis=0)
+    row_weights = np.arange(1, len(codes) + 1, dtype=np.uint64) * _SALT
+    return splitmix64(codes, row_weights[:, None]).sum(axis=0)
