@@ -119,8 +119,8 @@ class Progress:
 
     Scores of folds depend on training records only; the ledger records the answers of the holdout.
     The name of a fit is a digest of row, fold and parameters, None if these cannot be digested.
-    ``file``: stores fits for a new process, with predictions that a metric needs, but without scores
-    of records; an incomplete line is ignored. ``room``: maximum number of bytes of records' scores.
+    ``file``: stores fits for a new process, with the predictions that a metric needs, but without
+    scores of records; an incomplete line is ignored. ``room``: maximum bytes of records' scores.
     """
 
     def __init__(self, *, file=None, room=ROOM):
