@@ -1,6 +1,6 @@
-"""The account of a holdout: its ledger in this process, and how a batch goes through it.
+"""The account of a holdout: its ledger in this process, and the steps of a batch.
 
-A batch is looked up, decided, recorded and only then released.
+Recorded answers are looked up; new ones are decided, recorded and only then released.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from sklearn_bdp.utils.process import ANSWERED_TARGETS, PICKLED_LEDGERS
 
 
 class Account:
-    """What was asked, answered and learned of one holdout; it holds none of its records.
+    """Queries, answers and predictive code of one holdout, without any of its records.
 
-    A pickle finds the ledger again (in this process also one in memory) or can only be read.
+    A pickle opens the ledger again (in this process also one in memory) or can only be read.
     ``about``, ``rows``: digests of the targets, and a function that returns those of the rows.
     ``older_data``: a function that returns the digest of the records in ledgers of version 0.1.
     """
@@ -48,43 +48,50 @@ class Account:
         both_parts_given,
         older_data=None,
     ):
-        self.path, self.dependence, self.seed, self._timeout = path, dependence, seed, timeout
+        self.path = path
+        self.dependence = dependence
+        self.seed = seed
+        self._timeout = timeout
         names = ("data", "columns", "correlation", "parameters")
         self.identity = {name: header.get(name) for name in names}
-        self.token, self._about = secrets.token_hex(16), about
+        self.token = secrets.token_hex(16)
+        self._about = about
         self._rows = rows  # until its first answer
         self.shared = Fact.SHARED_ROWS in notes  # training records may equal holdout records
         self.training_rows = TrainingRowRegistry(both_parts_given=both_parts_given)
         self._shown_diagnostics = set()  # messages of warnings that are given once
         self._learned = None  # last entry learned from, predictor; public, rebuilt from the ledger
-        self._head = self._snapshot = None  # of a ledger that is elsewhere
+        self._head = self._snapshot = None  # of a ledger in another process
         if path is None and has_other_holdout(about, rows):
             SECOND_HOLDOUT.warn()
             notes = {**notes, Fact.ANOTHER_ACCOUNT: True}
         # Drawn once, with the holdout; the order of units follows from it and from the records.
-        drawn = secrets.token_hex(16) if seed is None else f"{seed:x}"
-        notes = {**notes, Fact.ORDER: drawn}
+        order_bits = secrets.token_hex(16) if seed is None else f"{seed:x}"
+        notes = {**notes, Fact.ORDER: order_bits}
         self._ledger = Ledger(
             path, header=header, timeout=timeout, notes=notes, older_data=older_data
         )
-        # An upgraded ledger knows its records by the digest of the version that made it.
+        # An upgraded ledger identifies its records by the digest of the version that made it.
         self.identity["data"] = self._ledger.header["data"]
-        # The numbers in the header are the ones that count, if its parameters lead to them.
-        known, derived = self._ledger.header, header["settings"]
-        found = known.get("settings")
-        agree = isinstance(found, dict) and found.keys() == derived.keys()
-        if not agree or not all(_agree(found[name], value) for name, value in derived.items()):
+        # The numbers in the header are used if they follow from its parameters.
+        recorded_header = self._ledger.header
+        derived = header["settings"]
+        recorded_settings = recorded_header.get("settings")
+        agree = isinstance(recorded_settings, dict) and recorded_settings.keys() == derived.keys()
+        if not agree or not all(
+            _agree(recorded_settings[name], value) for name, value in derived.items()
+        ):
             raise LedgerCorruptedError(
                 f"ledger {path} has numbers in its header that its parameters do not lead to (made "
-                f"by {known.get('made_by')!r:.60}, this is {header['made_by']!r}): it was edited, "
-                "or made by a version that derives others. The holdout was not queried."
+                f"by {recorded_header.get('made_by')!r:.60}, this is {header['made_by']!r}): it "
+                "was edited, or made by a version that derives others. The holdout was not queried."
             )
-        self.settings = Calibration.from_header(known)
+        self.settings = Calibration.from_header(recorded_header)
 
     def __getstate__(self):
         state = vars(self) | {"_ledger": None, "_learned": None, "_about": set(), "_rows": None}
         if self.path is not None:
-            # The head goes along: a ledger restored from an older copy is recognised.
+            # The head is kept to detect a ledger restored from an older copy.
             state["_head"] = self._head if self._ledger is None else self._ledger.head
         elif self._snapshot is None:
             with self.reading() as book:
@@ -94,8 +101,10 @@ class Account:
 
     def __setstate__(self, state):
         vars(self).update(state)
-        kept = PICKLED_LEDGERS.get(self.token)
-        self._ledger = kept if kept is not None and kept.backend.owner == os.getpid() else None
+        ledger = PICKLED_LEDGERS.get(self.token)
+        self._ledger = (
+            ledger if ledger is not None and ledger.backend.owner == os.getpid() else None
+        )
 
     def has_shown(self, diagnostic):
         """Return whether a warning that is given once per holdout was given."""
@@ -132,7 +141,7 @@ class Account:
 
     @contextlib.contextmanager
     def reading(self, *, again=True):
-        """Yield what can be read of the ledger; ``again=False``: what this process knows of it."""
+        """Yield the ledger's state; ``again=False``: the state last read by this process."""
         if self._ledger is None and self._snapshot is not None:
             yield self._snapshot
             return
@@ -152,76 +161,83 @@ class Account:
     # -- queries ------------------------------------------------------------------------------
 
     def ask(self, batch, *, on_exhausted):
-        """Look a batch up, decide what is new, record it; then release the answers."""
+        """Look up recorded queries, answer and record new ones; then release the answers."""
         self.check_home()
-        # A caller's key is known together with what it was asked with: under another training-side
-        # value or metric it is another query, and must not get the old number.
-        asked = zip(batch.keys, batch.cv_scores, batch.labels, strict=True)
+        # A caller's key identifies a query only with its cross-validated score and metric: under
+        # others it is another query, and must not get the recorded number.
+        query_fields = zip(batch.keys, batch.cv_scores, batch.labels, strict=True)
         names = [
             key and (key, None if is_content_key(key) else float(value), label[0])
-            for key, value, label in asked
+            for key, value, label in query_fields
         ]
-        wanted = [name for name in names if name is not None]
+        keyed_names = [name for name in names if name is not None]
         recorded = False
-        if len(wanted) == len(batch):
+        if len(keyed_names) == len(batch):
             with self.reading(again=False) as book:
-                recorded = book.match(wanted).keys() >= set(wanted)
+                recorded = book.match(keyed_names).keys() >= set(keyed_names)
         with self.reading() if recorded else self.writing() as book:
-            known, first = book.match(wanted), {}
-            for place, name in enumerate(names):
-                if name not in known:  # each key once
-                    first.setdefault(place if name is None else name, place)
-            new, answers = list(first.values()), ()
+            recorded_answers = book.match(keyed_names)
+            first = {}
+            for index, name in enumerate(names):
+                if name not in recorded_answers:  # each key once
+                    first.setdefault(index if name is None else name, index)
+            new = list(first.values())
+            answers = ()
             if new:
                 check_open(book)
                 terms = self.terms(book)
-                whole = len(new) == len(batch)
-                record, answers = decide(batch if whole else batch.take(new), terms)
+                is_all_new = len(new) == len(batch)
+                record, answers = decide(batch if is_all_new else batch.take(new), terms)
                 if record is not None:
                     answers = self.record(book, record, terms, answers)
-            left, last = len(new) - len(answers), book.last
-        if left and on_exhausted == "raise":
-            raise exhausted_error(self.settings, last, answered=len(answers), unanswered=left)
-        if answers and not wanted:  # in order
+            n_unanswered = len(new) - len(answers)
+            last = book.last
+        if n_unanswered and on_exhausted == "raise":
+            raise exhausted_error(
+                self.settings, last, answered=len(answers), unanswered=n_unanswered
+            )
+        if answers and not keyed_names:  # in order
             return _released(batch, answers, on_exhausted)
         fresh = dict(zip(new, answers, strict=False))
-        known.update((names[position], answer) for position, answer in fresh.items())
-        given = [
-            fresh.get(position) if name is None else known.get(name)
+        recorded_answers.update((names[position], answer) for position, answer in fresh.items())
+        batch_answers = [
+            fresh.get(position) if name is None else recorded_answers.get(name)
             for position, name in enumerate(names)
         ]
-        return _released(batch, given, on_exhausted)
+        return _released(batch, batch_answers, on_exhausted)
 
     def terms(self, book, *, fine=False):
-        """Return what a batch is decided under: what was spent and learned, settings, now.
+        """Return the context of a batch: spending, predictive code, settings and time.
 
-        Thresholdout is as it was after the last batch, with noise of its own for this one; with
-        less noise (``fine``) for the final report.
+        Thresholdout has its state after the last batch, with new noise for this one; with less
+        noise (``fine``) for the final report.
         """
-        sealed, kept, seed = self._open().sealed, None, self.seed
+        sealed = self._open().sealed
+        saved_state = None
+        seed = self.seed
         if sealed is not None:
-            kept = {}  # of another version, unless it can be read
+            saved_state = {}  # of another version, unless it can be read
             with contextlib.suppress(ValueError, RecursionError):
-                kept = json.loads(sealed)
-        noise = bytes.fromhex(kept["noise"]) if fine else None
+                saved_state = json.loads(sealed)
+        noise = bytes.fromhex(saved_state["noise"]) if fine else None
         if seed is not None:
             # Seed and batch number: the same in every process, never the same twice.
             number = book.last.number + 1
             noise = np.random.default_rng(np.random.SeedSequence([seed, number]))
-        if kept is None:
+        if saved_state is None:
             mechanism = self.settings.make_mechanism(random_state=noise)
         else:
             if seed is not None:
                 noise.integers(0, 2**32, size=8)  # a seed gives the noise that it always gave
-            mechanism = self.settings.restore_mechanism(kept, random_state=noise)
+            mechanism = self.settings.restore_mechanism(saved_state, random_state=noise)
         if fine:
             scale = self.settings.answer_scale * self.settings.final_noise_ratio
             state = mechanism.state() | {"answer_scale": scale}
             mechanism = type(mechanism).from_state(state, random_state=noise)
-        # What draws one visit of each patient (theory G19) is the same for life, and secret:
-        # whoever knew it could choose models that fit these visits.
-        if kept is not None:
-            slices = int(kept["slices"])
+        # The seed that draws one record of each group (theory G19) never changes, and is secret:
+        # an analyst who knew it could choose models that fit these records.
+        if saved_state is not None:
+            slices = int(saved_state["slices"])
         elif seed is not None:
             slices = int(np.random.SeedSequence([seed, 0]).generate_state(1)[0])
         else:
@@ -247,24 +263,25 @@ class Account:
         return recorded
 
     def note_closing(self, book, plan):
-        """Note what will be reported, with its charge, and seal the noise of that report."""
+        """Note the plan of a report, with its charge, and record the noise of that report."""
         sealed = _sealed(self.terms(book), noise=secrets.token_hex(32))
         book.note(Fact.CLOSING, plan, sealed=sealed)
 
     def code(self, book):
         """Return the predictive code after every recorded batch."""
-        number, known = self._learned or (0, PredictiveCode())
+        number, predictive_code = self._learned or (0, PredictiveCode())
         later = list(book.records(after=number)) if number else _records_to_learn(book)
-        known = known.copy() if later else known  # an interrupt leaves what was learned before
+        if later:  # an interrupt leaves the earlier code unchanged
+            predictive_code = predictive_code.copy()
         for record in later:
-            known.update_from_state(record.code)
-        self._learned = (book.head[0], known)
-        return known.copy()
+            predictive_code.update_from_state(record.code)
+        self._learned = (book.head[0], predictive_code)
+        return predictive_code.copy()
 
-    # -- what can be read ---------------------------------------------------------------------
+    # -- public facts -------------------------------------------------------------------------
 
     def facts(self):
-        """Return ``{label: text}``: shape, promise and information spent; never a score."""
+        """Return ``{label: text}``: shape, guarantee and information spent; never a score."""
         facts = {
             "records": f"{self.settings.n:,} (in pickles, too)",
             "correlation": self.dependence.describe(),
@@ -287,7 +304,8 @@ class Account:
 
 def _records_to_learn(book):
     """Return the latest records, oldest first, with all pairs that a predictive code remembers."""
-    records, n_pairs = [], 0
+    records = []
+    n_pairs = 0
     for record in book.latest_records():
         records.append(record)
         n_pairs += len(record.code.get("pairs", ()))
@@ -296,39 +314,44 @@ def _records_to_learn(book):
     return records[::-1]
 
 
-def _agree(found, value):
-    """Return whether two settings are the same, but for rounding."""
-    if isinstance(value, float) and isinstance(found, float | int):
-        return math.isclose(found, value, rel_tol=1e-6)
-    return found == value
+def _agree(recorded, value):
+    """Return whether two settings are equal up to rounding."""
+    if isinstance(value, float) and isinstance(recorded, float | int):
+        return math.isclose(recorded, value, rel_tol=1e-6)
+    return recorded == value
 
 
-def _sealed(terms, **more):
-    """Return what a batch or a closing seals; the salt keeps its commitment from being searched."""
-    salt, state = secrets.token_hex(16), terms.mechanism.state()
-    return canonical({"mechanism": state, "salt": salt, "slices": str(terms.seed)} | more)
+def _sealed(terms, **fields):
+    """Return the secret state after a batch or before a closing.
+
+    The salt prevents guessing it from its commitment.
+    """
+    salt = secrets.token_hex(16)
+    state = terms.mechanism.state()
+    return canonical({"mechanism": state, "salt": salt, "slices": str(terms.seed)} | fields)
 
 
 def _released(batch, answers, on_exhausted):
-    """Return the :class:`HoldoutAnswers` of a batch from its answers, ``None`` for those not given.
+    """Return the :class:`HoldoutAnswers` of a batch from its answers, ``None`` if not answered.
 
-    :class:`Answers` are those to its first queries.
+    :class:`Answers` belong to its first queries.
     """
     names = ("value", "lower", "upper", "corrected")
     if isinstance(answers, Answers) and len(answers) == len(batch):
         values, lower, upper, corrected = (answers.columns[name].copy() for name in names)
         every = np.ones(len(batch), dtype=bool)
         return HoldoutAnswers(values, lower, upper, corrected.astype(bool), every, answers)
-    given = [*answers, *[None] * (len(batch) - len(answers))]
-    training, nan = on_exhausted == "cv", math.nan
-    for place, answer in enumerate(given):
+    batch_answers = [*answers, *[None] * (len(batch) - len(answers))]
+    training = on_exhausted == "cv"
+    nan = math.nan
+    for index, answer in enumerate(batch_answers):
         if answer is None:
-            metric, scale, model, _ = batch.labels[place]
-            value = float(batch.cv_scores[place])
-            given[place] = AnswerRecord(
+            metric, scale, model, _ = batch.labels[index]
+            value = float(batch.cv_scores[index])
+            batch_answers[index] = AnswerRecord(
                 batch=0,
-                position=place,
-                key=batch.keys[place],
+                position=index,
+                key=batch.keys[index],
                 time="",
                 code_length=nan,
                 cv_score=value,
@@ -341,5 +364,8 @@ def _released(batch, answers, on_exhausted):
                 scale=scale,
                 answered=False,
             )
-    columns = [np.array([getattr(one, name) for one in given]) for name in (*names, "answered")]
-    return HoldoutAnswers(*columns, given)
+    columns = [
+        np.array([getattr(answer, name) for answer in batch_answers])
+        for name in (*names, "answered")
+    ]
+    return HoldoutAnswers(*columns, batch_answers)

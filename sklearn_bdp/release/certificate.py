@@ -1,4 +1,4 @@
-"""What holds of a holdout as it stands, and what the next batch will get: from public numbers."""
+"""Certificate of a holdout and preview of its next batch, from public numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 
 def check_open(book):
-    """Raise HoldoutClosedError where a final report was given."""
+    """Raise HoldoutClosedError after a final report."""
     last = book.last
     if last.closed:
         raise HoldoutClosedError(
@@ -84,15 +84,15 @@ class Preview(RenderedResult):
     note: str = ""
 
     def _card(self):
-        asked = (
+        title = (
             f"{self.n_queries:,} queries at scores near {self.score:.3g}: about "
             f"±{self.half_width:.3g} for the selected one, about ±{self.half_width_others:.3g} for "
             "the others."
         )
         if self.n_queries == 1:
-            asked = f"1 query at a score near {self.score:.3g}: about ±{self.half_width:.3g}."
+            title = f"1 query at a score near {self.score:.3g}: about ±{self.half_width:.3g}."
         return Card(
-            asked,
+            title,
             [
                 f"Expected spending: {self.expected_spending:.2g} nats. A final report now: about "
                 f"±{self.half_width_final:.3g}.{self.note}"
@@ -101,11 +101,12 @@ class Preview(RenderedResult):
 
 
 def _lone(last, settings, model, code=None):
-    """Return threshold, pre-sampling half-width and sampling half-width of a lone query near 1/2.
+    """Return threshold, pre-sampling half-width and sampling half-width of a single query near 1/2.
 
-    No threshold is larger.
+    No other score has a larger threshold.
     """
-    length, (below, above) = route(last, settings)[0], settings.noise_margins(last.n_rounds)
+    length = route(last, settings)[0]
+    below, above = settings.noise_margins(last.n_rounds)
     if settings.threshold is not None:
         threshold = settings.threshold
     elif settings.is_adaptive:
@@ -130,16 +131,18 @@ def _lone(last, settings, model, code=None):
 
 
 def warn_if_vacuous(settings, model):
-    """Warn where even a first answer near 1/2 would say nothing; return whether it would."""
+    """Warn if even the interval of a first score near 1/2 is [0, 1]; return whether it is."""
     width = sum(_lone(BatchRecord(), settings, model)[1:])
     if width < 0.5:
         return False
-    enough, (count, name) = "", model.units(settings.n)
+    required_text = ""
+    count, name = model.units(settings.n)
     if math.isfinite(width):  # intervals shrink with the root of n
-        enough = f"About {math.ceil(count * (2 * width) ** 2):,} {name} would do. "
+        required_text = f"About {math.ceil(count * (2 * width) ** 2):,} {name} would do. "
     warnings.warn(
         f"The holdout of {count} {name} is too small: a first score near 1/2 is only known to "
-        f"±{min(width, 0.5):.2g}. {enough}plan_holdout computes the number for a given width.",
+        f"±{min(width, 0.5):.2g}. {required_text}plan_holdout computes the number for a given "
+        "width.",
         UninformativeIntervalWarning,
         stacklevel=caller_level(),
     )
@@ -147,18 +150,22 @@ def warn_if_vacuous(settings, model):
 
 
 def holdout_certificate(account: Any, book: Any) -> Certificate:
-    """Return the guarantee as things stand in ``book``, what can be read of a ledger."""
-    last, settings, model = book.last, account.settings, account.dependence
-    threshold, known_to, sampling = _lone(last, settings, model, account.code(book))
-    widest, advice = known_to + sampling, ""
+    """Return the current guarantee; ``book``: the state of the ledger."""
+    last = book.last
+    settings = account.settings
+    model = account.dependence
+    threshold, margin, sampling = _lone(last, settings, model, account.code(book))
+    widest = margin + sampling
+    advice = ""
     n_unfinished = len(book.notes(Fact.CLOSING)) - int(last.closed)
-    if settings.threshold is None:  # one that was given does not shrink with more records
+    if settings.threshold is None:  # a fixed threshold does not shrink with more records
         # Threshold, sampling error, grid and automatic noise all shrink like 1 / sqrt(n).
         advice = records_for(_GOALS, widest, model.units(settings.n))
         if last.closed:
             advice = "The final report closed the holdout: it accepts no new query."
-    # Levels are for life with a numeric epsilon, else those used so far.
-    dp_epsilon, bdp_epsilon = last.dp_epsilon, math.inf
+    # With a numeric epsilon, levels for the life of the holdout, else those used so far.
+    dp_epsilon = last.dp_epsilon
+    bdp_epsilon = math.inf
     if settings.budget is not None and dp_epsilon is not None:
         dp_epsilon = settings.make_mechanism().dp_epsilon(1.0 / settings.n)
     if dp_epsilon is None or not math.isfinite(dp_epsilon) or model.is_time_ordered:
@@ -204,8 +211,8 @@ def _count_intervals(last, book):
     """Return the numbers of answers with an approximate interval and without one."""
     if not last.cells.get("approximate"):
         return 0, 0
-    kinds = [answer.interval for answer in book.history()]
-    return kinds.count("approximate"), kinds.count("none")
+    interval_types = [answer.interval for answer in book.history()]
+    return interval_types.count("approximate"), interval_types.count("none")
 
 
 def report_half_width(last, settings, tail, score, *, n_attempts):
@@ -215,62 +222,69 @@ def report_half_width(last, settings, tail, score, *, n_attempts):
     """
     model = getattr(tail, "model", None)
     if model is not None and model.is_componentwise and not model.is_independent:
-        # A report knows units, not models: of a list, the groups that are independent under each.
+        # A report uses units, not models: for a list, the groups independent under all models.
         labels = model.components(settings.n)
         tail = dataclasses.replace(tail, model=check_correlation("groups", groups=labels))
     length, _ = route(last, settings, report=True, n_attempts=n_attempts)
-    side = math.log(settings.sampling_failure / 2.0) - length
-    known_to = settings.noise_margins(last.n_rounds)[1] * settings.final_noise_ratio
-    return half_of(tail, score, side, known_to)
+    log_level = math.log(settings.sampling_failure / 2.0) - length
+    margin = settings.noise_margins(last.n_rounds)[1] * settings.final_noise_ratio
+    return half_of(tail, score, log_level, margin)
 
 
 def width_parts(answer, settings, model):
-    """Return why the interval of an answer in [0, 1] is as wide as it is, from its own facts.
+    """Return the parts of the half-width of an answer in [0, 1], from its own record.
 
-    Parts for sampling (one fixed query), for everything else that was asked (its code length), and
-    for resolution with noise.
+    Parts for sampling (one fixed query), for all other queries (its code length), and for
+    resolution with noise.
     """
     if not answer.answered or answer.shape is None:
         return None
-    tail, half = score_tail(model, settings.n, **answer.shape), 0.5 * (answer.upper - answer.lower)
-    side = math.log(settings.sampling_failure / 2.0) - answer.code_length
-    fixed = half_of(tail, answer.value, math.log(settings.beta / 2.0))
-    asked = half_of(tail, answer.value, side)
-    if not asked > 0.0:  # known by construction
+    tail = score_tail(model, settings.n, **answer.shape)
+    half = 0.5 * (answer.upper - answer.lower)
+    log_level = math.log(settings.sampling_failure / 2.0) - answer.code_length
+    half_of_one_query = half_of(tail, answer.value, math.log(settings.beta / 2.0))
+    half_after_queries = half_of(tail, answer.value, log_level)
+    if not half_after_queries > 0.0:  # known by construction
         return 0.0, 0.0, half
-    known = min(1.0, half / asked)  # where scores vary little, both parts shrink alike (G15)
-    return known * fixed, known * (asked - fixed), half - known * asked
+    # If scores vary little, both parts shrink by the same factor (G15).
+    shrinkage = min(1.0, half / half_after_queries)
+    sampling = shrinkage * half_of_one_query
+    adaptivity = shrinkage * (half_after_queries - half_of_one_query)
+    return sampling, adaptivity, half - shrinkage * half_after_queries
 
 
 def target_of(model, n, ahead=1):
-    """Return what intervals refer to; "…, judged …": scores given the past (theory G26).
+    """Return the target of intervals; "…, judged …": scores given the past (theory G26).
 
-    ``ahead``: dates from what expectations are given to the score.
+    ``ahead``: dates from the conditioning date to the score.
     """
     if model.is_time_ordered:
-        own = getattr(model, "chain", model)
-        step, known = own.step, "each {} by what was then known"
-        if own.horizon > 1:
-            known = "by what was known one {} before the outcome"
+        dates = getattr(model, "chain", model)
+        step = dates.step
+        condition = "each {} by what was then known"
+        if dates.horizon > 1:
+            condition = "by what was known one {} before the outcome"
         if ahead > 1:
-            known = "by what was known when the forecast was made"
-        return f"these {model.units(n)[0]:,} {step}s, judged {known.format(step)}"
+            condition = "by what was known when the forecast was made"
+        return f"these {model.units(n)[0]:,} {step}s, judged {condition.format(step)}"
     return "new records like these" if model.target == "new records" else model.target
 
 
 def records_for(goals, width, units, span=1.0):
-    """Return how many more records, or groups, give the next goal; empty if none is left."""
+    """Return a text on the additional records, or groups, for the next goal; else empty."""
     goals = [goal for goal in goals if goal <= 0.8 * width]
-    if not goals or not math.isfinite(width):  # so few records bound nothing at all
+    if not goals or not math.isfinite(width):  # too few records for any bound
         return ""
     count, name = units
-    more = math.ceil(count * (width / goals[0]) ** 2) - count
-    return f"about {more:,} more {name} give ±{goals[0] * span:.3g}"
+    n_missing = math.ceil(count * (width / goals[0]) ** 2) - count
+    return f"about {n_missing:,} more {name} give ±{goals[0] * span:.3g}"
 
 
 def _assumptions(account, book):
-    """Return what has to be true, one plain sentence each."""
-    last, settings, model = book.last, account.settings, account.dependence
+    """Return the assumptions, one plain sentence each."""
+    last = book.last
+    settings = account.settings
+    model = account.dependence
     lines = [
         "rows are in time order, and which dates are held out did not depend on outcomes"
         if model.is_time_ordered
@@ -311,11 +325,10 @@ def _assumptions(account, book):
 
 
 def _notes(last, *, settings, model, n_unfinished):
-    """Return what else the reader must know."""
-    answered, above, batches = last.n_answered, last.n_above, last.number
+    """Return further notes for the reader of a certificate."""
     notes = [
-        f"charged as used. Answers: {answered:,}, batches: {batches:,}, corrected by the holdout: "
-        f"{above:,}. A score near an end of its range has a narrower interval"
+        f"charged as used. Answers: {last.n_answered:,}, batches: {last.number:,}, corrected by "
+        f"the holdout: {last.n_above:,}. A score near an end of its range has a narrower interval"
     ]
     if n_unfinished:
         notes.append(
@@ -323,18 +336,18 @@ def _notes(last, *, settings, model, n_unfinished):
             "was released, and how they ended is charged (G35)"
         )
     if settings.information is not None:
+        nats, by = route(last, settings)
         carried = {
             "code": "the code of what was released (G7)",
             "leakage": "leakage, that is Bayesian differential privacy (G1)",
-        }[route(last, settings)[1]]
-        nats, by = route(last, settings)
+        }[by]
         coded = code_length(
             released=last.released, batch_index=last.number + 1, spending=settings.spending
         ) + math.log(2.0)
-        instead = "" if by == "code" else f" instead of {coded:.3g} by the code"
+        comparison = "" if by == "code" else f" instead of {coded:.3g} by the code"
         notes.append(
-            f"the next answer rests on {carried}, {nats:.3g} nats{instead}; both hold at half the "
-            "failure probability each, and every answer uses the one that makes it sharper (G9)"
+            f"the next answer rests on {carried}, {nats:.3g} nats{comparison}; both hold at half "
+            "the failure probability each, and every answer uses the one that makes it sharper (G9)"
         )
     if last.cells.get("approximate"):
         notes.append(
@@ -343,60 +356,71 @@ def _notes(last, *, settings, model, n_unfinished):
             "the training set (G34)"
         )
     elif settings.budget is None and settings.tau is None and not model.is_time_ordered:
-        ahead = "" if last.closed else "; without a budget they keep growing"
-        notes.append(f"privacy levels are those spent so far{ahead}")
+        continuation = "" if last.closed else "; without a budget they keep growing"
+        notes.append(f"privacy levels are those spent so far{continuation}")
     if settings.tau is not None:
-        notes.append(_zhao_line(settings, model=model, answered=answered))
+        notes.append(_zhao_line(settings, model=model, answered=last.n_answered))
     return tuple(notes)
 
 
 def _zhao_line(settings, *, model, answered):
-    """Say whether the premises of Zhao's Theorem 2 hold."""
-    tau, threshold = settings.tau, settings.threshold
-    c = 2.0 * threshold / tau - 1.0
-    n_queries, budget, beta = (settings.parameters[k] for k in ("n_queries", "budget", "beta"))
-    needed = zhao_required_n(
-        tau=tau, n_queries=n_queries, budget=budget, beta=beta, c=c, model=model, n=settings.n
+    """Return a sentence on the premises of Zhao's Theorem 2."""
+    tau = settings.tau
+    c = 2.0 * settings.threshold / tau - 1.0
+    n_queries = settings.parameters["n_queries"]
+    required_n = zhao_required_n(
+        tau=tau,
+        n_queries=n_queries,
+        budget=settings.parameters["budget"],
+        beta=settings.parameters["beta"],
+        c=c,
+        model=model,
+        n=settings.n,
     )
-    said = f"suffices for n_queries={n_queries}"
-    if not settings.n >= needed:
-        said = "is less, so the theorem gives no guarantee here"
+    conclusion = f"suffices for n_queries={n_queries}"
+    if not settings.n >= required_n:
+        conclusion = "is less, so the theorem gives no guarantee here"
     elif answered >= n_queries:
-        said = f"suffices, but n_queries={n_queries} are used up"
+        conclusion = f"suffices, but n_queries={n_queries} are used up"
     return (
-        f"Zhao 2017, Theorem 2, at tau={tau:.3g} and c={c:.3g}: n_#={needed:,.4g} records asked "
-        f"for, n={settings.n:,} {said}"
+        f"Zhao 2017, Theorem 2, at tau={tau:.3g} and c={c:.3g}: n_#={required_n:,.4g} records "
+        f"asked for, n={settings.n:,} {conclusion}"
     )
 
 
 def preview_batch(account, book, *, score, n_train, n_queries=1, metric=None, prevalence=None):
-    """Return the :class:`Preview` of a batch as things stand in ``book``.
+    """Return the :class:`Preview` of a batch; ``book``: the state of the ledger.
 
-    ``metric``: whose scores are meant; accuracy by default.
+    ``metric``: the metric of the scores, accuracy by default.
     """
     check_open(book)
-    last, code, settings, model = (
-        book.last,
-        account.code(book),
-        account.settings,
-        account.dependence,
-    )
-    note, tail = "", ModelTail(model, settings.n, binary=metric is None or metric.is_binary)
+    last = book.last
+    code = account.code(book)
+    settings = account.settings
+    model = account.dependence
+    note = ""
+    tail = ModelTail(model, settings.n, binary=metric is None or metric.is_binary)
     if metric is not None and not metric.is_mean:
         metric, note = with_prevalence(metric, prevalence, last.shares, settings.n)
         shape = metric.expected_shape(settings.n)
         tail = score_tail(model, settings.n, **dataclasses.asdict(shape))
-    length, places = route(last, settings)[0], rank_code_lengths(np.zeros(n_queries))
+    length = route(last, settings)[0]
+    rank_lengths = rank_code_lengths(np.zeros(n_queries))
     deviation = float(tail.standard_deviation(score))
     typical = deviation * math.sqrt(1.0 + settings.n / n_train)
     below, above = settings.noise_margins(last.n_rounds)
     drift = float(code.predict([score])[1][0])
     if settings.is_adaptive:
         pace = pace_of(last, settings, length)
-        asked = {"drift": drift, "places": places[0], "alone": n_queries == 1}
-        factor = (typical / deviation) ** 2
         fine = fine_half_width(
-            pace, code, predictions=score, deviation=tail.standard_deviation, factor=factor, **asked
+            pace,
+            code,
+            predictions=score,
+            deviation=tail.standard_deviation,
+            factor=(typical / deviation) ** 2,
+            drift=drift,
+            places=rank_lengths[0],
+            alone=n_queries == 1,
         )
         coarse = max(fine, pace.coarsely(n_queries) * typical)
         cells = fine + max(below, above), coarse + below
@@ -407,23 +431,28 @@ def preview_batch(account, book, *, score, n_train, n_queries=1, metric=None, pr
             threshold *= deviation / float(tail.standard_deviation(0.5))
         fine = coarse = max(threshold + below, settings.resolution / 2.0 + above)
         cells = fine, coarse
-    side = math.log(settings.sampling_failure / 2.0) - length
-    own = zip(cells, (places[0], places[(n_queries - 1) // 2]), strict=True)
-    widths = [half_of(tail, score, side - place, known_to) for known_to, place in own]
-    # Spent is the entropy of what the batch releases under the code itself.
-    expected, weights = 0.0, np.exp(code.log_weights)
+    log_level = math.log(settings.sampling_failure / 2.0) - length
+    widths = [
+        half_of(tail, score, log_level - rank_length, half)
+        for half, rank_length in zip(
+            cells, (rank_lengths[0], rank_lengths[(n_queries - 1) // 2]), strict=True
+        )
+    ]
+    # The expected spending is the entropy of the released cells under the code itself.
+    expected = 0.0
+    weights = np.exp(code.log_weights)
     for half, steps, count in ((fine, 200.0, 1), (coarse, 1.0, n_queries - 1)):
         cells = np.arange(-steps, steps + 1.0)
         edges = np.concatenate([[-np.inf], (2.0 * cells[1:] - 1.0) * half + score, [np.inf]])
-        at = (one * np.ones(cells.size) for one in (score, typical, drift))
-        mass = weights @ code.masses(edges[:-1], edges[1:], *at)
+        predicted = (parameter * np.ones(cells.size) for parameter in (score, typical, drift))
+        mass = weights @ code.masses(edges[:-1], edges[1:], *predicted)
         expected -= count * float((mass * np.log(np.maximum(mass, 1e-300))).sum())
     return Preview(
         n_queries=n_queries,
         score=float(score),
         half_width=float(widths[0]),
         half_width_others=float(widths[1 if n_queries > 1 else 0]),
-        code_length=float(length + places[0]),
+        code_length=float(length + rank_lengths[0]),
         expected_spending=float(expected),
         half_width_final=float(
             report_half_width(last, settings, tail, score, n_attempts=len(book.notes(Fact.CLOSING)))

@@ -1,7 +1,7 @@
 """A batch as a race: coarse cells for all, fine ones for the leader (theory G7, G17).
 
-It has one function to ask with: behind it stands the mechanism of the holdout, or a test that
-replies with every possibility there is. A race sees released cells only.
+Comparisons go through one function: the mechanism of the holdout, or a test that enumerates all its
+possible replies. A race reads released cells only.
 """
 
 from __future__ import annotations
@@ -18,44 +18,45 @@ from scipy.special import ndtr, ndtri_exp
 from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.accounting.spending import AlphaSpending, PredictiveCode, rank_code_lengths
 
-# Noise may release the central cell as "above": it is priced like the rim of the cell, and any
-# cell at this part of its price besides.
-RIM, CROSSING = 0.04, 1e-4
+# Noise may release the central cell as "above": it is priced like the rim of the cell (RIM), and
+# every cell has this fraction of its price in addition (CROSSING).
+RIM = 0.04
+CROSSING = 1e-4
 # Noise of a second draw may leave the cell that the first one found.
 OUTSIDE = 1e-3
 
 _AHEAD = 8192  # queries compared in one go: an "above" moves the predictions of the rest
 
-# Theory G17, all by ``benchmarks/simulate_year.py`` on other seeds than are reported. Half-widths
-# that are wanted of a leader in batch 1, 2, 5, ..., in deviations, and the finest cell, in
-# deviations of the prediction; by logarithms between them. A first cell that is finer would cost
-# the report more than "even" does; later ones that are finer would surprise more often than that
-# the few intervals still to come are worth (``--sweep least``).
+# Theory G17, all by ``benchmarks/simulate_year.py`` on other seeds than are reported. Target
+# half-widths of a leader in batch 1, 2, 5, ..., in deviations, and the finest cell, in deviations
+# of the prediction, interpolated over logarithms. A finer first cell would cost the report more
+# than "even" does. Finer later cells would cause more surprises than the few remaining intervals
+# are worth (``--sweep least``).
 _AGES = np.log([1, 2, 5, 10, 20, 50])
 _WANTED, _LEAST = (5.1, 7.8, 7.9, 8.0, 8.0, 8.8), (2.6, 2.5, 2.5, 2.6, 3.2, 4.2)
 _MOST = 5.0  # coarsest fine cell, in deviations of the prediction
 _FINEST = 0.6  # finest cell, in deviations of the score
-_SKEW = 0.12  # what limits lie beyond the normal quantile
+_SKEW = 0.12  # excess of limits over the normal quantile
 _COARSE = 6.5  # half-width of coarse cells, in deviations of prediction and score
 # Cells that surprises are released in: those of a leader in parts of its threshold, from the
 # second batch on, and those of others in parts of a fine cell.
 _SURPRISED, _OTHERS = 1.0 / 3.0, 0.6
 _TOWARD = (1.5, 0.04)  # how far scores may lie toward 1/2: in drifts, and of drifts up to this
-_LONE = 4.0  # lone queries until they are priced like the leader of a search
+_LONE = 4.0  # number of single queries after which they are priced like the leader of a search
 _NARROW, _WIDENING = 1.5, 0.9  # coarse cells: of one query, and by how much with the log of m
 
 
 @dataclasses.dataclass(frozen=True)
 class Pace:
-    """How finely ``spending="even"`` asks; chosen by years of ``benchmarks/simulate_year.py``."""
+    """Cell widths of ``spending="even"``, chosen by ``benchmarks/simulate_year.py``."""
 
     # Half-width of the coarse cells of a large batch, in deviations of prediction and score.
     coarse: float = 5.5
-    # Deviations of the score that a first nat is worth: it widens every later interval.
+    # Price of a first nat, in deviations of the score: it widens every later interval.
     price: float = 2.0
-    # Fine cells of an ordinary life. Towards their end fewer intervals are to come and a nat is
-    # worth less; beyond, a stream of queries is asked ever more coarsely, so that its cost grows
-    # like the logarithm of its length.
+    # Typical number of fine cells. Near it fewer intervals are still to come and a nat is worth
+    # less. Beyond it the cells of further queries widen, so that the total cost grows like the
+    # logarithm of their number.
     patience: float = 18.0
 
     def coarsely(self, m: int) -> float:
@@ -65,35 +66,39 @@ class Pace:
         """
         return min(self.coarse, _NARROW + _WIDENING * math.log(m))
 
-    def fine(self, known: FloatOrArray, n_fine: int, *, alone: bool = False, **_: Any) -> Any:
+    def fine(
+        self, relative_deviation: FloatOrArray, n_fine: int, *, alone: bool = False, **_: Any
+    ) -> Any:
         """Return half-widths of the next fine cells, in deviations of the score.
 
         The sum of half-width and price of the expected code length is least (normal predictions).
-        ``known`` are deviations of the predictions, in deviations of the score. The first lone
-        queries (``alone``: a batch of one) are asked more finely: one may well be all that is ever
-        asked.
+        ``relative_deviation``: deviations of the predictions, in deviations of the score. The first
+        single queries (``alone``: a batch of one) get finer cells, because a holdout may never
+        answer more than one query.
         """
         age = n_fine / self.patience
-        worth = self.price * (1.0 - 1.5 * age + age**2)
+        nat_price = self.price * (1.0 - 1.5 * age + age**2)
         if alone:
-            worth *= min(1.0, (1.0 + n_fine) / _LONE)
-        return known * np.interp(np.log(known / worth), *_best_halves())
+            nat_price *= min(1.0, (1.0 + n_fine) / _LONE)
+        return relative_deviation * np.interp(
+            np.log(relative_deviation / nat_price), *_best_halves()
+        )
 
     def surprised(self, fine: Array, thresholds: Array, **_: Any) -> Array:
-        """Return half-widths of the cells that surprises are released in: fine ones."""
+        """Return half-widths of the cells of surprises: those of fine cells."""
         return fine
 
 
 @dataclasses.dataclass(frozen=True)
 class FinalPace:
-    """How finely ``spending="final"`` asks in one batch (theory G17): as widths are wanted.
+    """Cell widths of ``spending="final"`` in one batch (theory G17), from target interval widths.
 
-    An interim answer says whether the holdout still agrees; a cell is as wide as the interval
-    that is wanted allows, and never finer than the prediction deserves.
+    An interim answer shows whether the holdout still agrees with the prediction. A cell is as wide
+    as the target interval allows, and never finer than the precision of the prediction justifies.
     """
 
     wanted: float  # half-width of the leader's interval, in deviations of the score
-    log_failure: float  # of one side of an interval, the place in the batch apart
+    log_failure: float  # of one side of an interval, without the rank in the batch
     least: float = _LEAST[0]  # finest cell, in deviations of the prediction
 
     def coarsely(self, m: int) -> float:
@@ -101,23 +106,24 @@ class FinalPace:
         return _COARSE
 
     def fine(
-        self, known: FloatOrArray, n_fine: int, *, places: FloatOrArray = 0.0, **_: Any
+        self, relative_deviation: FloatOrArray, n_fine: int, *, places: FloatOrArray = 0.0, **_: Any
     ) -> Any:
         """Return half-widths of the next fine cells, in deviations of the score.
 
-        ``known`` are deviations of the predictions in the same unit, ``places`` code lengths of
-        the places in the batch.
+        ``relative_deviation``: deviations of the predictions in the same unit, ``places``: code
+        lengths of the ranks in the batch.
         """
         sampling = -ndtri_exp(np.minimum(self.log_failure - np.asarray(places), -math.log(2.0)))
         half = self.wanted - sampling - _SKEW
-        # The first fine cell of a life is as narrow as wanted: nothing is known before it.
-        half = np.maximum(half, self.least * known if n_fine else 0.0)
-        return np.maximum(np.minimum(half, _MOST * known), _FINEST)
+        # The first fine cell has its target width: no earlier answer limits it.
+        half = np.maximum(half, self.least * relative_deviation if n_fine else 0.0)
+        return np.maximum(np.minimum(half, _MOST * relative_deviation), _FINEST)
 
     def surprised(self, fine: Array, thresholds: Array, *, leads: bool, first: bool) -> Array:
-        """Return half-widths of the cells that surprises are released in.
+        """Return half-widths of the cells of surprises.
 
-        The holdout has been looked at anyway, and narrow cells teach how far off predictions are.
+        A surprise has used a holdout value already, and a narrow cell measures the error of the
+        prediction.
         """
         if leads:
             return fine if first else np.minimum(fine, _SURPRISED * thresholds)
@@ -125,13 +131,15 @@ class FinalPace:
 
 
 def paced(spending: AlphaSpending, batch_index: int, log_failure: float) -> Pace | FinalPace:
-    """Return how finely a batch asks; ``log_failure`` is that of one side of its intervals."""
+    """Return the cell widths of a batch; ``log_failure``: of one side of its intervals."""
     if not spending.policy.coarse:
         return Pace()
-    # Where n_searches is given, the first interval is one on the way.
+    # If n_searches is given, the first interval is an interim one.
     age = math.log(batch_index + (spending.n_searches is not None))
-    wanted, least = (float(np.interp(age, _AGES, row)) for row in (_WANTED, _LEAST))
-    return FinalPace(wanted, log_failure, least)
+    wanted_half_width, finest_half_width = (
+        float(np.interp(age, _AGES, row)) for row in (_WANTED, _LEAST)
+    )
+    return FinalPace(wanted_half_width, log_failure, finest_half_width)
 
 
 @functools.cache
@@ -140,9 +148,9 @@ def _best_halves():
     halves = np.geomspace(0.02, 6.0, 400)
     cells = np.arange(-350.0, 351.0)
     entropy = np.empty(halves.size)
-    for place, half in enumerate(halves):
+    for index, half in enumerate(halves):
         mass = np.diff(ndtr((2.0 * np.append(cells, 351.0) - 1.0) * half))
-        entropy[place] = -(mass * np.log(np.maximum(mass, 1e-300))).sum()
+        entropy[index] = -(mass * np.log(np.maximum(mass, 1e-300))).sum()
     slopes = np.geomspace(1e-5, 50.0, 300)
     best = halves[np.argmin(slopes[:, None] * halves + entropy, axis=1)]
     return np.log(slopes), best
@@ -151,37 +159,43 @@ def _best_halves():
 def fine_half_width(
     pace, code, *, predictions, deviation, factor, drift, sharpness=1.0, places=0.0, alone=False
 ):
-    """Return half-widths of fine cells, in score units: as fine as the prediction is good.
+    """Return half-widths of fine cells, in score units, for the precision of the predictions.
 
-    The code knows how good predictions have been, and how many fine cells there were.
-    ``deviation`` gives that of scores at predictions, ``factor`` is ``1 + n / training size``,
-    ``drift`` the deviation of the common offset; ``sharpness`` is the deviation that intervals go
-    by, in deviations of the score, ``places`` code lengths of the places in the batch.
+    ``code`` has learned that precision, and the number of earlier fine cells. ``deviation`` returns
+    the deviation of scores at predictions, ``factor`` is ``1 + n / training size``, ``drift`` the
+    deviation of the common offset; ``sharpness`` is the deviation that determines intervals, in
+    deviations of the score, ``places`` code lengths of the ranks in the batch.
     """
-    predictions, own = np.asarray(predictions, dtype=float), deviation(predictions)
+    predictions = np.asarray(predictions, dtype=float)
+    score_deviation = deviation(predictions)
     scale, drift_scale = code.scales()
     drift = drift_scale * np.asarray(drift)
-    known = np.hypot(scale * own * np.sqrt(factor), drift)
+    prediction_deviation = np.hypot(scale * score_deviation * np.sqrt(factor), drift)
     toward = _TOWARD[0] * np.minimum(drift, _TOWARD[1])
     moved = predictions + np.minimum(np.maximum(0.5 - predictions, -toward), toward)
-    unit = np.maximum(own, deviation(moved)) * sharpness
-    return unit * pace.fine(known * sharpness / unit, code.n_fine, places=places, alone=alone)
+    unit = np.maximum(score_deviation, deviation(moved)) * sharpness
+    return unit * pace.fine(
+        prediction_deviation * sharpness / unit, code.n_fine, places=places, alone=alone
+    )
 
 
 class Cells:
-    """Cells that a query may be released in, and the region that "below" stands for.
+    """Possible released cells of a query, and the region of the answer "below".
 
-    Cells of half-width ``half`` stand around ``center``, the prediction, or are fixed ones of width
-    ``step`` that start at 0, where that is positive.
+    Cells have half-width ``half``, one of them centered at ``center``, the prediction. If ``step``
+    is positive, they are fixed cells of that width from 0 instead.
     """
 
     def __init__(
         self, center: float, threshold: float, half: float | None = None, step: float = 0.0
     ) -> None:
-        self.center, self.threshold = center, threshold
+        self.center = center
+        self.threshold = threshold
         half = threshold if half is None else half
-        self.width, self.origin = (step, 0.0) if step > 0 else (2.0 * half, center - half)
-        self.first, self.last = self._place(0.0), self._place(1.0)
+        self.width = step if step > 0 else 2.0 * half
+        self.origin = 0.0 if step > 0 else center - half
+        self.first = self._place(0.0)
+        self.last = self._place(1.0)
         if step > 0 and self.last * self.width >= 1.0 - 1e-9 and self.last > self.first:
             self.last -= 1  # 1 belongs to the last whole cell
 
@@ -189,7 +203,7 @@ class Cells:
         return math.floor((value - self.origin) / self.width)
 
     def place(self, value: float) -> int:
-        """Return the number of the cell of a value; the end cells take what is beyond."""
+        """Return the number of the cell of a value; end cells contain all values beyond."""
         return min(max(self._place(value), self.first), self.last)
 
     def edges(self, number: int) -> tuple[float, ...]:
@@ -201,12 +215,11 @@ class Cells:
         )
 
     def central(self) -> tuple[float, ...]:
-        """Return the ends of the region of "below", less its rim: that part counts as outside."""
+        """Return the ends of the region of "below" without its rim, which counts as outside."""
         inner = (1.0 - RIM) * self.threshold
-        low, high = self.center - inner, self.center + inner
         return (
-            -math.inf if self.center - self.threshold <= 0.0 else low,
-            math.inf if self.center + self.threshold >= 1.0 else high,
+            -math.inf if self.center - self.threshold <= 0.0 else self.center - inner,
+            math.inf if self.center + self.threshold >= 1.0 else self.center + inner,
         )
 
 
@@ -214,26 +227,26 @@ class Asked(NamedTuple):
     """Queries to compare in this order, up to the first "above"; arrays of shape (k,)."""
 
     positions: Array  # in the batch
-    predictions: Array  # what values are compared with
-    thresholds: Array  # from which distance they are "above"
-    halves: Array  # half-widths of the cells that surprises are released in
-    steps: Array  # widths of fixed cells, where positive
+    predictions: Array  # values are compared with them
+    thresholds: Array  # smallest distances of "above"
+    halves: Array  # half-widths of the cells of surprises
+    steps: Array  # widths of fixed cells, if positive
 
-    def cells(self, place: int) -> Cells:
-        """Return the cells of the query at ``place``."""
-        return Cells(*(float(part[place]) for part in self[1:]))
+    def cells(self, index: int) -> Cells:
+        """Return the cells of the query at ``index``."""
+        return Cells(*(float(part[index]) for part in self[1:]))
 
 
 class Outcome:
-    """What a batch released and what follows from it; grows while it is played."""
+    """Released cells of a batch and values derived from them; filled as the batch is answered."""
 
     def __init__(self, size: int) -> None:
         # Released values, NaN where not answered; ends of their cells, noise margins included.
         self.values, self.least, self.most = np.full((3, size), np.nan)
-        # Whether the holdout was looked at, answered at all, relaxed.
+        # Whether a query was corrected by the holdout, answered at all, relaxed.
         self.above, self.answered, self.relaxed = np.zeros((3, size), dtype=bool)
         self.places = np.zeros(size)  # code lengths, fixed before the first answer
-        self.released = 0.0  # code length of what the batch released
+        self.released = 0.0  # code length of all released cells
         self.n_above = 0  # "above" answers, those of refinements included
         # Position and cell of the "above" answers of the first pass, and of every refinement.
         self.first: list[Any] = []
@@ -242,9 +255,9 @@ class Outcome:
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class Race:
-    """One batch of ``m`` queries on its way: what is public of it, in arrays of shape (m,).
+    """Public state of one batch of ``m`` queries, in arrays of shape (m,).
 
-    It is played once, by :meth:`run` or :meth:`walk`; both return its :class:`Outcome`.
+    It is answered once, by :meth:`run` or :meth:`walk`; both return its :class:`Outcome`.
     """
 
     code: PredictiveCode  # comes from the batches before and is advanced
@@ -255,12 +268,12 @@ class Race:
     n_above: int = 0  # rounds before the batch
     cv_scores: Array  # in [0, 1]
     relaxed_to: Array  # least thresholds
-    sensitivities: Array  # in units of 1/n: what noise margins are multiplied by
-    # 1 + n / training size: how much the training side adds to the score's variance.
+    sensitivities: Array  # in units of 1/n: factors of the noise margins
+    # 1 + n / training size: increase of the score's variance by cross-validation.
     training_factors: Array
     deviation: Callable[[Array, Array], Array]  # of scores, for positions and predictions
-    # Queries that decide nothing, as other metrics of the same candidates: they come after the
-    # others, coarsely, and are never refined.
+    # Queries without influence on decisions, such as other metrics of the same candidates: they
+    # come last, get coarse cells, and are never refined.
     secondary: Any = False  # or an array of bool
     # By how much intervals of leaders are narrower than these deviations say (theory G15).
     sharpness: Array | None = None
@@ -271,7 +284,7 @@ class Race:
         self.low, self.high = np.full((2, m), np.nan)  # known cells, no margin
         self.half = np.full(m, np.inf)  # half-widths they were asked with
         self.taught: dict[int, int] = {}
-        # A first surprise is where the offset starts, not its walk.
+        # A first surprise measures the start of the offset, not its random walk.
         self.knew = bool(self.code.pairs)
         self.secondary = np.broadcast_to(self.secondary, m)
         self.code.start_batch()
@@ -280,27 +293,31 @@ class Race:
         if m > 1:
             centers, _ = self.code.predict(self.cv_scores)
             self.order = np.lexsort((-centers, self.secondary))
-        # Theory G7, conditions: ranks are fixed here, before anything of the batch is known.
+        # Theory G7, conditions: ranks are fixed here, before the first answer of the batch.
         self.outcome.places = rank_code_lengths(-np.argsort(self.order))
 
     def run(self, pace: Pace | FinalPace) -> Outcome:
-        """Pass in the order of predictions, the leader finely; then refine who leads."""
-        m, leaders = self.order.size, int(not np.all(self.secondary))
+        """Pass in the order of predictions, the leader with a fine cell; then refine leaders."""
+        m = self.order.size
+        leaders = int(not np.all(self.secondary))
 
         def choose(positions, leads):
             predicted = self._predicted(positions)
             halves = self._fine(pace, positions, predicted, leads=leads)
-            least = halves if leads else np.maximum(halves, pace.coarsely(m) * predicted[1])
+            min_thresholds = (
+                halves if leads else np.maximum(halves, pace.coarsely(m) * predicted[1])
+            )
             relaxed_to = self.relaxed_to[positions]
-            thresholds = np.maximum(least, relaxed_to)
+            thresholds = np.maximum(min_thresholds, relaxed_to)
             cells = pace.surprised(halves, thresholds, leads=leads, first=not self.knew)
-            asked = Asked(positions, predicted[0], thresholds, cells, np.zeros(positions.size))
-            # Relaxed: far enough behind that no finer cell would be worth its price.
-            return asked, predicted, relaxed_to > halves
+            comparison = Asked(positions, predicted[0], thresholds, cells, np.zeros(positions.size))
+            # Relaxed: the candidate trails so far that a finer cell would not be worth its price.
+            return comparison, predicted, relaxed_to > halves
 
         going = self._pass(self.order[:leaders], choose, leads=True)
         going = going and self._pass(self.order[leaders:], choose, tail=1.0 / m)
-        guesses, refined = self._guesses(), {int(self.order[0])}
+        guesses = self._guesses()
+        refined = {int(self.order[0])}
         while going and leaders and m > 1:
             best = int(np.argmax(np.where(self.secondary, -np.inf, guesses)))
             if best in refined:
@@ -313,13 +330,14 @@ class Race:
         return self.outcome
 
     def walk(self, thresholds, *, resolution=0.0, learned=False, own_cells=False):
-        """Ask every query once, in the order given.
+        """Answer every query once, in the order of the batch.
 
         ``thresholds`` takes positions and predictions and returns thresholds, and which of them are
-        relaxed; ``resolution`` is the grid step of answers where sensitivities are 1; ``learned``:
-        predictions learn, else training-side values are compared as they are; ``own_cells``: each
-        query is asked by itself, no offset is shared, nothing is taught, places are equal (any
-        public distribution is valid, theory G7), and thresholds are two deviations of the score.
+        relaxed; ``resolution`` is the grid step of answers at sensitivity 1; ``learned``:
+        predictions are learned, else cross-validated scores are compared unchanged; ``own_cells``:
+        each query is answered by itself, no offset is shared, nothing is learned, all ranks have
+        the same code length (any public distribution is valid, theory G7), and thresholds are two
+        deviations of the score.
         """
         everyone = np.arange(self.order.size)
         if own_cells:
@@ -339,16 +357,17 @@ class Race:
         return self.outcome
 
     def _pass(self, order, choose, *, leads=False, tail=1.0, teaches=True):
-        """Ask in this order; return whether the budget lasted.
+        """Compare queries in this order; return whether the budget lasted.
 
-        ``choose(positions, leads)`` returns what is asked, predictive distributions of the values,
-        and which are relaxed; ``tail`` is the part of heavy tails that is meant (theory G17: the
-        surprises of a first pass are shared out among those who do not lead).
+        ``choose(positions, leads)`` returns the comparison, predictive distributions of the values,
+        and a mask of relaxed queries; ``tail`` is the weight of heavy tails (theory G17: queries
+        that do not lead share the surprises of a first pass).
         """
-        found, code = self.outcome, self.code
+        outcome = self.outcome
+        code = self.code
         while order.size:
-            asked, predicted, relaxed = choose(order[:_AHEAD], leads)
-            count, cell = self.ask(asked)
+            comparison, predicted, relaxed = choose(order[:_AHEAD], leads)
+            count, cell = self.ask(comparison)
             if count == 0:
                 return False
             walks = leads and self.knew
@@ -356,50 +375,65 @@ class Race:
                 _, typical, drift = (float(part[0]) for part in predicted)
                 scale, drift_scale = code.scales()
                 expected = (scale * typical) ** 2 + (drift_scale * drift) ** 2
-            self._enter(asked, count, cell, predicted, functools.partial(code.masses, tail=tail))
-            quiet, last = count - (cell is not None), int(asked.positions[count - 1])
-            found.relaxed[asked.positions[:quiet]] = relaxed[:quiet]
+            self._enter(
+                comparison, count, cell, predicted, functools.partial(code.masses, tail=tail)
+            )
+            quiet = count - (cell is not None)
+            last = int(comparison.positions[count - 1])
+            outcome.relaxed[comparison.positions[:quiet]] = relaxed[:quiet]
             if cell is not None:
-                found.first.append([last, cell])
+                outcome.first.append([last, cell])
             if teaches and (leads or cell is not None):
                 self._teach(last)
             if walks:  # theory G17: the common offset walks
-                at = asked.positions[0]
-                off = 0.5 * (self.low[at] + self.high[at]) - asked.predictions[0]
-                code.observe_surprise(0.0 if cell is None else max(0.0, off**2 - 2.0 * expected))
+                position = comparison.positions[0]
+                offset_error = (
+                    0.5 * (self.low[position] + self.high[position]) - comparison.predictions[0]
+                )
+                code.observe_surprise(
+                    0.0 if cell is None else max(0.0, offset_error**2 - 2.0 * expected)
+                )
             code.n_fine += leads
             order = order[count:]
         return True
 
     def _refine(self, best, pace):
-        """Ask the leader again with a fine cell, given its coarse one; see :meth:`_pass`."""
-        positions, found = np.array([best]), self.outcome
+        """Query the leader again with a fine cell, given its coarse one; see :meth:`_pass`."""
+        positions = np.array([best])
+        outcome = self.outcome
         predicted = self._predicted(positions)
         halves = self._fine(pace, positions, predicted, leads=True)
         halves = np.maximum(halves, self.relaxed_to[best])
         if not halves[0] < 0.6 * self.half[best]:
             return True
-        left, right = self.low[best], self.high[best]
-        room = max(0.0, min(halves[0], 0.5 * (right - left)))
-        inside = np.clip(np.clip(predicted[0], left + room, right - room), 0.0, 1.0)
-        asked = Asked(positions, inside, halves, halves, np.zeros(1))
-        count, cell = self.ask(asked)
+        left_end = self.low[best]
+        right_end = self.high[best]
+        room = max(0.0, min(halves[0], 0.5 * (right_end - left_end)))
+        center = np.clip(np.clip(predicted[0], left_end + room, right_end - room), 0.0, 1.0)
+        comparison = Asked(positions, center, halves, halves, np.zeros(1))
+        count, cell = self.ask(comparison)
         if count == 0:
             return False
         self.code.n_fine += 1
-        found.fine.append([best, cell])
-        left, right = -math.inf if left <= 0.0 else left, math.inf if right >= 1.0 else right
-        whole = self.code.masses(left, right, *predicted)
+        outcome.fine.append([best, cell])
+        left_end = -math.inf if left_end <= 0.0 else left_end
+        right_end = math.inf if right_end >= 1.0 else right_end
+        total_mass = self.code.masses(left_end, right_end, *predicted)
 
-        def mass(low, high, *predicted):  # given what is known of the query
-            least, most = np.maximum(low, left), np.minimum(high, right)
-            part = self.code.masses(least, most, *predicted) if least < most else 0.0
-            outside = self.code.masses(low, high, *predicted)
-            return (1.0 - OUTSIDE) * part / whole + OUTSIDE * outside
+        def mass(low, high, *predicted):  # given the coarse cell of the query
+            clipped_low = np.maximum(low, left_end)
+            clipped_high = np.minimum(high, right_end)
+            inside_mass = (
+                self.code.masses(clipped_low, clipped_high, *predicted)
+                if clipped_low < clipped_high
+                else 0.0
+            )
+            outside_mass = self.code.masses(low, high, *predicted)
+            return (1.0 - OUTSIDE) * inside_mass / total_mass + OUTSIDE * outside_mass
 
-        self._enter(asked, count, cell, predicted, mass)
+        self._enter(comparison, count, cell, predicted, mass)
         self._teach(best)
-        found.relaxed[best] = False
+        outcome.relaxed[best] = False
         return True
 
     def _predicted(self, positions):
@@ -421,63 +455,78 @@ class Race:
             alone=self.order.size == 1,
         )
 
-    def _enter(self, asked, count, cell, predicted, mass):
-        """Enter so many answers: "below", but the last one "above" where it has a cell.
+    def _enter(self, comparison, count, cell, predicted, mass):
+        """Record ``count`` answers: "below", but the last one "above" if it has a cell.
 
-        ``mass(low, high, *predicted)`` is that of intervals by component.
+        ``mass(low, high, *predicted)`` returns the probability of intervals by component.
         """
-        found, at = self.outcome, count - (cell is not None)
-        rounds = self.n_above + found.n_above
-        if at:
-            positions, mu, half = (part[:at] for part in asked[:3])
+        outcome = self.outcome
+        n_below = count - (cell is not None)
+        rounds = self.n_above + outcome.n_above
+        if n_below:
+            positions, mu, half = (part[:n_below] for part in comparison[:3])
             inner = (1.0 - RIM) * half
             low = np.where(mu - half <= 0.0, -np.inf, mu - inner)
             high = np.where(mu + half >= 1.0, np.inf, mu + inner)
-            masses = mass(low, high, *(part[:at] for part in predicted))
-            found.released += self.code.charge(np.log((1.0 - CROSSING) * masses))
+            masses = mass(low, high, *(part[:n_below] for part in predicted))
+            outcome.released += self.code.charge(np.log((1.0 - CROSSING) * masses))
             margin = self.margins(rounds)[0] * self.sensitivities[positions]
             self._narrow(positions, mu - half, mu + half, half, margin)
-            found.values[positions] = mu
-            found.answered[positions] = True
+            outcome.values[positions] = mu
+            outcome.answered[positions] = True
         if cell is None:
             return
-        one, cells = asked.positions[at:count], asked.cells(at)
-        (low, high), central = cells.edges(cell), cells.central()
-        last = [part[at:count] for part in predicted]
-        whole, least, most = mass(low, high, *last), max(low, central[0]), min(high, central[1])
-        rest = np.maximum(whole - (mass(least, most, *last) if least < most else 0.0), 0.0)
-        found.released += self.code.charge(np.log((1.0 - CROSSING) * rest + CROSSING * whole))
-        margin = self.margins(rounds)[1] * self.sensitivities[one]
-        self._narrow(one, low, high, asked.halves[at], margin)
-        found.n_above += 1
-        found.above[one] = found.answered[one] = True
-        fixed, middle = asked.steps[at] > 0.0, 0.5 * (max(low, 0.0) + min(high, 1.0))
-        found.values[one] = min((cell + 0.5) * cells.width, 1.0) if fixed else middle
+        position = comparison.positions[n_below:count]
+        cells = comparison.cells(n_below)
+        low, high = cells.edges(cell)
+        central_low, central_high = cells.central()
+        last_predicted = [part[n_below:count] for part in predicted]
+        cell_mass = mass(low, high, *last_predicted)
+        inner_low = max(low, central_low)
+        inner_high = min(high, central_high)
+        central_mass = (
+            mass(inner_low, inner_high, *last_predicted) if inner_low < inner_high else 0.0
+        )
+        surprise_mass = np.maximum(cell_mass - central_mass, 0.0)
+        outcome.released += self.code.charge(
+            np.log((1.0 - CROSSING) * surprise_mass + CROSSING * cell_mass)
+        )
+        margin = self.margins(rounds)[1] * self.sensitivities[position]
+        self._narrow(position, low, high, comparison.halves[n_below], margin)
+        outcome.n_above += 1
+        outcome.above[position] = outcome.answered[position] = True
+        fixed = comparison.steps[n_below] > 0.0
+        middle = 0.5 * (max(low, 0.0) + min(high, 1.0))
+        outcome.values[position] = min((cell + 0.5) * cells.width, 1.0) if fixed else middle
 
     def _narrow(self, positions, low, high, half, margin):
         """Narrow the cells of these positions, with their noise margins and without, in [0, 1]."""
-        found = self.outcome
-        cells = ((found.least, found.most, margin), (self.low, self.high, 0.0))
-        for least, most, around in cells:
-            first = np.minimum(np.maximum(low - around, 0.0), 1.0)
-            last = np.minimum(np.maximum(high + around, 0.0), 1.0)
-            # NaN: nothing was known before.
-            inner, outer = np.fmax(least[positions], first), np.fmin(most[positions], last)
-            # Where nothing is left, the noise has failed: what was found last is kept.
-            failed = inner > outer
-            least[positions] = np.where(failed, first, inner)
-            most[positions] = np.where(failed, last, outer)
+        outcome = self.outcome
+        cells = ((outcome.least, outcome.most, margin), (self.low, self.high, 0.0))
+        for lower, upper, slack in cells:
+            new_lower = np.minimum(np.maximum(low - slack, 0.0), 1.0)
+            new_upper = np.minimum(np.maximum(high + slack, 0.0), 1.0)
+            # NaN: the query has no earlier cell.
+            common_lower = np.fmax(lower[positions], new_lower)
+            common_upper = np.fmin(upper[positions], new_upper)
+            # If the intersection is empty, a noise margin has failed: the last cell is kept.
+            failed = common_lower > common_upper
+            lower[positions] = np.where(failed, new_lower, common_lower)
+            upper[positions] = np.where(failed, new_upper, common_upper)
         self.half[positions] = half
 
     def _teach(self, position):
-        """Let the predictor learn from a released cell."""
+        """Update the predictive code with a released cell."""
         value = 0.5 * (self.low[position] + self.high[position])
         half = 0.5 * (self.high[position] - self.low[position])
-        # As scores vary where they are found to be, not where they were predicted.
+        # The deviation at the released value, not at the prediction.
         deviation = self.deviation(np.array([position]), np.array([value]))[0]
-        own = (self.code.scales()[0] * deviation) ** 2 * self.training_factors[position]
+        score_variance = (self.code.scales()[0] * deviation) ** 2 * self.training_factors[position]
         self.taught[position] = self.code.learn(
-            self.cv_scores[position], value, own + half**2 / 3.0, instead=self.taught.get(position)
+            self.cv_scores[position],
+            value,
+            score_variance + half**2 / 3.0,
+            instead=self.taught.get(position),
         )
 
     def _guesses(self):

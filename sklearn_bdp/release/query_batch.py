@@ -34,31 +34,31 @@ _SHARED = {"shapes", "tails", "units"}
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Batch:
-    """``m`` queries that were fixed before any was answered, checked."""
+    """``m`` checked queries, fixed before any of them is answered."""
 
-    cv_scores: np.ndarray  # (m,): training-side values, in [0, 1]
+    cv_scores: np.ndarray  # (m,): cross-validated scores, in [0, 1]
     #: (m,): values on the holdout, in [0, 1]: for the mechanism only.
     values: np.ndarray = dataclasses.field(repr=False)
-    shapes: tuple  # what is public of how scores vary: arguments of ``score_tail``
-    tails: tuple  # the tail of each shape: what limits expectations
-    tail_of: np.ndarray  # (m,): which of the tails is whose
-    #: (m,): sensitivity in units of ``1/n``, at least 1: what noise is scaled by.
+    shapes: tuple  # public facts about the spread of scores: arguments of ``score_tail``
+    tails: tuple  # the concentration bound of each shape
+    tail_of: np.ndarray  # (m,): index of each query's tail
+    #: (m,): sensitivity in units of ``1/n``, at least 1: the scale of the noise.
     sensitivities: np.ndarray
-    training_sizes: np.ndarray  # (m,): records behind each training-side value
-    #: (m,): least threshold of each query where thresholds are chosen automatically.
+    training_sizes: np.ndarray  # (m,): number of records behind each cross-validated score
+    #: (m,): smallest threshold of each query if thresholds are chosen automatically.
     relaxed_to: np.ndarray
-    secondary: np.ndarray  # (m,): which queries decide nothing
-    keys: list  # the keys, ``None`` for queries that cannot be asked again for free
-    #: (m,): variance of a record's score on the training side; NaN: unknown or of no use.
+    secondary: np.ndarray  # (m,): mask of queries without influence on decisions
+    keys: list  # the keys, ``None`` for queries that cannot be repeated for free
+    #: (m,): variance of a record's cross-validated score; NaN: unknown or not used.
     variances: np.ndarray
     #: (m, 2): means and mean squares of the units' scores on the holdout: for the mechanism only.
     squares: np.ndarray = dataclasses.field(repr=False)
-    units: Units  # what was drawn independently
-    #: (m,): half-widths of cells of their own for queries that have nothing in common; or None.
+    units: Units  # the independent sampling units
+    #: (m,): half-widths of separate cells for unrelated queries; or None.
     own_cells: np.ndarray | None = None
-    #: What scores by class are made of, None for others: for the mechanism only.
+    #: Components of scores by class, None for others: for the mechanism only.
     by_class: list = dataclasses.field(repr=False)
-    #: What the ledger says of each query: metric by name, its words and range, the model.
+    #: Description of each query in the ledger: metric by name, its words and range, the model.
     labels: list
 
     def __len__(self):
@@ -86,17 +86,20 @@ class Batch:
                 result[chosen] = tail.standard_deviation(predictions[chosen])
         return result
 
-    def limits(self, least, most, log_failure):
+    def limits(self, cell_lower, cell_upper, log_failure):
         """Return the ends of intervals whose two sides share a failure probability."""
-        side = log_failure - math.log(2.0)
+        log_level = log_failure - math.log(2.0)
         if len(self.tails) == 1:
-            return self.tails[0].limits(least, most, side, self.cv_scores)
+            return self.tails[0].limits(cell_lower, cell_upper, log_level, self.cv_scores)
         lower, upper = np.empty((2, len(self)))
         for index, tail in enumerate(self.tails):
             chosen = self.tail_of == index
             if chosen.any():
                 lower[chosen], upper[chosen] = tail.limits(
-                    least[chosen], most[chosen], side[chosen], self.cv_scores[chosen]
+                    cell_lower[chosen],
+                    cell_upper[chosen],
+                    log_level[chosen],
+                    self.cv_scores[chosen],
                 )
         return lower, upper
 
@@ -116,21 +119,22 @@ def make_batch(
     own_cells=None,
     about=None,
 ):
-    """Return the checked :class:`Batch` of what is asked about ``n`` records of ``model``.
+    """Return the checked :class:`Batch` of queries about ``n`` records of ``model``.
 
     ``scores``: an ``(m, n)`` array in [0, 1]; or ``evaluations``, made by bounded metrics.
     """
-    # What one record can do to a mean over records, in units of 1/n. Noise is scaled by it for a
-    # level of privacy, which is not stated given the past.
+    # Largest change of a mean over records by one record, in units of 1/n. It is the scale of the
+    # noise for a level of privacy, which is not stated given the past.
     weights = None if model.is_time_ordered else model.record_weights(n)
     one_record = 1.0 if weights is None else max(1.0, n * float(weights.max()))
     if evaluations is None:
         values, squares = check_per_record_scores(scores, n, model)
-        # The type of an array is no measurement: integers in [0, 1] can be nothing but bits.
+        # The type of an array is public: integers in [0, 1] can only be 0 or 1.
         binary = np.asarray(scores).dtype.kind in {"b", "u", "i"}
         shapes: Any = ({"kind": "mean", "binary": binary},)
         tail_of: Any = np.zeros(values.size, dtype=int)
-        sensitivities, by_class = np.full(values.size, one_record), [None] * values.size
+        sensitivities = np.full(values.size, one_record)
+        by_class = [None] * values.size
     else:
         values, squares, sensitivities, shapes, tail_of, by_class = _of_evaluations(
             evaluations, n, model, one_record
@@ -148,16 +152,16 @@ def make_batch(
     units = Units.records(dates) if alike else Units.of(in_order_of_groups(model, n)[2])
     if model.is_time_ordered:
         units = dataclasses.replace(units, sensitivity=1.0 / n)
-    variances = np.full(count, np.nan)  # NaN where of no use (theory G15, G18)
+    variances = np.full(count, np.nan)  # NaN if not used (theory G15, G18)
     if training_variance is not None:
-        given = np.asarray(training_variance, dtype=float)
-        _each("training_variance", np.nan_to_num(given), count, high=0.25)
+        training_variances = np.asarray(training_variance, dtype=float)
+        _each("training_variance", np.nan_to_num(training_variances), count, high=0.25)
         bits = np.array([shape["binary"] and dates == n for shape in shapes])  # of units
         useful = np.array([shape["kind"] == "mean" for shape in shapes]) & ~bits
         useful &= alike or model.is_componentwise
-        # Scores of one group are taken to agree by a quarter: a guess for sharp limits, no bound.
-        drawn = given * (0.25 + 0.75 / (1 if alike else n * units.squares))
-        variances = np.where(useful[tail_of], drawn, np.nan)
+        # Scores in a group are assumed to have correlation 1/4: for sharp limits, not as a bound.
+        unit_variances = training_variances * (0.25 + 0.75 / (1 if alike else n * units.squares))
+        variances = np.where(useful[tail_of], unit_variances, np.nan)
     if own_cells is not None:
         own_cells = check_array("own_cells", own_cells, shape=(count,), low=1e-12, high=1.0)
     labels: list[Any] = [(None, None, None, None)] * count
@@ -190,34 +194,41 @@ def make_batch(
 
 
 def _of_evaluations(evaluations, n, model, one_record):
-    """Return values, moments and sensitivities of evaluations, their shapes, and whose is which."""
+    """Return values, moments, sensitivities, shapes, shape indices and class scores."""
     shapes: dict[Any, int] = {}
-    tail_of, found, by_class = [], [], []
-    for one in evaluations:
-        if not isinstance(one, Evaluation) or (one.per_record is None and one.shape.is_mean):
+    tail_of = []
+    moments = []
+    by_class = []
+    for evaluation in evaluations:
+        if not isinstance(evaluation, Evaluation) or (
+            evaluation.per_record is None and evaluation.shape.is_mean
+        ):
             raise TypeError(
-                f"evaluations must come from BoundedMetric.evaluate, got {type(one).__name__}."
+                "evaluations must come from BoundedMetric.evaluate, got "
+                f"{type(evaluation).__name__}."
             )
-        if one.per_record is not None:
-            (value,), (square,) = check_per_record_scores(one.per_record, n, model)
-            found.append((value, square, one_record))
-        elif not (model.has_class_bounds or _is_approximate_of_nodes(one, model)):
+        if evaluation.per_record is not None:
+            (value,), (square,) = check_per_record_scores(evaluation.per_record, n, model)
+            moments.append((value, square, one_record))
+        elif not (model.has_class_bounds or _is_approximate_of_nodes(evaluation, model)):
             raise ValueError(
                 "a metric that is not a mean over records needs independent records or groups, "
                 f"got the correlation: {model.describe()}. Use a mean over records, for "
                 "instance scoring='accuracy' or 'neg_brier_score'."
             )
-        elif not (0.0 <= one.value <= 1.0 and 0.0 < one.sensitivity <= 1.0):
+        elif not (0.0 <= evaluation.value <= 1.0 and 0.0 < evaluation.sensitivity <= 1.0):
             raise ValueError("an evaluation must have a value and a sensitivity in [0, 1].")
         else:
-            value = float(one.value)
-            found.append((value, np.full(2, value), max(1.0, float(one.sensitivity) * n)))
-        shape = tuple(sorted(vars(one.shape).items()))
+            value = float(evaluation.value)
+            moments.append((value, np.full(2, value), max(1.0, float(evaluation.sensitivity) * n)))
+        shape = tuple(sorted(vars(evaluation.shape).items()))
         tail_of.append(shapes.setdefault(shape, len(shapes)))
-        by_class.append(one.by_class)
-    values, squares, sensitivities = (np.array([row[part] for row in found]) for part in range(3))
-    of = np.array(tail_of, dtype=int)
-    return values, squares, sensitivities, tuple(map(dict, shapes)), of, by_class
+        by_class.append(evaluation.by_class)
+    values, squares, sensitivities = (
+        np.array([row[column] for row in moments]) for column in range(3)
+    )
+    indices = np.array(tail_of, dtype=int)
+    return values, squares, sensitivities, tuple(map(dict, shapes)), indices, by_class
 
 
 def _is_approximate_of_nodes(evaluation, model):
@@ -229,11 +240,11 @@ def _is_approximate_of_nodes(evaluation, model):
 def check_per_record_scores(scores, n, model):
     """Return means of the rows of an ``(m, n)`` array of scores in [0, 1], and their moments.
 
-    Records have equal weights unless the model says otherwise. Moments, of shape
-    (m, 2), are means and mean squares of the scores of what was drawn independently (G15, G18).
+    Records have equal weights unless the model has others. Moments, of shape (m, 2), are means and
+    mean squares of the scores of independent units (G15, G18).
     """
-    plain = type(scores) is np.ndarray and scores.dtype.kind in "biuf"
-    array = scores if plain else as_real_array("per_record_scores", scores)
+    is_plain_array = type(scores) is np.ndarray and scores.dtype.kind in "biuf"
+    array = scores if is_plain_array else as_real_array("per_record_scores", scores)
     if array.ndim == 1 and array.size == n:
         array = array[np.newaxis]
     if array.ndim != 2 or array.shape[1] != n:
@@ -253,22 +264,22 @@ def check_per_record_scores(scores, n, model):
     else:
         means = np.clip(array @ weights, 0.0, 1.0)
     if model.is_time_ordered and getattr(model, "codes_", None) is not None:
-        own = np.array([model.unit_means(row) for row in array])
-        return means, np.column_stack([means, np.mean(own**2, axis=1)])
+        unit_scores = np.array([model.unit_means(row) for row in array])
+        return means, np.column_stack([means, np.mean(unit_scores**2, axis=1)])
     if array.dtype.kind in "biu":
         squares = means
     elif model.is_independent or not model.is_componentwise:
         squares = np.einsum("ij,ij->i", array, array, dtype=float) / n
     else:
         order, starts, sizes = in_order_of_groups(model, n)
-        own = np.add.reduceat(array[:, order], starts, axis=1) / sizes
+        unit_scores = np.add.reduceat(array[:, order], starts, axis=1) / sizes
         share = sizes**2 / np.sum(sizes**2)
-        return means, np.column_stack([own @ share, own**2 @ share])
+        return means, np.column_stack([unit_scores @ share, unit_scores**2 @ share])
     return means, np.column_stack([means, squares])
 
 
 def in_order_of_groups(model, n):
-    """Return the records in the order of groups, where each begins, and their sizes."""
+    """Return the records in the order of groups, and the start and size of each group."""
     _, group = np.unique(model.components(n), return_inverse=True)
     sizes = np.bincount(group).astype(float)
     starts = (np.cumsum(sizes) - sizes).astype(int)
@@ -276,7 +287,7 @@ def in_order_of_groups(model, n):
 
 
 def _each(name, values, count, *, low=0.0, high=math.inf):
-    """Return one number for each query; one for all may be given."""
+    """Return one number for each query from such an array or a single number."""
     array = check_array(name, values, low=low, high=high)
     if array.shape not in ((), (count,)):
         raise ValueError(
@@ -287,15 +298,15 @@ def _each(name, values, count, *, low=0.0, high=math.inf):
 
 
 def metric_key(metric):
-    """Return what a ledger knows a metric by."""
+    """Return the identifier of a metric in a ledger."""
     return f"{metric.name} {query_key(repr(metric))[:16]}"
 
 
 def check_cv_score(metric, value):
-    """Return a training-side score in [0, 1]; one that the metric cannot give is refused.
+    """Return a cross-validated score in [0, 1], or raise if the metric cannot have this value.
 
-    An error may be worse than the declared bounds, then it counts as the worst; nothing is better
-    than the best, and a proportion is never negative.
+    An error beyond the declared bounds counts as the worst value. No score is better than the best
+    one, and a proportion is never negative.
     """
     score = check_real("cv_score", value)
     low = metric.lower if metric.lower == 0.0 else -math.inf
@@ -333,7 +344,8 @@ def check_data(X, y):
             raise TypeError(
                 f"{name} must be an array, frame, sparse matrix or list, got {type(data).__name__}."
             )
-    n, n_targets = num_samples(X), num_samples(y)
+    n = num_samples(X)
+    n_targets = num_samples(y)
     check_supported_values("X", X)
     check_targets("y", y)
     if n != n_targets:
@@ -345,7 +357,7 @@ def check_data(X, y):
 
 
 def freeze_data(X):
-    """Return a copy of data that neither the caller's changes nor writes through it can reach.
+    """Return a read-only copy of data, independent of the caller's object.
 
     Arrays are read-only; the lists and objects inside lists, frames and arrays are copied, too.
     """
@@ -366,7 +378,7 @@ def freeze_data(X):
 
 
 def described_targets(y: Any) -> dict[str, Any] | None:
-    """Return what a ledger may say of *training* targets: their classes, or their range."""
+    """Return the summary of *training* targets for a ledger: their classes, or their range."""
     y = as_labels(y)
     if y.ndim != 1 or not len(y):
         return None

@@ -1,8 +1,8 @@
 """Closing a holdout: a report is begun, computed in memory, and recorded with the closing.
 
-*Begun* is recorded before any holdout record is read, and it is charged as a report that does not
-finish. One record then closes the holdout and holds the report. Where that record does not follow,
-the holdout is open, nothing of the attempt is shown, and the charge stands (theory G35).
+The start is recorded before any holdout record is read, and it is charged as a report that does not
+finish. One record then closes the holdout and contains the report. Without that record the holdout
+stays open, nothing of the attempt is shown, and the charge remains (theory G35).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NOT_RECORDED = (
 )
 
 
-def closing_record(book: Any, asked: dict[str, Any]) -> Any:
+def closing_record(book: Any, identity: dict[str, Any]) -> Any:
     """Return the record that closed the holdout with this report; None while it is open.
 
     Raises
@@ -42,7 +42,7 @@ def closing_record(book: Any, asked: dict[str, Any]) -> Any:
     HoldoutClosedError
         If another report closed it.
     """
-    if book.last.closed and book.notes(Fact.CLOSING)[-1]["asked"] == asked:
+    if book.last.closed and book.notes(Fact.CLOSING)[-1]["asked"] == identity:
         return book.last
     check_open(book)
     return None
@@ -50,7 +50,7 @@ def closing_record(book: Any, asked: dict[str, Any]) -> Any:
 
 def close_holdout(
     account: Any,
-    asked: dict[str, Any],
+    identity: dict[str, Any],
     compute: Callable[[Terms], tuple[Any, Any]],
     *,
     fixed: Any = None,
@@ -62,31 +62,32 @@ def close_holdout(
     ----------
     account : Account
         Of the holdout.
-    asked : dict
-        What makes two reports the same, in JSON.
+    identity : dict
+        Identity of the report, in JSON: equal for two calls of the same report.
     compute : callable
         Takes the :class:`Terms` of the report; returns the closing record and the answers. It is
         the first to read the holdout.
     fixed : object, default=None
-        What else is fixed before the holdout is read, in JSON.
+        Further values fixed before the holdout is read, in JSON.
     check : callable, default=None
-        Takes the record of what was spent, and raises where it does not allow a report.
+        Takes the last record, and raises if its spending does not allow a report.
 
     Raises
     ------
     HoldoutClosedError
         If the holdout is closed.
     UnfinishedReportError, KeyboardInterrupt, LedgerError
-        If the report did not finish; the holdout is open. No other word of the error is repeated:
-        it could depend on holdout records.
+        If the report did not finish; the holdout is open. The original error is not repeated: it
+        could depend on holdout records.
     """
     with account.writing() as book:
         check_open(book)
-        last, n_earlier = book.last, len(book.notes(Fact.CLOSING))
+        last = book.last
+        n_earlier = len(book.notes(Fact.CLOSING))
         if check is not None:
             check(last)
         nats = report_attempt_length(n_earlier=n_earlier, finished=False)
-        account.note_closing(book, {"asked": asked, "fixed": fixed, "charge": nats})
+        account.note_closing(book, {"asked": identity, "fixed": fixed, "charge": nats})
         begun = book.head
     try:
         with account.writing() as book:
@@ -107,9 +108,9 @@ def close_holdout(
 
 
 def _computed(compute, terms, nats):
-    """Return what is computed, or raise an error that depends on no holdout record."""
+    """Return the computed report, or raise an error that does not depend on holdout records."""
     try:
-        with silenced():  # what a model or a scorer warns of, prints or logs
+        with silenced():  # warnings, prints and logs of a model or a scorer
             return compute(terms)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_OPEN.format(nats=nats)) from None

@@ -1,4 +1,4 @@
-"""The final report: how its rows are computed from the holdout, and what its closing records."""
+"""The final report: computation of its rows from the holdout, and content of its closing record."""
 
 from __future__ import annotations
 
@@ -209,7 +209,8 @@ def _read(holdout, plan, terms):
     if proven_rows and plan.joint:  # for the history, whose intervals hold together
         names = ("metric", "model", "cv_score", "value", "lower", "upper")
         columns = dict(zip(names, map(list, zip(*proven_rows, strict=True)), strict=True))
-        columns |= {"corrected": [1], "code_length": [length + math.log(n_proven)]}
+        columns["corrected"] = [1]
+        columns["code_length"] = [length + math.log(n_proven)]
         answers = Answers(columns, batch=last.number + 1, time=terms.time, scales=scales)
     closed = _closed(
         terms,
@@ -267,7 +268,7 @@ def _through_noise(holdout, plan, terms):
             model_evaluations = [paired]
         evaluations += model_evaluations
     expected = [statement.expected for statement in plan.statements]
-    half_widths = np.ones(len(evaluations))  # deviations are taken from what was expected
+    half_widths = np.ones(len(evaluations))  # deviations are taken from the expected values
     batch = make_batch(settings.n, model, expected, evaluations=evaluations, own_cells=half_widths)
     units = list(model.units(settings.n))
     rows = [(statement.ends, statement.row(units[0])) for statement in plan.statements]

@@ -1,4 +1,4 @@
-"""What a final report shows: its rows, text, card and pictures."""
+"""Rows, text, card and plots of a final report."""
 
 from __future__ import annotations
 
@@ -24,33 +24,34 @@ from sklearn_bdp.utils.html import (
 class ReportRow(NamedTuple):
     """One statement of a final report, in score units."""
 
-    model: str  # one, or "b minus a"
+    model: str  # the name of a model, or "b minus a"
     metric: str
     subgroup: str  # empty for all records
     value: float
-    #: Ends of the proven interval, and of the approximate one; None where there is none.
+    #: Ends of the proven interval, and of the approximate one; None without such an interval.
     proven: tuple[float, float] | None
     approximate: tuple[float, float] | None
     lower: float  # the proven ends, else the approximate ones; NaN without either
     upper: float
-    method: str  # how the row is proven, or that it is approximate
-    target: str  # what the intervals refer to
-    n_units: int  # records, groups or dates that the row is about
+    method: str  # method of the proven interval, or of the approximate one
+    target: str  # the quantity that the intervals estimate
+    n_units: int  # number of records, groups or dates in the row
     n_events: int | None  # those with a positive record; None without a positive class
-    #: Parts of the proven half-width: sampling, what was asked before, noise.
+    #: Parts of the proven half-width: sampling, earlier queries, noise.
     parts: tuple[float, ...] = ()
-    positive: str = ""  # the class that counts
+    positive: str = ""  # the class that is counted
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, said: dict[str, Any], target: str) -> Self:
-        """Return the row that a ledger holds."""
-        known: dict[str, Any] = {
-            name: tuple(one) if isinstance(one, list) else one for name, one in said.items()
+    def of(cls, content: dict[str, Any], target: str) -> Self:
+        """Return the row from its content in a ledger."""
+        fields: dict[str, Any] = {
+            name: tuple(field_value) if isinstance(field_value, list) else field_value
+            for name, field_value in content.items()
         }
-        lower, upper = known["proven"] or known["approximate"] or (math.nan, math.nan)
-        known["value"] = math.nan if known["value"] is None else known["value"]
-        return cls(**({"target": target} | known), lower=lower, upper=upper)
+        lower, upper = fields["proven"] or fields["approximate"] or (math.nan, math.nan)
+        fields["value"] = math.nan if fields["value"] is None else fields["value"]
+        return cls(**({"target": target} | fields), lower=lower, upper=upper)
 
     @property
     def words(self) -> str:
@@ -184,7 +185,8 @@ class FinalReport(RenderedResult):
         str
             Units, records, events, rounds of search, and the levels of both families.
         """
-        (count, words), first = self.units, self.rows[0]
+        count, words = self.units
+        first = self.rows[0]
         samples = f"{count:,} {words}"
         details = [] if words == "records" else [f"{self.n:,} records"]
         if first.n_events is not None and not first.subgroup:
@@ -193,12 +195,12 @@ class FinalReport(RenderedResult):
         per = {"unit": " per group", "record": " per record"}[self.per] * (words == "groups")
         if self.n_batches:
             searches = "1 batch" if self.n_batches == 1 else f"{self.n_batches:,} batches"
-            before = f"which had been evaluated adaptively in {searches} of queries"
+            earlier_use = f"which had been evaluated adaptively in {searches} of queries"
         else:
-            before = "which had not been evaluated before"
+            earlier_use = "which had not been evaluated before"
         sentences = [
-            f"Performance{per} was estimated on a holdout of {samples}, {before}. This was the "
-            "final evaluation."
+            f"Performance{per} was estimated on a holdout of {samples}, {earlier_use}. This was "
+            "the final evaluation."
         ]
         proven = [row for row in self.rows if row.proven is not None]
         if proven:
@@ -217,7 +219,8 @@ class FinalReport(RenderedResult):
         chance = f"{100 * self.confidence_level:.6g}%"
         nominal = ""
         if name.startswith("Approximate"):
-            methods, nominal = [f"jackknife over {self.units[1]}"], "nominal "
+            methods = [f"jackknife over {self.units[1]}"]
+            nominal = "nominal "
             family = "these intervals"
         else:
             methods = list(dict.fromkeys(row.method for row in rows))
@@ -228,18 +231,18 @@ class FinalReport(RenderedResult):
         return f"{stated}: each interval by itself has {nominal}coverage of at least {chance}."
 
     def _lines(self):
-        """Return what holds, in sentences."""
+        """Yield sentences on the guarantees of the report."""
         chance = f"{100 * self.confidence_level:.6g}%"
         proven, approximate = (
-            any(getattr(row, one) is not None for row in self.rows) for one in _FAMILIES
+            any(getattr(row, family) is not None for row in self.rows) for family in _FAMILIES
         )
         if not self.joint:
             wrong = f"{100 * (1 - self.confidence_level):.6g}%"
-            kinds = "Each interval" if proven else "Each approximate interval"
+            subject = "Each interval" if proven else "Each approximate interval"
             yield (
-                f"{kinds} by itself is wrong with probability at most {wrong}: on average at most "
-                f"{wrong} of the rows are wrong. A row that is chosen after reading, such as the "
-                "best one, has no such guarantee (joint=True gives it)."
+                f"{subject} by itself is wrong with probability at most {wrong}: on average at "
+                f"most {wrong} of the rows are wrong. A row that is chosen after reading, such as "
+                "the best one, has no such guarantee (joint=True gives it)."
             )
         elif proven:
             yield (
@@ -249,13 +252,13 @@ class FinalReport(RenderedResult):
         if approximate and not self.joint:
             yield "Approximate intervals miss losses that are rare and large."
         elif approximate:
-            together = (
+            joint_text = (
                 f" Both kinds together: about {100 * (2 * self.confidence_level - 1):.6g}%."
                 * proven
             )
             yield (
                 f"Approximate intervals are correct together with about {chance}, for typical "
-                f"data. They miss losses that are rare and large.{together}"
+                f"data. They miss losses that are rare and large.{joint_text}"
             )
         queries = "query" if self.n_answered == 1 else "queries"
         yield (
@@ -274,16 +277,20 @@ class FinalReport(RenderedResult):
         )
 
     def _card(self):
-        table, first = [], self.rows[0]
+        table = []
+        first = self.rows[0]
         for row in self.rows:
             ends = [
-                f"{format_score(pair[0], math.floor)} to {format_score(pair[1], math.ceil)} ({one})"
-                for one in _FAMILIES
-                if (pair := getattr(row, one)) is not None
+                f"{format_score(pair[0], math.floor)} to {format_score(pair[1], math.ceil)} "
+                f"({family})"
+                for family in _FAMILIES
+                if (pair := getattr(row, family)) is not None
             ]
-            said = ", ".join(ends) or "no interval"
+            intervals = ", ".join(ends) or "no interval"
             notes = "".join(f" {note}" for note in row.notes)
-            table.append((row.words, f"{format_score(row.value)}, {said}. {row.method}.{notes}"))
+            table.append(
+                (row.words, f"{format_score(row.value)}, {intervals}. {row.method}.{notes}")
+            )
         if math.isfinite(first.lower):
             title = summary_sentence(
                 first.words, format_score(first.value), *self.interval, first.target
@@ -325,15 +332,23 @@ class FinalReport(RenderedResult):
         if over == "time":
             self._plot_over_time(ax)
             return ax
-        for one, width, color in zip(_FAMILIES, (1.5, 5.0), (GOOD, BAD), strict=True):
-            pairs = [getattr(row, one) for row in self.rows]
-            found = [(place, *pair) for place, pair in enumerate(pairs) if pair is not None]
-            if found:
-                ax.hlines(*zip(*found, strict=True), color, linewidth=width, alpha=0.6, label=one)
-        for place, row in enumerate(self.rows):
-            ax.plot(row.value, place, "o", color="black", markersize=4)
+        for family, width, color in zip(_FAMILIES, (1.5, 5.0), (GOOD, BAD), strict=True):
+            pairs = [getattr(row, family) for row in self.rows]
+            positioned_pairs = [
+                (position, *pair) for position, pair in enumerate(pairs) if pair is not None
+            ]
+            if positioned_pairs:
+                ax.hlines(
+                    *zip(*positioned_pairs, strict=True),
+                    color,
+                    linewidth=width,
+                    alpha=0.6,
+                    label=family,
+                )
+        for position, row in enumerate(self.rows):
+            ax.plot(row.value, position, "o", color="black", markersize=4)
             if " minus " in row.model + row.subgroup:
-                ax.plot([0.0, 0.0], [place - 0.4, place + 0.4], color="gray", linestyle=":")
+                ax.plot([0.0, 0.0], [position - 0.4, position + 0.4], color="gray", linestyle=":")
         first = [row for row in self.rows if row.model == self.baseline and not row.subgroup]
         for row in first[:1]:
             ax.axvline(row.value, color="gray", linestyle="--", linewidth=1.0, label="baseline")
@@ -348,8 +363,8 @@ class FinalReport(RenderedResult):
         """Draw the scores of at most two models by date, each with the interval of the period."""
         dates, scores = self._over_time()
         window = max(1, len(dates) // 20)
-        for (place, by_date), color in zip(scores.items(), _MODEL_COLORS, strict=False):
-            row = self.rows[place]
+        for (row_index, by_date), color in zip(scores.items(), _MODEL_COLORS, strict=False):
+            row = self.rows[row_index]
             name = "\n".join(textwrap.wrap(row.model, _LABEL_WIDTH))
             mean = np.convolve(by_date, np.full(window, 1.0 / window), "valid")
             ax.plot(dates, by_date, ".", color=color, alpha=0.3)
@@ -374,5 +389,7 @@ class FinalReport(RenderedResult):
 
 
 _FAMILIES = ("proven", "approximate")
-#: Of a plot over dates: colors of the models, letters of a line of a label, inches of a letter.
-_MODEL_COLORS, _LABEL_WIDTH, _LETTER = (GOOD, BAD), 45, 0.12
+#: Colors of the models in a plot over dates.
+_MODEL_COLORS = (GOOD, BAD)
+_LABEL_WIDTH = 45  # letters in a line of a label
+_LETTER = 0.12  # inches of a letter

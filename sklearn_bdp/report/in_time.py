@@ -37,7 +37,7 @@ def past_dates(model: Any, n: int) -> Any:
 
 
 def past_horizon(model: Any) -> int:
-    """Return how many dates lie between a forecast and its score; 1 for any other records."""
+    """Return the number of dates between a forecast and its score; 1 for any other records."""
     return model.horizon if model.is_time_ordered else 1
 
 
@@ -54,14 +54,16 @@ def forecast(
 ) -> Predicted:
     """Return a forecast for each record: the last known target, or that of a season before.
 
-    Its values are targets of the holdout: no check of predictions may look at them.
+    Its values are holdout targets: no check of predictions may read them.
     """
-    model, n, earlier = holdout.dependence, holdout.n, past_records
+    model = holdout.dependence
+    n = holdout.n
+    earlier = past_records
     lag = _lag(name, past_horizon(model))
-    alone = model.is_time_ordered and model.units(n)[0] == n
+    has_single_records = model.is_time_ordered and model.units(n)[0] == n
     if (
         earlier is None
-        or not alone
+        or not has_single_records
         or len(earlier.y) < lag
         or len(np.unique(earlier.dates)) < len(earlier.y)
     ):
@@ -72,12 +74,12 @@ def forecast(
         )
     dates = past_dates(model, n)
     later = np.asarray(holdout.y)[np.argsort(dates)]
-    known = np.concatenate([np.asarray(earlier.y), later])
-    return Predicted(known[len(earlier.y) + dates - lag], classes, known_as=name)
+    targets = np.concatenate([np.asarray(earlier.y), later])
+    return Predicted(targets[len(earlier.y) + dates - lag], classes, known_as=name)
 
 
 def _lag(name, horizon):
-    """Return how many dates before its own a forecast looks."""
+    """Return the number of dates between a forecast's own date and the target that it repeats."""
     season = 1 if name == "naive" else int(_SEASONAL.fullmatch(name)[1])
     return season * math.ceil(horizon / season)
 
@@ -88,12 +90,14 @@ def _lag(name, horizon):
 class WalkForward(Predicted):
     """The recipe of a model, refitted on all records known before each block of dates.
 
-    Asked by position, as predictions are. Nothing is fitted before the first question, which comes
-    after the closing.
+    It predicts by position, as :class:`Predicted` does. Models are fitted at the first prediction,
+    which follows the closing.
     """
 
     def __init__(self, model: Any, holdout: Any, starts: Any, past_records: PastRecords) -> None:
-        self.recipe, self._holdout, self._starts = model, holdout, starts
+        self.recipe = model
+        self._holdout = holdout
+        self._starts = starts
         self.known_as = None
         self._past_records = past_records
         if hasattr(model, "classes_"):
@@ -104,29 +108,34 @@ class WalkForward(Predicted):
 
     @functools.cached_property
     def _blocks(self):
-        """The rows of each block and the model that knows everything before it."""
-        held, earlier = self._holdout, self._past_records
-        dates = past_dates(held.dependence, held.n)
-        X, y = _joined(earlier.X, held.X), np.concatenate([earlier.y, held.y])
+        """The rows of each block and the model fitted on all earlier records."""
+        holdout = self._holdout
+        earlier = self._past_records
+        dates = past_dates(holdout.dependence, holdout.n)
+        X = _joined(earlier.X, holdout.X)
+        y = np.concatenate([earlier.y, holdout.y])
         all_dates = np.concatenate([earlier.dates, dates])
-        found = []
+        fitted_blocks = []
         for start, stop in zip(self._starts, [*self._starts[1:], len(dates)], strict=True):
-            known = np.flatnonzero(all_dates <= start - past_horizon(held.dependence))
-            known = known[np.argsort(all_dates[known], kind="stable")]
-            fitted = clone(self.recipe).fit(safe_indexing(X, known), y[known])
-            found.append((np.flatnonzero((dates >= start) & (dates < stop)), fitted))
-        return found
+            earlier_rows = np.flatnonzero(all_dates <= start - past_horizon(holdout.dependence))
+            earlier_rows = earlier_rows[np.argsort(all_dates[earlier_rows], kind="stable")]
+            fitted = clone(self.recipe).fit(safe_indexing(X, earlier_rows), y[earlier_rows])
+            fitted_blocks.append((np.flatnonzero((dates >= start) & (dates < stop)), fitted))
+        return fitted_blocks
 
     def _asked(self, name, positions):
         rows = np.concatenate([rows for rows, _ in self._blocks])
-        said = [
-            getattr(one, name)(safe_indexing(self._holdout.X, own)) for own, one in self._blocks
+        block_predictions = [
+            getattr(model, name)(safe_indexing(self._holdout.X, block_rows))
+            for block_rows, model in self._blocks
         ]
-        return np.concatenate(said)[np.argsort(rows)[np.asarray(positions).ravel().astype(int)]]
+        return np.concatenate(block_predictions)[
+            np.argsort(rows)[np.asarray(positions).ravel().astype(int)]
+        ]
 
 
 def _joined(first, second):
-    """Return the rows of two tables of one kind, one after the other."""
+    """Return the concatenated rows of two tables of one type."""
     if hasattr(first, "iloc"):
         return sys.modules["pandas"].concat([first, second])
     if scipy.sparse.issparse(first):
@@ -135,14 +144,16 @@ def _joined(first, second):
 
 
 def refit_blocks(holdout: Any, every: Any, past_records: PastRecords | None) -> tuple[Any, str]:
-    """Return the first date of each block of a walk-forward report, and how often in words."""
-    model, n = holdout.dependence, holdout.n
+    """Return the first date of each block of a walk-forward report, and the frequency as text."""
+    model = holdout.dependence
+    n = holdout.n
     if not model.is_time_ordered or past_records is None:
         raise ValueError(
             "refit_every= needs correlation='time', and the records before the holdout, which a "
             "search knows in the process that made it. The holdout was not queried."
         )
-    count, step = model.units(n)[0], model.step
+    count = model.units(n)[0]
+    step = model.step
     span = as_time_span(every, "refit_every")
     if span is None:
         every = check_integer("refit_every", every, low=1)
@@ -171,7 +182,7 @@ def _describe_span(span):
 
 
 def calendar(holdout: Any) -> Any:
-    """Return the dates of a holdout, ascending, or None where they are not known."""
+    """Return the dates of a holdout, ascending, or None if they are not known."""
     if hasattr(holdout.dependence, "dates_"):
         return holdout.dependence.dates_
     return index_dates(holdout.X)
@@ -197,41 +208,46 @@ def align_predictions(name: str, predictions: Any, holdout: Any) -> Any:
     dated = date_level(index)
     if dated is None or index.equals(getattr(holdout.X, "index", None)):
         return predictions
-    given, wanted = date_numbers(dated, f"the index of {name}"), record_dates(holdout)
+    prediction_dates = date_numbers(dated, f"the index of {name}")
+    holdout_dates = record_dates(holdout)
     by_position = f"Pass {name}.to_numpy() if its values are in the order of the holdout records."
-    if wanted is None or wanted.dtype.kind != given.dtype.kind:
+    if holdout_dates is None or holdout_dates.dtype.kind != prediction_dates.dtype.kind:
         raise ValueError(
             f"{name} has dates, and the holdout records have none. {by_position} The holdout was "
             "not queried."
         )
-    if len(np.unique(given)) < len(given) or len(np.unique(wanted)) < len(wanted):
+    if len(np.unique(prediction_dates)) < len(prediction_dates) or len(
+        np.unique(holdout_dates)
+    ) < len(holdout_dates):
         raise ValueError(
             f"{name} cannot be aligned by date, because several records share a date. "
             f"{by_position} The holdout was not queried."
         )
-    missing = np.setdiff1d(wanted, given)
+    missing = np.setdiff1d(holdout_dates, prediction_dates)
     if len(missing):
         raise ValueError(
-            f"{name} must have a value for each of the {len(wanted)} holdout dates, but has none "
-            f"for {len(missing)} of them, such as {missing[0]}. {by_position} The holdout was not "
-            "queried."
+            f"{name} must have a value for each of the {len(holdout_dates)} holdout dates, but has "
+            f"none for {len(missing)} of them, such as {missing[0]}. {by_position} The holdout "
+            "was not queried."
         )
-    order = np.argsort(given)
-    return np.asarray(predictions)[order[np.searchsorted(given, wanted, sorter=order)]]
+    order = np.argsort(prediction_dates)
+    return np.asarray(predictions)[
+        order[np.searchsorted(prediction_dates, holdout_dates, sorter=order)]
+    ]
 
 
 # -- proven rows ----------------------------------------------------------------------------------
 
 
 def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> tuple[Any, ...]:
-    """Return each record's difference, second minus first, and the ends that it may have.
+    """Return each record's difference, second minus first, its limits, and the metric's range.
 
-    The ends are known with the forecasts: minus and plus their distance for absolute errors, ranges
-    of their own for squared and pinball errors (theory G31), and for
-    classes the least and the largest difference that any outcome would make. In units of the range,
-    which comes last: 1 for absolute errors without declared bounds.
+    The limits follow from the forecasts: minus and plus their distance for absolute errors, other
+    ranges for squared and pinball errors (theory G31), and for classes the smallest and the largest
+    difference over all outcomes. Differences and limits are in units of the range, which is 1 for
+    absolute errors without declared bounds.
     """
-    known = measure.metric is None or (
+    is_bounded_loss = measure.metric is None or (
         measure.metric.name in available_metrics() and not hasattr(measure.metric, "function")
     )
 
@@ -246,22 +262,22 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
         off = [np.abs(records.y - records.rows(name, "values")) for name in models]
         gap = off[0] - off[1]
     ones = np.ones(len(gap))
-    # What a function of the caller's makes of equal predictions nobody knows.
-    if not known or (classes is not None and len(classes) > _MOST_CLASSES):
+    # A user-defined function may give equal predictions different scores.
+    if not is_bounded_loss or (classes is not None and len(classes) > _MOST_CLASSES):
         return gap, -ones, ones, span
     if classes is None:
-        first, second = (records.rows(name, "values") for name in models)
+        first, second = [records.rows(name, "values") for name in models]
         limits = getattr(measure.metric, "difference_limits", None)
         if measure.metric is None:
-            most = np.abs(first - second)
-            least = -most
+            upper = np.abs(first - second)
+            lower = -upper
         elif limits is not None:
-            least, most = limits(first, second)
+            lower, upper = limits(first, second)
         else:
-            most = np.where(first != second, 1.0, 0.0)
-            least = -most
+            upper = np.where(first != second, 1.0, 0.0)
+            lower = -upper
         differs = ~np.isfinite(first - second)  # a model that fails has the worst score
-        return gap, np.where(differs, -1.0, least), np.where(differs, 1.0, most), span
+        return gap, np.where(differs, -1.0, lower), np.where(differs, 1.0, upper), span
     ends = [0.0 * ones]  # a label that no model knows
     for label in classes:
         supposed = np.repeat(np.asarray([label]), len(gap))
@@ -270,54 +286,80 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
 
 
 def past_row(
-    one: Any, records: Any, sampling: Any, classes: Any, log_level: float
+    statement: Any, records: Any, sampling: Any, classes: Any, log_level: float
 ) -> tuple[float, float]:
     """Return limits for the expected score or difference over these dates, in score units.
 
     ``log_level``: log of the failure probability of both limits together.
     """
-    by_date, known, low = sampling.means, one.moments, 0.0
-    asked = {"expected": known.center, "variance": known.variance, "horizon": one.ahead}
-    if len(one.models) == 2:
-        scores, least, most, span = paired_difference(one.measure, records, one.models, classes)
-        asked |= {"least": by_date(least), "most": by_date(most)}
+    by_date = sampling.means
+    moments = statement.moments
+    expected = moments.center
+    variance = moments.variance
+    low = 0.0
+    smallest, largest = 0.0, 1.0
+    if len(statement.models) == 2:
+        scores, lower, upper, span = paired_difference(
+            statement.measure, records, statement.models, classes
+        )
+        smallest = by_date(lower)
+        largest = by_date(upper)
     else:
-        scores = records.contributions(one.measure, one.models[0])[0]
-        low, span = one.measure.span[0], one.measure.span[1] - one.measure.span[0]
-        if one.measure.is_share and sampling.count == len(records.y):  # bits
-            asked |= {"expected": 0.95 * known.center + 0.025, "variance": None}
-    ends = past_limits(by_date(scores), log_level - math.log(2.0), **asked)
+        scores = records.contributions(statement.measure, statement.models[0])[0]
+        low, high = statement.measure.span
+        span = high - low
+        if statement.measure.is_share and sampling.count == len(records.y):  # one 0 or 1 per date
+            expected = 0.95 * moments.center + 0.025
+            variance = None
+    ends = past_limits(
+        by_date(scores),
+        log_level - math.log(2.0),
+        expected=expected,
+        variance=variance,
+        horizon=statement.ahead,
+        least=smallest,
+        most=largest,
+    )
     return low + span * ends[0], low + span * ends[1]
 
 
-def past_moments(one: Any, plan: Any, holdout: Any, variance: float | None) -> UnitMoments:
-    """Return what stakes are made for: mean and variance of a date's score, before the holdout.
+def past_moments(statement: Any, plan: Any, holdout: Any, variance: float | None) -> UnitMoments:
+    """Return the expected mean and variance of a date's score, from dates before the holdout.
 
-    ``variance``: of the first row, as a search has it out of fold. Else models are asked about
-    earlier records. Any numbers are valid, right ones give narrow intervals.
+    The stakes of the martingale are chosen for them. ``variance``: of the first row, out of fold,
+    from a search. Otherwise models are scored on earlier records. Any moments are valid, accurate
+    ones give narrow intervals.
     """
     if variance is not None and variance > 0.0:
-        return UnitMoments(one.expected, max(variance, 1e-6), 1.0)
-    paired, earlier, model = len(one.models) == 2, plan.past_records, holdout.dependence
+        return UnitMoments(statement.expected, max(variance, 1e-6), 1.0)
+    paired = len(statement.models) == 2
+    earlier = plan.past_records
+    model = holdout.dependence
     try:
         rows = np.flatnonzero(earlier.dates >= -_LENGTHS * model.units(holdout.n)[0])
-        words = {name: getattr(plan.models[name], "known_as", None) for name in one.models}
+        words = {name: getattr(plan.models[name], "known_as", None) for name in statement.models}
         horizon = past_horizon(model)
-        lags = {name: _lag(said, horizon) for name, said in words.items() if is_forecast(said)}
-        rows, y = rows[rows >= max(lags.values(), default=0)], np.asarray(earlier.y)
-        models = {name: plan.models[name] for name in one.models}
-        models |= {name: Predicted(y[rows - lag], plan.classes) for name, lag in lags.items()}
+        lags = {
+            name: _lag(keyword, horizon) for name, keyword in words.items() if is_forecast(keyword)
+        }
+        rows = rows[rows >= max(lags.values(), default=0)]
+        y = np.asarray(earlier.y)
+        models = {name: plan.models[name] for name in statement.models}
+        for name, lag in lags.items():
+            models[name] = Predicted(y[rows - lag], plan.classes)
         if any(isinstance(models[name], Predicted) for name in models.keys() - lags.keys()):
             raise ValueError("predictions of the holdout say nothing of earlier records.")
         records = Records(safe_indexing(earlier.X, rows), y[rows], models)
         if paired:
-            values = paired_difference(one.measure, records, one.models, plan.classes)[0]
+            values = paired_difference(statement.measure, records, statement.models, plan.classes)[
+                0
+            ]
         else:
-            values = records.contributions(one.measure, one.models[0])[0]
+            values = records.contributions(statement.measure, statement.models[0])[0]
         _, codes, counts = np.unique(earlier.dates[rows], return_inverse=True, return_counts=True)
         series = np.bincount(codes, values) / counts
-        least = 1e-6 if paired else 1e-4  # of rows that the models may have seen
-        return UnitMoments(float(series.mean()), max(float(series.var()), least), 1.0)
-    except Exception:  # what is not known is guessed
-        center = 2.0 * one.expected - 1.0 if paired else one.expected
+        min_variance = 1e-6 if paired else 1e-4  # of rows that the models may have seen
+        return UnitMoments(float(series.mean()), max(float(series.var()), min_variance), 1.0)
+    except Exception:  # default moments are valid, too
+        center = 2.0 * statement.expected - 1.0 if paired else statement.expected
         return UnitMoments(center, 0.01, 1.0)
