@@ -46,7 +46,7 @@ SECOND_HOLDOUT = Diagnostic(
     "X[search.train_indices_], or give both one ledger.",
     SecondHoldoutWarning,
 )
-#: What a check can find, in the order in which it is looked for: one finding at most is reported.
+#: Possible findings of a check, in the order of the search: it reports at most one.
 OVERLAP_FINDINGS = {
     "rows": Diagnostic(
         "shared rows",
@@ -101,7 +101,7 @@ HOLDOUT_RECORDS_SCORED = Diagnostic(
     "invalid. Call final_report(), or score new records. The holdout was not queried.",
     SharedRecordsError,
 )
-#: What has to be true where labels of groups stand on both sides.
+#: Assumption if training set and holdout share labels of groups.
 RELABELED_GROUPS_ASSUMPTION = (
     "groups of the holdout are others than those of the training set (labels given anew)"
 )
@@ -121,7 +121,7 @@ _MISSING = np.uint64(0x7FF8DEADBEEF0001)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrainingData:
-    """What an analyst brings to a holdout; hashed when it has to be compared."""
+    """Training records that an analyst brings to a holdout, hashed when they are compared."""
 
     #: Pairs of records and targets; without targets, features are compared alone.
     tables: tuple
@@ -146,8 +146,10 @@ class TrainingData:
 
     def parameter_of(self, index: int) -> str | None:
         """Return the name of the fit parameter that holds a table, None for X."""
-        own = len(self.tables) - len(self.parameter_names)
-        return self.parameter_names[index - own] if index >= own else None
+        n_without_name = len(self.tables) - len(self.parameter_names)
+        if index < n_without_name:
+            return None
+        return self.parameter_names[index - n_without_name]
 
     def remark(self) -> str:
         """Return a sentence that names the fit parameters with tables, for messages."""
@@ -159,15 +161,18 @@ class TrainingData:
     @functools.cached_property
     def rows(self) -> list[Any]:
         """Digests of each table's rows with and without targets; none for cells without values."""
-        found: list[Any] = []
+        digests: list[Any] = []
         for X, y in self.tables:
             try:
-                bare = row_digests(X)
-                full = bare if y is None else bare + _summed(_as_table(y), "target ")
+                features_only = row_digests(X)
+                with_targets = features_only
+                if y is not None:
+                    with_targets = features_only + _summed(_as_table(y), "target ")
             except (TypeError, ValueError):
-                full = bare = np.array([], np.uint64)
-            found.append((full, bare))
-        return found
+                features_only = np.array([], np.uint64)
+                with_targets = features_only
+            digests.append((with_targets, features_only))
+        return digests
 
     @functools.cached_property
     def groups(self) -> Any:
@@ -177,19 +182,19 @@ class TrainingData:
 
     @functools.cached_property
     def digest(self) -> str:
-        """Return what the side is known by: the same records in any order."""
+        """Return the digest of the training data, the same for records in any order."""
         state = hashlib.sha256(b"classes" if self.classifier else b"")
         for codes in (*self.rows, (self.groups,)):
             state.update(b"table")
-            for part in codes:
-                state.update(np.sort(part).tobytes())
+            for digests in codes:
+                state.update(np.sort(digests).tobytes())
         return state.hexdigest()
 
     def finding(self, X: Any, y: Any, model: Any, *, rows: bool) -> str | None:
         """Return the key in ``OVERLAP_FINDINGS`` of shared holdout records, or None."""
         if rows:
-            for own, targets in self.tables:
-                shared, chance = count_shared_rows(own, targets, X, y)
+            for X_train, y_train in self.tables:
+                shared, chance = count_shared_rows(X_train, y_train, X, y)
                 if shared > chance:
                     return "rows"
         if self.train_model is not None and count_shared_labels(model, self.train_model)[0]:
@@ -200,20 +205,26 @@ class TrainingData:
         text = ["text" in column_kinds(side) for side in sides]  # one of them: an error of its own
         if text[0] != text[1] or any(side.size != len(side) or not side.size for side in sides):
             return None
-        labels, held = (side.ravel() for side in sides)
-        if not np.isin(held, labels).any():
+        y_train, y_holdout = (side.ravel() for side in sides)
+        if not np.isin(y_holdout, y_train).any():
             return "labels"
-        n_held = model.effective_n(len(held))
-        for ours, others, size in ((held, labels, len(labels)), (labels, held, n_held)):
-            known, counts = np.unique(ours, return_counts=True)
-            expected = (1.0 - counts / len(ours)) ** size < _NO_CHANCE  # not left out by chance
-            if (~np.isin(known, others) & expected).any():
-                return "classes"
+        n_holdout = model.effective_n(len(y_holdout))
+        if _misses_expected_class(y_holdout, y_train, len(y_train)):
+            return "classes"
+        if _misses_expected_class(y_train, y_holdout, n_holdout):
+            return "classes"
         return None
 
 
+def _misses_expected_class(labels, other_labels, other_size):
+    """Return whether other labels lack a class of ``labels`` that chance hardly leaves out."""
+    classes, counts = np.unique(labels, return_counts=True)
+    is_expected = (1.0 - counts / len(labels)) ** other_size < _NO_CHANCE
+    return (~np.isin(classes, other_labels) & is_expected).any()
+
+
 class TrainingRowRegistry:
-    """Rows that stand on the training side: drawn there, or compared with the holdout before."""
+    """Rows of the training set: drawn by a search, or compared with the holdout before."""
 
     def __init__(self, *, both_parts_given: bool = False) -> None:
         self.drawn = False  # whether a search drew the holdout and its training rows
@@ -242,13 +253,15 @@ class TrainingRowRegistry:
         self._added = []
 
     def known_overlap_status(self, side: TrainingData, *, explicit: bool) -> str | None:
-        """Return what has to be true of a side that need not be compared; None for another one.
+        """Return the additional assumption if these training records are already known.
 
-        ``explicit``: rows beyond those of a drawn split are compared in place of being refused.
+        None if they must be compared with the holdout. ``explicit``: rows beyond those of a drawn
+        split are compared instead of rejected.
         """
-        if any(side is one for one in self._added):
+        if any(side is added for added in self._added):
             return ""
-        shares, groups = self._shares(side), np.isin(side.groups, self._groups)
+        shares = self._shares(side)
+        is_known_group = np.isin(side.groups, self._groups)
         if self.drawn and not explicit:
             for index, share in shares.items():
                 if 0.0 < share < 1.0:
@@ -256,12 +269,12 @@ class TrainingRowRegistry:
                     if name is None:
                         raise UNKNOWN_TRAINING_ROWS.error()
                     raise HOLDOUT_ROWS_IN_FIT_PARAMETER.error(source=name)
-        if self.drawn and groups.any() and not groups.all():
+        if self.drawn and is_known_group.any() and not is_known_group.all():
             OVERLAP_FINDINGS["groups"].warn()
             return RELABELED_GROUPS_ASSUMPTION
         rows_only = side.train_model is None and not side.classifier
-        known = (self.drawn or rows_only) and min(shares.values(), default=1.0) == 1.0
-        return "" if known or side.digest in self._sides else None
+        all_known = (self.drawn or rows_only) and min(shares.values(), default=1.0) == 1.0
+        return "" if all_known or side.digest in self._sides else None
 
     def _shares(self, side):
         """Return the part of known rows by the index of each table that can be compared."""
@@ -279,7 +292,7 @@ class TrainingRowRegistry:
         """
         tables = [((rows, None),) for rows in _kept_rows(estimator, X)]
         if self.drawn:
-            tables = [one for one in tables if self._are_known(TrainingData(one))]
+            tables = [table for table in tables if self._are_known(TrainingData(table))]
         return TrainingData(sum(tables, ()))
 
     def _are_known(self, side):
@@ -288,48 +301,53 @@ class TrainingRowRegistry:
         return not shares or any(shares.values())
 
     def check_no_holdout_records(self, side: TrainingData, X: Any, y: Any) -> None:
-        """Raise where records to be scored are those that a fit held out.
+        """Raise if records to be scored are those that a fit held out.
 
-        Whoever called that fit gave it both sides, so that the error tells nothing new. ``X``,
-        ``y``: the holdout's records.
+        The caller of that fit passed training and holdout records, so that the error shows nothing
+        new. ``X``, ``y``: the holdout's records.
         """
         if not self.both_parts_given:
             return
         self._take_in()
-        own, targets = side.tables[0]
-        rest = np.flatnonzero(~np.isin(side.rows[0][0], self._known[targets is None]))
-        if rest.size:
-            targets = None if targets is None else safe_indexing(targets, rest)
-            shared, chance = count_shared_rows(safe_indexing(own, rest), targets, X, y)
-            if shared == rest.size:  # row by row, too, where none of them equals another of the fit
-                held = row_digests(X, None if targets is None else y)
-                every = np.concatenate([held, self._known[targets is None]])
-                chance = 0 if np.unique(every).size == every.size else chance
+        X_scored, y_scored = side.tables[0]
+        known_digests = self._known[y_scored is None]
+        new_rows = np.flatnonzero(~np.isin(side.rows[0][0], known_digests))
+        if new_rows.size:
+            y_new = None if y_scored is None else safe_indexing(y_scored, new_rows)
+            shared, chance = count_shared_rows(safe_indexing(X_scored, new_rows), y_new, X, y)
+            # Single rows count, too, if none of them equals another record of the fit.
+            if shared == new_rows.size:
+                holdout_digests = row_digests(X, None if y_new is None else y)
+                fit_digests = np.concatenate([holdout_digests, known_digests])
+                chance = 0 if np.unique(fit_digests).size == fit_digests.size else chance
             if shared > chance:
                 raise HOLDOUT_RECORDS_SCORED.error(count=shared)
 
     def record_fingerprints(self, X: Any, y: Any) -> Any:
-        """Return 16 bits of each record that equals no other one of the fit.
+        """Return 16 bits of each record that differs from all others of the fit.
 
-        A copy without records notices by them what was held out, and tells no record from others.
+        By them a copy without records recognizes holdout records, without identifying any of them.
         """
         self._take_in()
-        own, counts = np.unique(row_digests(X, y), return_counts=True)
-        alone = own[(counts == 1) & ~np.isin(own, self._known[y is None])]
-        ways = [None, {*map(str, X.columns)}] if is_frame(X) else [None]  # by place, by name
-        kept = np.isin(row_digests(X, y), alone) & self.both_parts_given
-        marks = [row_digests(X, y, names=names)[kept] >> np.uint64(48) for names in ways]
-        return ways[-1], np.unique(np.concatenate(marks))
+        digests, counts = np.unique(row_digests(X, y), return_counts=True)
+        unique_digests = digests[(counts == 1) & ~np.isin(digests, self._known[y is None])]
+        is_unique = np.isin(row_digests(X, y), unique_digests) & self.both_parts_given
+        # Columns by position and, in frames, also by name.
+        column_names = [None, {*map(str, X.columns)}] if is_frame(X) else [None]
+        marks = [
+            row_digests(X, y, names=names)[is_unique] >> np.uint64(48) for names in column_names
+        ]
+        return column_names[-1], np.unique(np.concatenate(marks))
 
 
 def check_fingerprints(marks: Any, X: Any, y: Any) -> None:
-    """Raise where most of the records to be scored have such marks, more than by chance."""
-    names, known = marks
+    """Raise if most of the records to be scored have such marks, more than by chance."""
+    names, holdout_marks = marks
     names = names if is_frame(X) and names and names <= {*map(str, X.columns)} else None
-    found = np.isin(row_digests(X, y, names=names) >> np.uint64(48), known)
-    chance = found.size * len(known) / 2**16
-    if found.sum() > max(0.5 * found.size, chance + 4.0 * np.sqrt(chance)):
-        raise HOLDOUT_RECORDS_SCORED.error(count=int(found.sum()))
+    is_marked = np.isin(row_digests(X, y, names=names) >> np.uint64(48), holdout_marks)
+    chance = is_marked.size * len(holdout_marks) / 2**16
+    if is_marked.sum() > max(0.5 * is_marked.size, chance + 4.0 * np.sqrt(chance)):
+        raise HOLDOUT_RECORDS_SCORED.error(count=int(is_marked.sum()))
 
 
 def _kept_rows(estimator, X, depth=4):
@@ -341,11 +359,11 @@ def _kept_rows(estimator, X, depth=4):
             yield from _tables_in(rows, X)
     if not depth or not (hasattr(estimator, "get_params") or "estimator" in state):
         return
-    learned = [inner for name, inner in state.items() if name.endswith("_") or name == "steps"]
-    for inner in learned or [state.get("estimator")]:  # frozen, or calibrated
-        for part in inner[:_PARTS] if isinstance(inner, (list, tuple)) else [inner]:
-            one = part[1] if isinstance(part, tuple) and len(part) > 1 else part
-            yield from _kept_rows(one, X, depth - 1)
+    fitted = [value for name, value in state.items() if name.endswith("_") or name == "steps"]
+    for value in fitted or [state.get("estimator")]:  # frozen, or calibrated
+        for item in value[:_PARTS] if isinstance(value, (list, tuple)) else [value]:
+            inner = item[1] if isinstance(item, tuple) and len(item) > 1 else item
+            yield from _kept_rows(inner, X, depth - 1)
 
 
 def _tables_in(value, X, depth=3):
@@ -353,8 +371,8 @@ def _tables_in(value, X, depth=3):
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple) and depth:
-        for part in value[:_PARTS]:
-            yield from _tables_in(part, X, depth - 1)
+        for item in value[:_PARTS]:
+            yield from _tables_in(item, X, depth - 1)
     elif (is_frame(value) or getattr(value, "ndim", 0) == 2) and same_columns(value, X):
         yield value
 
@@ -362,56 +380,58 @@ def _tables_in(value, X, depth=3):
 def count_shared_rows(X, y, X_holdout, y_holdout):
     """Return how many training records are holdout records, and how many chance explains.
 
-    Where ``y`` is None, records are compared without targets. Where a population holds equal
-    records, training records equal one another as well: chance explains the number expected from
-    those, four standard deviations and one more record; nothing where the training records are, as
-    a whole, the holdout or a part of it that chance cannot have picked.
+    If ``y`` is None, records are compared without targets. In a population with equal records,
+    training records equal one another as well: chance explains the number expected from those,
+    four standard deviations and one more record. It explains 0 if the training records as a whole
+    are the holdout, or a part of it that chance cannot have picked.
     """
     shared = None
     if all(hasattr(table, "iloc") and hasattr(table, "columns") for table in (X, X_holdout)):
         shared = {*map(str, X.columns)}.intersection(map(str, X_holdout.columns)) or None
     try:
-        if shared is None and len({_as_table(one).shape[1] for one in (X, X_holdout)}) > 1:
+        if shared is None and len({_as_table(table).shape[1] for table in (X, X_holdout)}) > 1:
             return 0, 0
-        ours = row_digests(X, y, names=shared)
-        theirs = row_digests(X_holdout, None if y is None else y_holdout, names=shared)
+        training = row_digests(X, y, names=shared)
+        holdout = row_digests(X_holdout, None if y is None else y_holdout, names=shared)
     except (TypeError, ValueError):  # cells without values, ragged rows: nothing to compare
         return 0, 0
-    if ours.size == 0 or theirs.size == 0:
+    if training.size == 0 or holdout.size == 0:
         return 0, 0
-    values, counts = np.unique(ours, return_counts=True)
-    found = int(np.isin(ours, theirs).sum())
-    if found == ours.size and values.size > 1 and 2 * found > theirs.size:
+    values, counts = np.unique(training, return_counts=True)
+    n_shared = int(np.isin(training, holdout).sum())
+    if n_shared == training.size and values.size > 1 and 2 * n_shared > holdout.size:
         # Rows of the holdout one by one: of a large discrete population a sample as large hardly
         # ever stays within another's counts.
-        known, times = np.unique(theirs, return_counts=True)
-        if np.all(times[np.searchsorted(known, values)] >= counts):
-            return found, 0
+        holdout_values, holdout_counts = np.unique(holdout, return_counts=True)
+        if np.all(holdout_counts[np.searchsorted(holdout_values, values)] >= counts):
+            return n_shared, 0
     # Of the other training records a random set as large as the holdout holds an equal one with a
-    # hypergeometric chance, which is free of bias. Where there are fewer others than that, the rate
+    # hypergeometric chance, which is free of bias. If there are fewer others than that, the rate
     # of equal pairs gives an upper bound (Jensen).
-    others = ours.size - 1
-    if theirs.size <= others:
-        kinds, kind = np.unique(counts, return_inverse=True)  # nearly all records are alone
-        chances = 1.0 - hypergeom.pmf(0, others, kinds - 1, theirs.size)[kind]
+    n_others = training.size - 1
+    if holdout.size <= n_others:
+        # Nearly all counts are 1: each distinct count is computed once.
+        distinct_counts, index = np.unique(counts, return_inverse=True)
+        chances = 1.0 - hypergeom.pmf(0, n_others, distinct_counts - 1, holdout.size)[index]
     else:
-        pairs = float((counts * (counts - 1.0)).sum()) / max(ours.size * others, 1)
-        chances = np.full(counts.shape, 1.0 - (1.0 - pairs) ** theirs.size)
+        pair_rate = float((counts * (counts - 1.0)).sum()) / max(training.size * n_others, 1)
+        chances = np.full(counts.shape, 1.0 - (1.0 - pair_rate) ** holdout.size)
     expected = float((counts * chances).sum())
     # Twice: once for the records that meet, once because the rate itself is estimated.
     variance = 2.0 * float((counts**2 * chances * (1.0 - chances)).sum())
-    return found, math.floor(expected + 4.0 * math.sqrt(variance) + 1.0)
+    return n_shared, math.floor(expected + 4.0 * math.sqrt(variance) + 1.0)
 
 
 def row_digests(X, y=None, *, names=None):
-    """Return a 64-bit digest of each record: equal for equal records, whatever they are kept in.
+    """Return a 64-bit digest of each record: equal for equal records in any container.
 
     Numbers count to single precision. ``names``: columns of a frame to look at; ``None``: all
-    columns, known by their places.
+    columns, identified by position.
     """
     if sp.issparse(X):
-        cells, total = X.tocoo(), np.zeros(X.shape[0], np.uint64)
-        salts = np.array([_salt(str(place)) for place in range(X.shape[1])], np.uint64)
+        cells = X.tocoo()
+        total = np.zeros(X.shape[0], np.uint64)
+        salts = np.array([_salt(str(column)) for column in range(X.shape[1])], np.uint64)
         np.add.at(total, cells.row, _hashed(cells.data, salts[cells.col]))
     elif names is None:
         total = _summed(_as_table(X), "")
@@ -427,12 +447,13 @@ def _summed(table, prefix, names=None):
     if not labels:
         raise ValueError("no columns")
     salts = np.array([_salt(f"{prefix}{label}") for label in labels], np.uint64)
-    total, plain = np.zeros(len(table), np.uint64), isinstance(table, np.ndarray)
-    step = _TOGETHER if plain and table.dtype.kind in "biuf" else 1
+    total = np.zeros(len(table), np.uint64)
+    is_array = isinstance(table, np.ndarray)
+    step = _TOGETHER if is_array and table.dtype.kind in "biuf" else 1
     for start in range(0, len(labels), step):
-        part = slice(start, start + step)
-        block = table[:, part] if plain else table.iloc[:, start].to_numpy()[:, None]
-        total += _hashed(block, salts[part]).sum(axis=1, dtype=np.uint64)
+        columns = slice(start, start + step)
+        block = table[:, columns] if is_array else table.iloc[:, start].to_numpy()[:, None]
+        total += _hashed(block, salts[columns]).sum(axis=1, dtype=np.uint64)
     return total
 
 
@@ -454,13 +475,13 @@ def _as_table(data):
 
 
 def cell_codes(cells, *, single=True):
-    """Return a 64-bit code of each cell: 0 for zero, one code for all that is missing.
+    """Return a 64-bit code of each cell: 0 for zero, one code for all missing values.
 
     ``single``: numbers count to single precision, so that a copy in it is the same.
     """
     # A type of pandas (categories, strings, masked numbers) has objects in its cells.
-    plain = isinstance(getattr(cells, "dtype", None), np.dtype)
-    cells = np.asarray(cells, dtype=None if plain else object)
+    has_numpy_dtype = isinstance(getattr(cells, "dtype", None), np.dtype)
+    cells = np.asarray(cells, dtype=None if has_numpy_dtype else object)
     if cells.dtype.kind in "biuf":
         values = cells.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -469,24 +490,24 @@ def cell_codes(cells, *, single=True):
         return np.where(np.isnan(values), _MISSING, codes)
     if cells.dtype.kind in "mM":
         return np.where(np.isnat(cells), _MISSING, cells.astype(np.int64).view(np.uint64))
-    known = {}
-    codes = [_cell_code(cell, known) for cell in cells.ravel().tolist()]
+    code_of_cell = {}
+    codes = [_cell_code(cell, code_of_cell) for cell in cells.ravel().tolist()]
     return np.array(codes, dtype=np.uint64).reshape(cells.shape)
 
 
-def _cell_code(cell, known):
+def _cell_code(cell, code_of_cell):
     """Return the code of a cell of any type; text that reads as a number is that number."""
     if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
         return _MISSING
     if isinstance(cell, bytes):
         cell = cell.decode("utf-8", "surrogateescape")
     cell = cell if isinstance(cell, str | numbers.Real) else str(cell)
-    if cell not in known:
+    if cell not in code_of_cell:
         try:
-            known[cell] = cell_codes(np.array([float(cell)]))[0]
+            code_of_cell[cell] = cell_codes(np.array([float(cell)]))[0]
         except (ValueError, OverflowError):
-            known[cell] = _salt(f"text {cell}")
-    return known[cell]
+            code_of_cell[cell] = _salt(f"text {cell}")
+    return code_of_cell[cell]
 
 
 @functools.lru_cache(maxsize=1024)
@@ -505,16 +526,16 @@ def splitmix64(codes, salt):
 
 
 def forget_answered_targets() -> None:
-    """Forget what was answered, as a new process would."""
+    """Forget the targets of answered queries, as a new process would."""
     ANSWERED_TARGETS.clear()
 
 
 def targets_digest(X: Any, y: Any) -> str | None:
-    """Return what targets are known by; None where they say too little.
+    """Return a digest that identifies targets; None if they are too few.
 
-    Targets that are sorted (or all the same) may be those of any table of that size: there the
-    features count, too. Nothing is known of the fits of a search or cross-validation, which are
-    tested from outside, nor in workers.
+    Targets that are sorted (or all the same) may be those of any table of that size: then the
+    features count, too. Also None inside the fits of a search or cross-validation, which are
+    tested from outside, and in workers.
     """
     if num_samples(y) < _FEWEST or multiprocessing.parent_process() or inside_validation():
         return None
@@ -532,17 +553,20 @@ def has_other_holdout(about: set[str], rows: Callable[[], Any]) -> bool:
     """
     if not ANSWERED_TARGETS.keys().isdisjoint(about):
         return True
-    own = rows() if ANSWERED_TARGETS and about else None
-    if not own or len(np.unique(own[0])) < _FEWEST:
+    new_rows = rows() if ANSWERED_TARGETS and about else None
+    if not new_rows or len(np.unique(new_rows[0])) < _FEWEST:
         return False
-    for known, has in ANSWERED_TARGETS.items():
-        ANSWERED_TARGETS[known] = has = has() if callable(has) else has
-        if has and np.isin(own[0], has[0]).mean() > _SUBGROUP:
+    for digest, answered_rows in ANSWERED_TARGETS.items():
+        if callable(answered_rows):
+            answered_rows = answered_rows()
+            ANSWERED_TARGETS[digest] = answered_rows
+        if answered_rows and np.isin(new_rows[0], answered_rows[0]).mean() > _SUBGROUP:
             return True
     return False
 
 
 def is_sorted_by_label(labels: Any) -> bool:
-    """Return whether equal labels stand together: the order of the rows says nothing."""
+    """Return whether equal labels form one run each, as in a table sorted by label."""
     runs = labels[np.r_[True, labels[1:] != labels[:-1]]]
-    return all(np.unique(part).size == part.size for part in (runs[:1000], runs))  # soon, or all
+    # The first runs decide most cases without sorting all.
+    return all(np.unique(group).size == group.size for group in (runs[:1000], runs))
