@@ -19,7 +19,7 @@ from sklearn.metrics import get_scorer
 from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp._typing import Array, FloatOrArray
-from sklearn_bdp.intervals.approximate import InfluenceSpread, influence_spread
+from sklearn_bdp.intervals.approximate import ApproximateLimits, InfluenceSpread, influence_spread
 from sklearn_bdp.intervals.jackknife import STATISTICS
 from sklearn_bdp.metrics.base import BoundedMetric, Evaluation, ScoreShape, as_labels, silenced
 from sklearn_bdp.metrics.confusion import confusion_scores
@@ -519,6 +519,46 @@ class ApproximateMetric(BoundedMetric):
             if size.min() < 0.01 * np.median(size):
                 return "some targets are near 0"
         return ""
+
+    def limits_of_labels(
+        self, estimator: Any, X: Any, y: ArrayLike, level: float
+    ) -> tuple[float, float] | None:
+        """Return limits of one look at independent records, for a metric of the confusion matrix.
+
+        The spread is that of these records with one pseudo record per class, so that there is one
+        where all predictions are correct.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted on other records.
+        X, y : array-like
+            Records and targets.
+        level : float
+            Failure probability of both limits together.
+
+        Returns
+        -------
+        tuple of float or None
+            Limits in score units; None for other metrics, and with too few records of a class.
+        """
+        try:
+            with silenced():
+                predictions = self.predictions(estimator, X, y)
+        except Exception:  # of the model; the row reports it
+            return None
+        n_records = len(predictions.y)
+        if self._confusion_labels(predictions) is None:
+            return None
+        reference = self.training_reference(
+            predictions, unit_codes=None, n_holdout_units=n_records, n_holdout_records=n_records
+        )
+        if reference.family != "proportion":
+            return None
+        limits = ApproximateLimits("proportion", n_records, reference.spread)
+        score = np.array([self.to_unit(reference.score)])
+        lower, upper = limits.limits(score, score, np.array([math.log(level / 2.0)]))
+        return float(self.from_unit(lower[0])), float(self.from_unit(upper[0]))
 
     def record_values(self, predictions: Predictions, reference: TrainingReference) -> Array:
         """Return a number for each record that stands for what it adds to the score.

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import get_scorer
 
 from sklearn_bdp.accounting.spending import report_attempt_length
 from sklearn_bdp.intervals.bounds import order_free_limits, share_limits, star_limits
@@ -24,6 +25,7 @@ from sklearn_bdp.intervals.jackknife import (
 )
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.ledger.records import Answers, canonical
+from sklearn_bdp.metrics.approximate import approximate_metric
 from sklearn_bdp.metrics.base import Evaluation
 from sklearn_bdp.release.batch import ask_shares, decide, exhausted_error, route
 from sklearn_bdp.release.certificate import target_of, width_parts
@@ -616,7 +618,7 @@ class Rows:
         if self.model.is_time_ordered:
             return self._date_row(statement, level)
         statistic, y, sides = self._statistic(statement)
-        return approximate_row(
+        row = approximate_row(
             statistic,
             y,
             sides,
@@ -625,6 +627,35 @@ class Rows:
             per_record=self.plan.per == "record",
             times=self.times,
         )
+        return self._within_range(row, statement, level)
+
+    def _within_range(self, row, statement, level):
+        """Return a row whose ends lie in the range of the metric, by pseudo records if need be.
+
+        Near the best score few records are wrong: leaving them out one by one shows no spread, or
+        one that leads beyond the range. A metric of labels then has the limits of theory G34.
+        """
+        scorer = statement.measure.scorer
+        if statement.measure.statistic == "matthews_corrcoef":
+            scorer = get_scorer("matthews_corrcoef")
+        is_one_score = len(statement.models) == 1 and not (statement.inside or statement.skill)
+        if scorer is None or not is_one_score or not hasattr(scorer, "_score_func"):
+            return row
+        metric = approximate_metric(scorer, self.records.y)
+        has_ends = math.isfinite(row.lower) and math.isfinite(row.upper)
+        if metric.is_open or (has_ends and metric.lower <= row.lower <= row.upper <= metric.upper):
+            return row
+        is_independent = self.times is None and np.unique(self.units).size == self.units.size
+        model, X = self.records.asked(statement.models[0])
+        limits = (
+            metric.limits_of_labels(model, X, self.records.y, level) if is_independent else None
+        )
+        if limits is not None:
+            return row._replace(lower=limits[0], upper=limits[1], notes=(_FEW_ERRORS,))
+        if not has_ends:
+            return row
+        ends = np.clip([row.lower, row.upper], metric.lower, metric.upper)
+        return row._replace(lower=float(ends[0]), upper=float(ends[1]))
 
     def _date_row(self, statement, level):
         """Return limits over these dates, each given its past (theory G31)."""
@@ -697,6 +728,12 @@ class Rows:
             # Neither family uses records of weight zero (per="record").
             sides += [(predictions, self._mask(part) > 0.0) for part in parts]
         return statistic, y, sides
+
+
+_FEW_ERRORS = (
+    "Few records are wrong, so that the interval is that of a share with one pseudo record per "
+    "class."
+)
 
 
 def _finite(ends):
