@@ -1,4 +1,4 @@
-"""The holdout that can be asked again and again: data, mechanism, ledger and certificate in one."""
+"""The reusable holdout: data, mechanism, ledger and certificate in one object."""
 
 from __future__ import annotations
 
@@ -263,21 +263,24 @@ class ReusableHoldout:
         return holdout
 
     def _open(self, config, X, y, correlation, gap, random_state, notes, context=None):
-        """Check the records, work out the settings, and open the ledger."""
-        self.config, self.ledger = config, check_ledger(config.ledger)
+        """Check the records, compute the settings, and open the ledger."""
+        self.config = config
+        self.ledger = check_ledger(config.ledger)
         self.confidence_level: float = config.confidence_level
         self.on_exhausted: str = config.on_exhausted
         self.allow_shared_rows: bool = bool(config.allow_shared_rows)
         seed = random_state
         seed = None if seed is None else check_integer("random_state", seed, low=0)
-        X, y = as_frame(X), as_frame(y)
+        X = as_frame(X)
+        y = as_frame(y)
         self.n = check_data(X, y)
         self.dependence = check_correlation(correlation)
         self.dependence.check_n(self.n)
         check_row_order("correlation", self.dependence, X)
         if self.dependence.is_sequential and self.dependence.n_records is None:
             check_time_sorted(X)
-        self.X, self.y = freeze_data(X), freeze_data(y)
+        self.X = freeze_data(X)
+        self.y = freeze_data(y)
         self._context = context or HoldoutContext()
         settings = Calibration.from_config(config, gap, model=self.dependence, n=self.n)
         columns = column_names(self.X)
@@ -289,10 +292,11 @@ class ReusableHoldout:
             "described": self.dependence.describe(),
             **settings.header(),
         }
-        notes = {**(notes or {}), **({Fact.SHARED_ROWS: True} if config.allow_shared_rows else {})}
-        about = {notes.get(Fact.TARGETS), targets_digest(self.X, self.y)} - {None}
-        own = TrainingData(((self.X, self.y),))
-        known = {"notes": notes, "about": about, "rows": lambda: own.rows[0]}
+        notes = dict(notes or {})
+        if config.allow_shared_rows:
+            notes[Fact.SHARED_ROWS] = True
+        target_digests = {notes.get(Fact.TARGETS), targets_digest(self.X, self.y)} - {None}
+        holdout_data = TrainingData(((self.X, self.y),))
         self.account = Account(
             self.ledger,
             header,
@@ -301,7 +305,9 @@ class ReusableHoldout:
             timeout=config.ledger_timeout,
             both_parts_given=self._context.both_parts_given,
             older_data=lambda: data_digest(self.X, self.y),
-            **known,
+            notes=notes,
+            about=target_digests,
+            rows=lambda: holdout_data.rows[0],
         )
         LIVE_HOLDOUTS[self.account.token] = self
         self.is_small = warn_if_vacuous(self.account.settings, self.dependence)
@@ -384,10 +390,16 @@ class ReusableHoldout:
         LedgerError
             One of its subclasses, if the ledger cannot be used; nothing is released.
         """
-        known: dict[str, Any] = {"n_train": n_train, "keys": keys}
-        known |= {"training_variance": training_variance, "relaxed_to": relaxed_to}
-        known |= {"scores": per_record_scores}
-        batch = make_batch(self.n, self.dependence, cv_scores, **known)
+        batch = make_batch(
+            self.n,
+            self.dependence,
+            cv_scores,
+            scores=per_record_scores,
+            n_train=n_train,
+            keys=keys,
+            relaxed_to=relaxed_to,
+            training_variance=training_variance,
+        )
         return self.account.ask(batch, on_exhausted=self.on_exhausted)
 
     @strip_traceback_frames
@@ -434,11 +446,19 @@ class ReusableHoldout:
         HoldoutAnswers
             As for :meth:`answer`.
         """
-        known: dict[str, Any] = {"n_train": n_train, "keys": keys}
-        known |= {"training_variance": training_variance, "relaxed_to": relaxed_to}
-        known |= {"secondary": secondary, "own_cells": own_cells, "about": about}
-        known |= {"evaluations": evaluations}
-        batch = make_batch(self.n, self.dependence, cv_scores, **known)
+        batch = make_batch(
+            self.n,
+            self.dependence,
+            cv_scores,
+            evaluations=evaluations,
+            n_train=n_train,
+            keys=keys,
+            relaxed_to=relaxed_to,
+            secondary=secondary,
+            training_variance=training_variance,
+            own_cells=own_cells,
+            about=about,
+        )
         return self.account.ask(batch, on_exhausted=self.on_exhausted)
 
     @strip_traceback_frames
@@ -498,7 +518,7 @@ class ReusableHoldout:
         self.account.check_home()
         check_fitted(estimator, self.X)
         records = self._training_records(training)
-        # Never bounds or classes from the holdout's own targets: they would be given away.
+        # Bounds and classes never come from the holdout's own targets: they would be disclosed.
         metric = self._scored_metric(
             scoring, estimator, training_targets=None if records is None else records.y
         )
@@ -542,8 +562,9 @@ class ReusableHoldout:
     def _scored_metric(self, scoring, estimator, *, training_targets, declared_targets=None):
         """Return the metric of one model or of predictions.
 
-        ``declared_targets``: public targets whose range bounds errors; ``training_targets``: those
-        of the records that give the spread of a metric without a proven bound.
+        ``declared_targets``: public targets whose range bounds errors; ``training_targets``:
+        targets of the records from which the spread of a metric without a proven bound is
+        estimated.
         """
         proof_needed_for = self.config.proof_needed_for(self.dependence)
         has_class_bounds = self.dependence.has_class_bounds
@@ -576,7 +597,7 @@ class ReusableHoldout:
             ) from None
 
     def _holdout_facts(self, groups):
-        """Return what the spread of a training set is compared with."""
+        """Return the facts about the holdout that the spread of a training set is compared with."""
         rule_out = ""
         if not self.dependence.is_independent and groups is None:
             rule_out = "the groups of the training records are not declared"
@@ -587,9 +608,10 @@ class ReusableHoldout:
         }
 
     def _cross_validated(self, metric, estimator, records):
-        """Return the metric with its range, and what cross-validation on training records says."""
+        """Return the metric with its range, and its reference from cross-validation."""
         rows = slice(None) if records.rows is None else records.rows
-        X, y = safe_indexing(records.X, rows), safe_indexing(records.y, rows)
+        X = safe_indexing(records.X, rows)
+        y = safe_indexing(records.y, rows)
         groups = None if records.groups is None else np.asarray(records.groups)
         try:
             with warnings.catch_warnings():
@@ -603,7 +625,7 @@ class ReusableHoldout:
                     folds=records.folds,
                     **self._holdout_facts(groups),
                 )
-        except Exception as error:  # of the model: the records are public
+        except Exception as error:  # from the model: the records are public
             raise ValueError(
                 f"scoring={metric.name!r} has no proven bound, and {type(estimator).__name__} "
                 f"could not be cross-validated on the training records: {error} The holdout was "
@@ -612,7 +634,7 @@ class ReusableHoldout:
 
     @staticmethod
     def _expected_score(metric, cv_score, out_of_fold):
-        """Return the training value of an approximate metric in [0, 1]."""
+        """Return the cross-validated score of an approximate metric in [0, 1]."""
         if cv_score is not None:
             return check_cv_score(metric, cv_score)
         if not np.isfinite(out_of_fold):
@@ -673,7 +695,7 @@ class ReusableHoldout:
         y_pred = align_predictions("y_pred", y_pred, self)
         model = check_predictions(y_pred, self.y, public, name=name, submitter=submitter)
         trained = self._checked_training_predictions(training_predictions, public)
-        # Counts of classes would be taken for those of a training set: the model knows which.
+        # The model names its classes: counts of public targets are not those of a training set.
         bounds = None if hasattr(model, "classes_") else public
         metric = self._scored_metric(
             scoring or "accuracy",
@@ -705,7 +727,7 @@ class ReusableHoldout:
                 f"scoring={metric.name!r} asks a model for more than predictions. Use a metric by "
                 "name, such as 'accuracy'. The holdout was not queried."
             )
-        classes = [str(each) for each in getattr(model, "classes_", ())]
+        classes = [str(label) for label in getattr(model, "classes_", ())]
         positions = np.arange(self.n)[:, None]
         answers = self.answer_evaluations(
             [0.5 if expected is None else expected],
@@ -732,7 +754,7 @@ class ReusableHoldout:
         return y, check_predictions(parts[1], y, y if public is None else public), groups
 
     def _reference_of(self, metric, y, predicted, groups):
-        """Return the metric with its range, and what predictions of training records say."""
+        """Return the metric with its range, and its reference from training predictions."""
         unit_codes = None
         if not self.dependence.is_independent and groups is not None:
             unit_codes = np.unique(groups, return_inverse=True)[1]
@@ -745,8 +767,8 @@ class ReusableHoldout:
         )
 
     def _evaluate(self, metric, estimator, X=None, *, reference=None):
-        """Return raw scores, for the mechanism only; ``X``: what predictions are asked by."""
-        with warnings.catch_warnings():  # what a metric warns about may tell of the holdout
+        """Return raw scores, for the mechanism only; ``X``: positions, for predictions."""
+        with warnings.catch_warnings():  # warnings of a metric may depend on holdout records
             warnings.simplefilter("ignore")
             evaluation = metric.evaluate(estimator, self.X if X is None else X, self.y)
             return evaluation if reference is None else metric.finish(evaluation, reference)
@@ -789,8 +811,15 @@ class ReusableHoldout:
         if prevalence is not None:
             prevalence = check_probability("prevalence", prevalence)
         with self.account.reading() as book:
-            batch = {"n_queries": count, "score": expected, "n_train": size}
-            return preview_batch(self.account, book, metric=metric, prevalence=prevalence, **batch)
+            return preview_batch(
+                self.account,
+                book,
+                score=expected,
+                n_train=size,
+                n_queries=count,
+                metric=metric,
+                prevalence=prevalence,
+            )
 
     # -- the end ------------------------------------------------------------------------------
 
@@ -944,11 +973,11 @@ class ReusableHoldout:
         SharedRecordsError
             As :meth:`check_training_rows`.
         """
-        kept = self.account.training_rows.stored_training_rows(estimator, self.X)
-        if kept.tables and not self.allow_shared_rows:
-            check_overlap(self, kept, explicit=True)
+        stored_rows = self.account.training_rows.stored_training_rows(estimator, self.X)
+        if stored_rows.tables and not self.allow_shared_rows:
+            check_overlap(self, stored_rows, explicit=True)
 
-    # -- what is recorded ---------------------------------------------------------------------
+    # -- records ------------------------------------------------------------------------------
 
     def find_answers(self, keys: list[str]) -> dict[str, Any]:
         """Return what was already answered; looking costs nothing.
@@ -963,9 +992,9 @@ class ReusableHoldout:
         dict
             :class:`AnswerRecord` of each key that has one.
         """
-        wanted = [(key, None, None) for key in check_keys(keys) if key is not None]
+        queries = [(key, None, None) for key in check_keys(keys) if key is not None]
         with self.account.reading() as book:
-            return {query[0]: answer for query, answer in book.match(wanted).items()}
+            return {query[0]: answer for query, answer in book.match(queries).items()}
 
     def add_note(self, name: str, content: Any) -> None:
         """Record a fact with the holdout, as durably as its answers and in their order.
@@ -1040,7 +1069,7 @@ class ReusableHoldout:
             return book.history()
 
     def _content_for_keys(self):
-        """Return what a key holds of a holdout inside a model: never its answers."""
+        """Return the identity of a holdout for keys of models that contain it, without answers."""
         return self.account.identity
 
     def __repr__(self) -> str:
@@ -1070,10 +1099,11 @@ class ReusableHoldout:
 
 
 def _restore(cls, state):
-    """Return the holdout of this process, or one with an account that came by pickle."""
+    """Return the holdout of this process, or a new one with the unpickled account."""
     token = state["account"].token
-    found = LIVE_HOLDOUTS.get(token)
-    if found is None:
-        found = LIVE_HOLDOUTS[token] = cls.__new__(cls)
-        vars(found).update(state)
-    return found
+    holdout = LIVE_HOLDOUTS.get(token)
+    if holdout is None:
+        holdout = cls.__new__(cls)
+        LIVE_HOLDOUTS[token] = holdout
+        vars(holdout).update(state)
+    return holdout

@@ -257,14 +257,14 @@ class Account:
         """Write a batch, and return its answers."""
         ANSWERED_TARGETS.update(dict.fromkeys(self._about - ANSWERED_TARGETS.keys(), self._rows))
         self._rows = None
-        recorded = book.append(record, sealed=_sealed(terms), answers=answers)
+        recorded = book.append(record, sealed=_secret_state(terms), answers=answers)
         if answers:
             self._learned = (book.head[0], terms.code)
         return recorded
 
     def note_closing(self, book, plan):
         """Note the plan of a report, with its charge, and record the noise of that report."""
-        sealed = _sealed(self.terms(book), noise=secrets.token_hex(32))
+        sealed = _secret_state(self.terms(book), noise=secrets.token_hex(32))
         book.note(Fact.CLOSING, plan, sealed=sealed)
 
     def code(self, book):
@@ -321,7 +321,7 @@ def _agree(recorded, value):
     return recorded == value
 
 
-def _sealed(terms, **fields):
+def _secret_state(terms, **fields):
     """Return the secret state after a batch or before a closing.
 
     The salt prevents guessing it from its commitment.

@@ -124,9 +124,9 @@ def decide(batch, terms, *, statements=None):
     rank_length = math.log(statements) if closes else LEADING
     plan = planned(batch, terms, failure - length - rank_length)
     if closes:
-        outcome = _looked_at(batch, terms, rank_length)
+        outcome = _read_all(batch, terms, rank_length)
     else:
-        outcome = _play(batch, terms, pace_of(last, settings, length))
+        outcome = _run_adaptive(batch, terms, pace_of(last, settings, length))
     n_answered = int(np.count_nonzero(outcome.answered))
     if n_answered == 0:
         return None, []
@@ -218,7 +218,7 @@ def scaled_to_spread(batch, terms):
     return dataclasses.replace(batch, sensitivities=noise_units), max(ratio, largest)
 
 
-def _looked_at(batch, terms, rank_length):
+def _read_all(batch, terms, rank_length):
     """Return the :class:`Outcome` of a report: every query reads the holdout, at threshold 0."""
     mechanism = terms.mechanism
     settings = terms.settings
@@ -257,7 +257,7 @@ def _looked_at(batch, terms, rank_length):
     return outcome
 
 
-def _play(batch, terms, pace):
+def _run_adaptive(batch, terms, pace):
     """Answer the batch by the mechanism; return the :class:`Outcome`."""
     settings = terms.settings
     mechanism = terms.mechanism

@@ -100,7 +100,7 @@ class Preview(RenderedResult):
         )
 
 
-def _lone(last, settings, model, code=None):
+def _single_query_half_width(last, settings, model, code=None):
     """Return threshold, pre-sampling half-width and sampling half-width of a single query near 1/2.
 
     No other score has a larger threshold.
@@ -132,7 +132,7 @@ def _lone(last, settings, model, code=None):
 
 def warn_if_vacuous(settings, model):
     """Warn if even the interval of a first score near 1/2 is [0, 1]; return whether it is."""
-    width = sum(_lone(BatchRecord(), settings, model)[1:])
+    width = sum(_single_query_half_width(BatchRecord(), settings, model)[1:])
     if width < 0.5:
         return False
     required_text = ""
@@ -154,7 +154,9 @@ def holdout_certificate(account: Any, book: Any) -> Certificate:
     last = book.last
     settings = account.settings
     model = account.dependence
-    threshold, margin, sampling = _lone(last, settings, model, account.code(book))
+    threshold, margin, sampling = _single_query_half_width(
+        last, settings, model, account.code(book)
+    )
     widest = margin + sampling
     advice = ""
     n_unfinished = len(book.notes(Fact.CLOSING)) - int(last.closed)

@@ -375,7 +375,7 @@ class Race:
                 _, typical, drift = (float(part[0]) for part in predicted)
                 scale, drift_scale = code.scales()
                 expected = (scale * typical) ** 2 + (drift_scale * drift) ** 2
-            self._enter(
+            self._record(
                 comparison, count, cell, predicted, functools.partial(code.masses, tail=tail)
             )
             quiet = count - (cell is not None)
@@ -384,7 +384,7 @@ class Race:
             if cell is not None:
                 outcome.first.append([last, cell])
             if teaches and (leads or cell is not None):
-                self._teach(last)
+                self._learn(last)
             if walks:  # theory G17: the common offset walks
                 position = comparison.positions[0]
                 offset_error = (
@@ -431,8 +431,8 @@ class Race:
             outside_mass = self.code.masses(low, high, *predicted)
             return (1.0 - OUTSIDE) * inside_mass / total_mass + OUTSIDE * outside_mass
 
-        self._enter(comparison, count, cell, predicted, mass)
-        self._teach(best)
+        self._record(comparison, count, cell, predicted, mass)
+        self._learn(best)
         outcome.relaxed[best] = False
         return True
 
@@ -455,7 +455,7 @@ class Race:
             alone=self.order.size == 1,
         )
 
-    def _enter(self, comparison, count, cell, predicted, mass):
+    def _record(self, comparison, count, cell, predicted, mass):
         """Record ``count`` answers: "below", but the last one "above" if it has a cell.
 
         ``mass(low, high, *predicted)`` returns the probability of intervals by component.
@@ -515,7 +515,7 @@ class Race:
             upper[positions] = np.where(failed, new_upper, common_upper)
         self.half[positions] = half
 
-    def _teach(self, position):
+    def _learn(self, position):
         """Update the predictive code with a released cell."""
         value = 0.5 * (self.low[position] + self.high[position])
         half = 0.5 * (self.high[position] - self.low[position])

@@ -155,7 +155,7 @@ def make_batch(
     variances = np.full(count, np.nan)  # NaN if not used (theory G15, G18)
     if training_variance is not None:
         training_variances = np.asarray(training_variance, dtype=float)
-        _each("training_variance", np.nan_to_num(training_variances), count, high=0.25)
+        _one_per_query("training_variance", np.nan_to_num(training_variances), count, high=0.25)
         bits = np.array([shape["binary"] and dates == n for shape in shapes])  # of units
         useful = np.array([shape["kind"] == "mean" for shape in shapes]) & ~bits
         useful &= alike or model.is_componentwise
@@ -180,8 +180,10 @@ def make_batch(
         tails=tuple(score_tail(model, n, **shape) for shape in shapes),
         tail_of=tail_of,
         sensitivities=sensitivities,
-        training_sizes=_each("n_train", n if n_train is None else n_train, count, low=1.0),
-        relaxed_to=_each("relaxed_to", 0.0 if relaxed_to is None else relaxed_to, count, high=1.0),
+        training_sizes=_one_per_query("n_train", n if n_train is None else n_train, count, low=1.0),
+        relaxed_to=_one_per_query(
+            "relaxed_to", 0.0 if relaxed_to is None else relaxed_to, count, high=1.0
+        ),
         secondary=np.full(count, False if secondary is None else secondary, dtype=bool),
         keys=check_keys(keys, count),
         variances=variances,
@@ -286,7 +288,7 @@ def in_order_of_groups(model, n):
     return np.argsort(group, kind="stable"), starts, sizes
 
 
-def _each(name, values, count, *, low=0.0, high=math.inf):
+def _one_per_query(name, values, count, *, low=0.0, high=math.inf):
     """Return one number for each query from such an array or a single number."""
     array = check_array(name, values, low=low, high=high)
     if array.shape not in ((), (count,)):

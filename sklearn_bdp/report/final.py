@@ -139,9 +139,9 @@ def _check_budget(holdout, plan, last):
 def _computed_report(holdout, plan, terms):
     """Return the record that closes a holdout and holds the rows, and the answers."""
     if plan.approximate:
-        closed, answers, results = _read(holdout, plan, terms)
+        closed, answers, results = _exact_report(holdout, plan, terms)
     else:
-        closed, answers, results = _through_noise(holdout, plan, terms)
+        closed, answers, results = _private_report(holdout, plan, terms)
     content = {
         "n_answered": terms.last.n_answered,
         "n_above": terms.last.n_above,
@@ -156,7 +156,7 @@ def _computed_report(holdout, plan, terms):
     return dataclasses.replace(closed, cells=cells), answers
 
 
-def _read(holdout, plan, terms):
+def _exact_report(holdout, plan, terms):
     """Return record, answers and rows of a report that reads the closed holdout, without privacy.
 
     Theory G28: each family at its own level. Proven rows take the level that G16 leaves.
@@ -249,7 +249,7 @@ def _closed(terms, **changes):
     )
 
 
-def _through_noise(holdout, plan, terms):
+def _private_report(holdout, plan, terms):
     """Return record, answers and rows of a report under a level of privacy."""
     settings = holdout.account.settings
     model = holdout.dependence

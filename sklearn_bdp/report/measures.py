@@ -359,7 +359,9 @@ class Records:
         key = name, response, repr(positive)
         if key not in self._read:
             self._read[key] = score_rows(
-                lambda model, X, _: _said(model, X, response, positive), *self.asked(name), self.y
+                lambda model, X, _: _predict_response(model, X, response, positive),
+                *self.asked(name),
+                self.y,
             )
             self.failing[name] = np.flatnonzero(np.isnan(self._read[key]))
         return self._read[key]
@@ -450,7 +452,7 @@ def _all_chances(model, X):
         ) from error
 
 
-def _said(model, X, response, positive):
+def _predict_response(model, X, response, positive):
     """Return one number per record from a model's predictions."""
     if response == "values":
         return np.asarray(model.predict(X), dtype=float).reshape(-1)

@@ -301,12 +301,12 @@ def planned_report(
     if model.is_time_ordered and training is not None and past_records is None:
         dates = np.arange(-num_samples(training[1]), 0)  # right before it, in time order
         past_records = PastRecords(training[0], training[1], dates)
-    models, baseline, refit, expected = _named(
+    models, baseline, refit, expected = _resolve_models(
         estimators, cv_scores, compare, refit_every, holdout, y, past_records
     )
     masks, levels = _subgroups(holdout, by)
     measures = [
-        _measures(scoring_of_metric, models, y, private=private, name=name)
+        _resolve_metric(scoring_of_metric, models, y, private=private, name=name)
         for name, scoring_of_metric in named_metrics(scoring)
     ]
     per = "unit" if per is None else check_option("per", per, ("record",))
@@ -377,7 +377,7 @@ def planned_report(
     return plan
 
 
-def _measures(scoring, models, y, *, private, name):
+def _resolve_metric(scoring, models, y, *, private, name):
     """Return the :class:`Measure` of one metric for each model.
 
     ``name`` replaces the metric's own name in the rows unless it is None.
@@ -400,7 +400,7 @@ def _measures(scoring, models, y, *, private, name):
 # -- models, baselines, subgroups -----------------------------------------------------------------
 
 
-def _named(estimators, cv_scores, compare, refit_every, holdout, y, past_records):
+def _resolve_models(estimators, cv_scores, compare, refit_every, holdout, y, past_records):
     """Return models and predictions by name, the baseline's name, refits, and expected scores."""
     if isinstance(estimators, Mapping):
         models_by_name = {str(name): model for name, model in estimators.items()}
@@ -411,7 +411,7 @@ def _named(estimators, cv_scores, compare, refit_every, holdout, y, past_records
             for number, (type_name, model) in enumerate(zip(type_names, estimators, strict=True), 1)
         }
     else:
-        models_by_name = {_kind(estimators, "predictions"): estimators}
+        models_by_name = {_default_name(estimators, "predictions"): estimators}
     if not models_by_name:
         raise ValueError("estimators must hold at least one model, got none.")
     names_given = list(models_by_name)
@@ -421,7 +421,7 @@ def _named(estimators, cv_scores, compare, refit_every, holdout, y, past_records
     elif compare is None or compare is False:
         baseline = None
     elif not isinstance(compare, str):
-        baseline = _kind(compare, "baseline")
+        baseline = _default_name(compare, "baseline")
         baseline += " (baseline)" * (baseline in models_by_name)
         models_by_name[baseline] = compare
     elif compare not in models_by_name and is_forecast(compare):
@@ -456,7 +456,7 @@ def _named(estimators, cv_scores, compare, refit_every, holdout, y, past_records
     return models, names.get(baseline), refit, expected
 
 
-def _kind(estimator, otherwise):
+def _default_name(estimator, otherwise):
     """Return the class name of a model, or ``otherwise`` for precomputed predictions."""
     is_model = hasattr(estimator, "fit") or hasattr(estimator, "predict")
     return type(estimator).__name__ if is_model else otherwise
@@ -558,7 +558,7 @@ def _check_plan(plan, holdout, training):
     """Raise the errors that a report would meet after closing."""
     X = holdout.X
     y = as_labels(holdout.y)
-    blank = _blank(holdout, training)
+    blank = _placeholder_records(holdout, training)
     alike = holdout.dependence.is_componentwise and not holdout.dependence.is_given_rest
     for statement in plan.statements:
         if (
@@ -599,7 +599,7 @@ def _check_plan(plan, holdout, training):
             uneven = plan.per == "unit" and not holdout.dependence.is_independent
             if holdout.dependence.is_time_ordered:  # dates of one record each weigh alike
                 uneven = holdout.dependence.units(holdout.n)[0] < holdout.n
-            _try(statement.measure, plan.models[statement.models[0]], *blank, uneven=uneven)
+            _dry_run(statement.measure, plan.models[statement.models[0]], *blank, uneven=uneven)
     for name, model in plan.models.items():
         if not isinstance(model, Predicted):
             if plan.past_records is not None and non_sklearn_components(model):
@@ -610,7 +610,7 @@ def _check_plan(plan, holdout, training):
             holdout.check_model(model)
 
 
-def _try(measure, model, X, y, is_training, *, uneven):
+def _dry_run(measure, model, X, y, is_training, *, uneven):
     """Run a model and a metric on placeholder records.
 
     ``is_training``: whether they are training records. A model may be unable to predict other
@@ -652,7 +652,7 @@ def _try(measure, model, X, y, is_training, *, uneven):
         ) from error
 
 
-def _blank(holdout, training):
+def _placeholder_records(holdout, training):
     """Return records to try models on, their targets, and whether they are training records."""
     training = training or holdout.context.dry_run_sample
     if training is not None:
@@ -680,7 +680,9 @@ def prepared(plan: Plan, training: Any, variance: float | None, holdout: Any) ->
     training_data = None if training is None else CVData(*training)
     if training_data is None and not (variance and betting == plan.statements[:1]):
         training_data = holdout.context.cv_data
-    folds = _folded(plan, training_data) if betting and training_data is not None else ()
+    folds = (
+        _out_of_fold_records(plan, training_data) if betting and training_data is not None else ()
+    )
     first = plan.statements[0]
     statements = []
     for statement in plan.statements:
@@ -690,17 +692,17 @@ def prepared(plan: Plan, training: Any, variance: float | None, holdout: Any) ->
             is_scored = statement.models == first.models and statement.measure is first.measure
             moments = past_moments(statement, plan, holdout, variance if is_scored else None)
         elif statement.proven in (BETS, FREE):
-            moments = _guessed(statement, plan)
+            moments = _default_moments(statement, plan)
             if statement is first and variance is not None and variance > 0.0:
                 moments = moments._replace(variance=max(variance, 1e-4))
             # Predictions have no folds, and folds may have no score.
             with contextlib.suppress(Exception):
-                moments, max_difference = _measured(statement, plan, *folds)
+                moments, max_difference = _out_of_fold_moments(statement, plan, *folds)
         statements.append(dataclasses.replace(statement, moments=moments, most=max_difference))
     return dataclasses.replace(plan, statements=statements)
 
 
-def _guessed(statement, plan):
+def _default_moments(statement, plan):
     """Return the moments of binary scores with the cross-validated value as their mean."""
     center = min(max(statement.expected, 0.01), 0.99)
     count = 1.0
@@ -713,7 +715,7 @@ def _guessed(statement, plan):
     return UnitMoments(center, max(spread, 0.0025) * count, count)
 
 
-def _folded(plan, training_data):
+def _out_of_fold_records(plan, training_data):
     """Return the test records of each fold with models fitted on its training records, and groups.
 
     Empty if a model cannot be fitted again.
@@ -743,7 +745,7 @@ def _folded(plan, training_data):
     return ()  # a model cannot be fitted again: default moments are valid, too
 
 
-def _measured(statement, plan, scored_folds, groups):
+def _out_of_fold_moments(statement, plan, scored_folds, groups):
     """Return moments of training units out of fold and the largest difference that counts."""
     sums_and_counts = [
         np.concatenate(
