@@ -70,23 +70,23 @@ from sklearn_bdp.utils.validation import (
     check_supported_values,
 )
 
-_SAMPLE = 32  # training records on which a report tries models
-#: What a split that looks at the labels costs (theory G10).
+_SAMPLE = 32  # training records for the dry run of a report
+#: Assumption after a split that reads the labels (theory G10).
 STRATIFIED = (
     "the holdout was drawn by {splitter}, which reads the labels: intervals refer to data with "
     "exactly these class proportions, not to new records"
 )
-#: What nobody can check of a validation set that the caller brings.
+#: Assumption about a validation set that the caller passes, which cannot be checked.
 APART = "no record of the validation set is, or depends on, a training record"
-#: What nobody can check of records without dates.
+#: Assumption about records without dates, which cannot be checked.
 ROW_ORDER = "rows are in time order: neither times= nor the index holds their dates"
-#: What nobody can check of validation records without dates.
+#: Assumption about validation records without dates, which cannot be checked.
 LATER = "the validation records come after all training records, whose labels were known by then"
 
 
 @dataclass(frozen=True)
 class FitData:
-    """What was given to ``fit``, by the names of its arguments."""
+    """Arguments of ``fit``, by their names."""
 
     X: object = field(repr=False)
     y: object = field(repr=False)
@@ -94,7 +94,7 @@ class FitData:
     y_val: object = field(default=None, repr=False)
     groups: object = field(default=None, repr=False)
     groups_val: object = field(default=None, repr=False)
-    times: object = field(default=None, repr=False)  # as numbers, once they are held here
+    times: object = field(default=None, repr=False)  # converted to numbers
     horizon: object = 1
     params: dict = field(default_factory=dict, repr=False)  # for the estimator's ``fit``
     coordinates: object = field(default=None, repr=False)  # or the columns that hold them
@@ -115,10 +115,10 @@ class FitData:
         return tuple(vars(self).values())
 
     def checked(self, owner):
-        """Return the data with groups divided by side, where what stands beside ``X`` suits it."""
+        """Return the data with groups split by table, after checking that all rows match ``X``."""
         n = num_samples(self.X)
-        held = 0 if self.X_val is None else num_samples(self.X_val)
-        groups, groups_val = labels_of_both(n, held, self.groups, self.groups_val)
+        n_validation = 0 if self.X_val is None else num_samples(self.X_val)
+        groups, groups_val = labels_of_both(n, n_validation, self.groups, self.groups_val)
         check_row_alignment(
             owner, self.X, self.y, X_val=self.X_val, y_val=self.y_val, groups=groups, **self.params
         )
@@ -133,9 +133,9 @@ class FitData:
 
 @dataclass(frozen=True)
 class Division:
-    """What the search trains on, and what becomes the holdout."""
+    """Training set and holdout of a search."""
 
-    X: object = field(repr=False)  # the training part
+    X: object = field(repr=False)  # the training records
     y: object = field(repr=False)
     X_holdout: object = field(repr=False)  # the records that only the mechanism sees
     y_holdout: object = field(repr=False)
@@ -145,34 +145,34 @@ class Division:
     #: Positions in the data given to ``fit``; ``None`` for an explicit validation set.
     train: np.ndarray | None = field(default=None, repr=False)
     holdout: np.ndarray | None = field(default=None, repr=False)
-    #: Records dropped before and after the holdout where it was cut from one sequence with the
-    #: training part (``None`` on a side without training records).
+    #: Records dropped before and after a holdout that was cut from one sequence with the training
+    #: set (``None`` on a side without training records).
     gap: object = None
     places: np.ndarray | None = field(default=None, repr=False)  # of the training records
-    assumption: str = ""  # what has to be true besides, for the certificate; empty if nothing has
+    assumption: str = ""  # additional assumption for the certificate; empty if there is none
     stratified: bool = False  # whether the split read the targets
-    #: What the arguments say about dependence and the declared correlation does not.
+    #: Hints in the arguments at dependence that is not declared.
     hints: tuple = ()
-    side: TrainingData | None = None  # the training part, to be compared with a given holdout
+    side: TrainingData | None = None  # training data, to compare with a given holdout
     #: In time order, all records before the holdout.
     past_records: PastRecords | None = field(default=None, repr=False)
-    about: str | None = None  # what the targets given to ``fit`` are known by, where they are split
-    config: HoldoutConfig | None = None  # what a new holdout will be; ``None``: one was passed in
-    seed: int | None = None  # of the split and of sampled candidates, where none was given
-    split: dict | None = None  # what a ledger records of it
+    about: str | None = None  # digest of the targets given to ``fit``, if they are split here
+    config: HoldoutConfig | None = None  # of a new holdout; ``None``: a holdout was passed
+    seed: int | None = None  # of the split and of sampled candidates, if none was given
+    split: dict | None = None  # digest and seed of the split, for a ledger
     groups: object = field(default=None, repr=False)  # of the training records, as given to ``fit``
     #: Of nodes: how cross-validation on the training nodes predicts the score on the holdout.
     node_matching: NodeMatching | None = field(default=None, repr=False)
 
     def train_groups(self):
-        """Return the groups of the training records, or None where they are independent."""
+        """Return the groups of the training records, or None if they are independent."""
         model = self.train_model
         if model is None or model.is_independent or not model.is_componentwise:
             return None
         return model.components(num_samples(self.X))
 
     def time_ordered_dates(self):
-        """Return the number of each training record's date if dates are judged given their past."""
+        """Return the date number of each training record if dates are predicted from their past."""
         model = self.train_model
         if model is None or not model.is_time_ordered:
             return None
@@ -180,10 +180,10 @@ class Division:
 
 
 def check_records(estimator, X, y):
-    """Raise what the estimator's ``fit`` would raise if it were given all records.
+    """Raise the error that the estimator's ``fit`` would raise for all records.
 
-    It is given the training part only; a missing value that the estimator cannot take would
-    otherwise go unnoticed in the holdout and be scored as a wrong prediction.
+    ``fit`` gets the training set only. A missing value in the holdout that the estimator does not
+    support would otherwise be scored as a wrong prediction.
     """
     if np.iscomplexobj(X) or (y is not None and np.iscomplexobj(y)):
         raise ValueError("Complex data not supported: X and y must be real.")
@@ -192,17 +192,24 @@ def check_records(estimator, X, y):
     nested = any(hasattr(value, "fit") for value in estimator.get_params(deep=True).values())
     tags = get_tags(estimator).input_tags
     if nested or tags.allow_nan or not (isinstance(X, np.ndarray) or hasattr(X, "iloc")):
-        return  # what a pipeline takes only its fit can tell
-    words = tags.string or tags.categorical or hasattr(X, "iloc")
-    form = {"dtype": None if words else "numeric", "ensure_2d": False, "allow_nd": True}
-    check_values(X, **form, estimator=estimator, input_name="X")
+        return  # only the fit of a pipeline shows which values it supports
+    allows_text = tags.string or tags.categorical or hasattr(X, "iloc")
+    check_values(
+        X,
+        dtype=None if allows_text else "numeric",
+        ensure_2d=False,
+        allow_nd=True,
+        estimator=estimator,
+        input_name="X",
+    )
 
 
 def divide(estimator, data, *, test_size, correlation, random_state):
     """Return the :class:`Division` that the owner's parameters describe."""
     if data.X_val is not None:
         return _explicit(data, correlation)
-    (X, y), groups = indexable(data.X, data.y), data.groups
+    X, y = indexable(data.X, data.y)
+    groups = data.groups
     if data.y_val is not None:
         raise ValueError("y_val was given without X_val; give both or neither.")
     n = num_samples(X)
@@ -226,7 +233,8 @@ def divide(estimator, data, *, test_size, correlation, random_state):
                 f"holdout={test_size!r} leaves no records for the holdout with n_samples={n}; it "
                 f"must be at least 1/{n}."
             )
-        # Theory G10: never stratified or drawn again, or training labels would tell of the others.
+        # Theory G10: never stratified or redrawn, because training labels would then depend on
+        # holdout labels.
         split = model.split(n, test_size, random_state=random_state)
         train, test = split.train, split.holdout
     model = model.estimated(y, train)
@@ -252,81 +260,92 @@ def divide(estimator, data, *, test_size, correlation, random_state):
     )
 
 
-def _past_records(model, X, y, rows, held):
+def _past_records(model, X, y, rows, holdout_rows):
     """Return the records among these rows of dates before the holdout, in time order."""
     if not model.is_time_ordered or y is None:
         return None
-    dates = getattr(model, "codes_", np.arange(len(rows) + len(held)))
-    first = dates[held].min()
-    rows = rows[dates[rows] < first]
+    dates = getattr(model, "codes_", np.arange(len(rows) + len(holdout_rows)))
+    first_date = dates[holdout_rows].min()
+    rows = rows[dates[rows] < first_date]
     rows = rows[np.argsort(dates[rows], kind="stable")]
-    return PastRecords(safe_indexing(X, rows), np.asarray(y)[rows], dates[rows] - first)
+    return PastRecords(safe_indexing(X, rows), np.asarray(y)[rows], dates[rows] - first_date)
 
 
-def labels_of_both(n, held, groups, groups_val):
+def labels_of_both(n, n_validation, groups, groups_val):
     """Return the groups of the training records and of the validation records; None: not given.
 
-    ``groups`` may hold both, one after the other.
+    ``groups`` may hold those of ``X`` followed by those of ``X_val``.
     """
     for name, labels in (("groups", groups), ("groups_val", groups_val)):
         if labels is not None:
             check_one_kind_of_labels(name, labels)
-    if held and groups is not None and groups_val is None and num_samples(groups) == n + held:
+    if (
+        n_validation
+        and groups is not None
+        and groups_val is None
+        and num_samples(groups) == n + n_validation
+    ):
         return np.asarray(groups)[:n], np.asarray(groups)[n:]
-    for name, labels, count in (("groups", groups, n), ("groups_val", groups_val, held)):
+    for name, labels, count in (("groups", groups, n), ("groups_val", groups_val, n_validation)):
         if labels is not None and num_samples(labels) != count:
-            both = f", and groups_val= for X_val, or all {n + held} as groups=" * bool(held)
+            hint = f", and groups_val= for X_val, or all {n + n_validation} as groups=" * bool(
+                n_validation
+            )
             raise ValueError(
                 f"{name} has {num_samples(labels)} labels for the {count} records of "
-                f"{name.replace('groups', 'X')}. Pass groups= for X, such as X['patient']{both}."
+                f"{name.replace('groups', 'X')}. Pass groups= for X, such as X['patient']{hint}."
             )
     return groups, groups_val
 
 
 def _explicit(data, correlation):
-    """Return the division for a validation set that the caller brings.
+    """Return the division for a validation set that the caller passes.
 
-    Groups, and models of so many records, may describe the records of ``X`` followed by those of
-    ``X_val``: then it is checked that nothing ties one side to the other.
+    Groups and models with a number of records may describe the records of ``X`` followed by those
+    of ``X_val``. In that case records of the two tables must not depend on one another.
     """
-    (X, y), (X_val, y_val) = indexable(data.X, data.y), indexable(data.X_val, data.y_val)
+    X, y = indexable(data.X, data.y)
+    X_val, y_val = indexable(data.X_val, data.y_val)
     if y_val is None and y is not None:
         raise ValueError("X_val was given without y_val; give both or neither.")
-    n, held = num_samples(X), num_samples(X_val)
-    if held == 0:
+    n = num_samples(X)
+    n_validation = num_samples(X_val)
+    if n_validation == 0:
         raise ValueError("X_val must hold at least one record, got 0.")
-    groups, groups_val = labels_of_both(n, held, data.groups, data.groups_val)
+    groups, groups_val = labels_of_both(n, n_validation, data.groups, data.groups_val)
     parts = correlation if isinstance(correlation, list | tuple) else [correlation]
     in_sequences = is_chain(correlation) and groups is not None
     if in_sequences or any(isinstance(part, str) for part in parts):
         if groups is None or groups_val is None:
-            what = "a chain with groups=" if in_sequences else "correlation='groups'"
+            declaration = "a chain with groups=" if in_sequences else "correlation='groups'"
             raise ValueError(
-                f"{what} with X_val needs labels of both parts: pass groups= and groups_val=, or "
-                f"all {n + held} labels as groups=."
+                f"{declaration} with X_val needs labels of both parts: pass groups= and "
+                f"groups_val=, or all {n + n_validation} labels as groups=."
             )
-        both = [*np.asarray(groups).tolist(), *np.asarray(groups_val).tolist()]
-        groups = np.array(both, dtype=object) if len({*map(type, both)}) > 1 else np.array(both)
+        labels = [*np.asarray(groups).tolist(), *np.asarray(groups_val).tolist()]
+        has_mixed_types = len({*map(type, labels)}) > 1
+        groups = np.array(labels, dtype=object if has_mixed_types else None)
     model = check_correlation(correlation, groups=groups)
     if model.is_sequential and model.n_records is None:
         check_validation_is_later(X, X_val)
-    sides = np.arange(n), np.arange(n, n + held)
+    sides = np.arange(n), np.arange(n, n + n_validation)
     node_matching = None
     past_records = None
-    if model.is_time_ordered and model.n_records in (None, n + held):
+    if model.is_time_ordered and model.n_records in (None, n + n_validation):
         past_records = _past_records(model, X, y, *sides)
-    if model.n_records == n + held:
+    if model.n_records == n + n_validation:
         check_row_order("correlation", model, X, X_val)
-        _refuse_cut(model, *sides, n=n + held, cutter="X_val")
+        _refuse_cut(model, *sides, n=n + n_validation, cutter="X_val")
         if y is not None:
             model = model.estimated(np.concatenate([y, y_val]), sides[0])
         node_matching = model.match_nodes(*sides)
-        train_model, model = model.training_part(sides[0]), model.given_rest(sides[1])
-        # Dates of one chain go on from side to side; nothing is dropped between them.
+        train_model = model.training_part(sides[0])
+        model = model.given_rest(sides[1])
+        # The holdout continues the chain of the training set, without dropped records.
         assumption = APART if model.is_sequential and not model.is_time_ordered else ""
     else:
-        model.check_n(held)
-        # A chain of any length that the validation records follow: the training records, too.
+        model.check_n(n_validation)
+        # A chain of any length describes both the validation and the training records.
         train_model = model if model.is_sequential and model.n_records is None else None
         assumption = "" if model.is_time_ordered else APART
     y_val = targets(X_val, y_val)
@@ -344,10 +363,10 @@ def _explicit(data, correlation):
 
 
 def _refuse_cut(model, train, test, *, n, cutter):
-    """Raise where records that may depend on each other are on both sides.
+    """Raise if records on both sides may depend on one another.
 
-    Chains are contiguous, and say themselves what a cut costs; networks of finite strength are
-    split by nodes (theory G13).
+    Chains are contiguous, and their model accounts for a cut; networks of finite strength are split
+    by nodes (theory G13).
     """
     if model.is_time_ordered:
         dates = getattr(model, "codes_", np.arange(n))
@@ -356,32 +375,34 @@ def _refuse_cut(model, train, test, *, n, cutter):
                 f"{cutter} puts training records on or after the first date of the holdout, whose "
                 "outcomes they may tell of. Hold out the last dates, as holdout=0.25 does."
             )
-    both = model.cuts(train, test)
-    if both:
-        what, how = "dependent group", "divide whole groups, as GroupShuffleSplit does"
+    n_cuts = model.cuts(train, test)
+    if n_cuts:
+        unit = "dependent group"
+        fix = "divide whole groups, as GroupShuffleSplit does"
         if model.holds_given_rest:
-            what, how = "linked record", "drop their neighbors from the training set"
+            unit = "linked record"
+            fix = "drop their neighbors from the training set"
         raise ValueError(
-            f"{cutter} separates {both} {what}{'s' * (both > 1)} ({model.describe()}): scores on "
-            f"the holdout would be too high. Set holdout=0.25 instead, or {how}."
+            f"{cutter} separates {n_cuts} {unit}{'s' * (n_cuts > 1)} ({model.describe()}): scores "
+            f"on the holdout would be too high. Set holdout=0.25 instead, or {fix}."
         )
 
 
 def _reads_labels(splitter, X, y, groups):
-    """Return whether a splitter's split depends on the targets, as far as can be told."""
+    """Return whether a splitter's split depends on the targets, as far as one permutation shows."""
     if isinstance(splitter, StratifiedShuffleSplit | StratifiedKFold | StratifiedGroupKFold):
         return True
     if y is None:
         return False
     order = np.random.default_rng(0).permutation(num_samples(y))
     try:
-        first, again, other = (
+        test, repeated_test, permuted_test = (
             next(iter(copy.deepcopy(splitter).split(X, labels, groups)))[1]
             for labels in (y, y, safe_indexing(y, order))
         )
-    except Exception:  # a splitter of the caller's that takes these labels only
+    except Exception:  # a custom splitter that supports these labels only
         return False
-    return np.array_equal(first, again) and not np.array_equal(first, other)
+    return np.array_equal(test, repeated_test) and not np.array_equal(test, permuted_test)
 
 
 def _one_split(splitter, X, y, groups):
@@ -394,7 +415,8 @@ def _one_split(splitter, X, y, groups):
             "ShuffleSplit(n_splits=1) or a fraction; k-fold splitters belong in cv."
         )
     ((train, test),) = splitter.split(X, y, groups)
-    train, test = np.asarray(train), np.asarray(test)
+    train = np.asarray(train)
+    test = np.asarray(test)
     for name, part in (("training part", train), ("holdout", test)):
         if part.size == 0:
             raise ValueError(f"holdout={splitter!r} leaves no records for the {name}.")
@@ -404,10 +426,10 @@ def _one_split(splitter, X, y, groups):
 
 
 def inner_folds(cv, division, *, classifier):
-    """Return the inner cross-validation on the training part.
+    """Return the inner cross-validation on the training set.
 
-    Numbers obey the correlation. Index lists and ``PredefinedSplit`` speak of the data given to
-    ``fit``: what is held out drops out of them.
+    Numbers of folds obey the correlation. Index lists and ``PredefinedSplit`` refer to the data
+    given to ``fit``; holdout records are dropped from them.
     """
     model = division.train_model
     if cv is None or isinstance(cv, numbers.Integral):
@@ -433,7 +455,7 @@ def inner_folds(cv, division, *, classifier):
 
 
 def check_folds(division, splits):
-    """Raise where folds of the training set break the declared dependence."""
+    """Raise if folds of the training set violate the declared dependence."""
     model = division.train_model
     if model is not None and any(model.cuts(train, test) for train, test in splits):
         raise CV_SPLITS_GROUPS.error()
@@ -447,40 +469,40 @@ def check_folds(division, splits):
 
 
 def _within(part, division, k):
-    """Return positions in the training part of records given by position in all data."""
+    """Return positions in the training set of records given by position in all data."""
     part = np.asarray(part)
     if not part.size or part.dtype.kind not in "biu":
-        got = f"holds {part.dtype}" if part.size else "is empty"
-        raise ValueError(f"cv must hold positions of records: fold {k} (counted from 0) {got}.")
+        problem = f"holds {part.dtype}" if part.size else "is empty"
+        raise ValueError(f"cv must hold positions of records: fold {k} (counted from 0) {problem}.")
     part = np.flatnonzero(part) if part.dtype == bool else part
-    places = np.full(np.concatenate([division.train, division.holdout, part]).max() + 1, -1)
-    places[division.train] = np.arange(division.train.size)
-    inside = places[part]
-    inside = inside[inside >= 0]
-    if not inside.size:
+    positions = np.full(np.concatenate([division.train, division.holdout, part]).max() + 1, -1)
+    positions[division.train] = np.arange(division.train.size)
+    train_positions = positions[part]
+    train_positions = train_positions[train_positions >= 0]
+    if not train_positions.size:
         raise ValueError(f"cv must have training records, fold {k} (counted from 0) has none.")
-    return inside
+    return train_positions
 
 
 def config_of(owner):
-    """Return the :class:`HoldoutConfig` that ``holdout=`` stands for; None for an open holdout."""
-    given = owner.holdout
-    if isinstance(given, ReusableHoldout | HoldoutConfig):
-        return given if isinstance(given, HoldoutConfig) else None
-    if isinstance(given, bool) or not (isinstance(given, numbers.Real) or is_splitter(given)):
+    """Return the :class:`HoldoutConfig` of ``holdout=``; None for an open holdout."""
+    holdout = owner.holdout
+    if isinstance(holdout, ReusableHoldout | HoldoutConfig):
+        return holdout if isinstance(holdout, HoldoutConfig) else None
+    if isinstance(holdout, bool) or not (isinstance(holdout, numbers.Real) or is_splitter(holdout)):
         raise TypeError(
             "holdout must be a fraction of the records, a HoldoutConfig, a splitter, a "
-            f"ReusableHoldout or None, got {type(given).__name__}. To keep a ledger file, pass "
+            f"ReusableHoldout or None, got {type(holdout).__name__}. To keep a ledger file, pass "
             "HoldoutConfig(ledger=path). To bring your own holdout records, pass X_val and y_val "
             "to fit."
         )
-    if isinstance(given, numbers.Real):
-        check_fraction("holdout", given)
-    return HoldoutConfig(given)
+    if isinstance(holdout, numbers.Real):
+        check_fraction("holdout", holdout)
+    return HoldoutConfig(holdout)
 
 
 def check_owner(owner, X_val):
-    """Check which holdout is meant, before any work; return its :class:`HoldoutConfig` or None."""
+    """Check ``holdout=`` before any work; return its :class:`HoldoutConfig` or None."""
     check_declared(owner.correlation)
     config = config_of(owner)
     if config is None and X_val is not None:
@@ -496,91 +518,116 @@ def check_owner(owner, X_val):
 
 def divide_for(owner, config, estimator, data):
     """Return the :class:`Division` of :class:`FitData` that the owner's parameters describe."""
-    X, y, groups, places, correlation = data.X, data.y, data.groups, None, owner.correlation
+    X = data.X
+    y = data.y
+    groups = data.groups
+    correlation = owner.correlation
     check_label_values(y)
-    instead = {"X_val": "holdout=ReusableHoldout(X_val, y_val)", "times": "the index of X"}
-    for name, place in instead.items():
+    alternatives = {"X_val": "holdout=ReusableHoldout(X_val, y_val)", "times": "the index of X"}
+    for name, alternative in alternatives.items():
         if getattr(data, name) is not None and has_fit_parameter(estimator, name):
             raise ValueError(
                 f"{name}= is ambiguous: {type(estimator).__name__}.fit has a parameter of this "
-                f"name, too. Pass it as {place} instead. Nothing was fitted."
+                f"name, too. Pass it as {alternative} instead. Nothing was fitted."
             )
-    if data.coordinates is not None:
-        places = data.coordinates
-        if isinstance(places, list | tuple) and all(isinstance(name, str) for name in places):
-            missing = [name for name in places if name not in getattr(X, "columns", ())]
+    coordinates = data.coordinates
+    if coordinates is not None:
+        if isinstance(coordinates, list | tuple) and all(isinstance(c, str) for c in coordinates):
+            missing = [name for name in coordinates if name not in getattr(X, "columns", ())]
             if missing:
                 raise ValueError(f"coordinates must name columns of X, got {missing}.")
-            places = X[list(places)]
-        places = check_array("coordinates", places, shape=(num_samples(X), None))
-    declared = given = correlation
+            coordinates = X[list(coordinates)]
+        coordinates = check_array("coordinates", coordinates, shape=(num_samples(X), None))
+    declared = correlation
+    dependence = correlation
     if config is None and declared is None:
-        given = owner.holdout.dependence  # describes the training records, too; groups say which
-        tied = groups is not None and given.n_records is not None
-        declared = None if given.is_independent else "groups" if tied else given
+        dependence = owner.holdout.dependence  # describes the training records, too
+        if dependence.is_independent:
+            declared = None
+        elif groups is not None and dependence.n_records is not None:
+            declared = "groups"
+        else:
+            declared = dependence
     splitters = getattr(owner, "cv", None), getattr(config, "test_size", None)
     hints = declaration_hints(X, correlation=declared, groups=groups, splitters=splitters)
-    in_time = given == "time" if isinstance(given, str) else getattr(given, "is_sequential", False)
-    if groups is not None and is_chain(given):
+    if isinstance(dependence, str):
+        in_time = dependence == "time"
+    else:
+        in_time = getattr(dependence, "is_sequential", False)
+    if groups is not None and is_chain(dependence):
         in_time = False  # each sequence is in time order, the rows need not be
-    said = ""
+    time_assumption = ""
     if in_time or data.times is not None or data.has_horizon:
-        correlation, said = correlation_in_time(owner, config, data, in_time=in_time)
-    seed, split = secrets.randbits(31), None
+        correlation, time_assumption = correlation_in_time(owner, config, data, in_time=in_time)
+    seed = secrets.randbits(31)
+    split = None
     if config is None:
         division = _reused(owner, X, y, correlation, groups)
     else:
         if config.ledger is not None and owner.random_state is None:
-            # The same script divides the same data in the same way, and goes on where it stopped.
+            # The same script splits the same data in the same way, to resume after an interruption.
             name = joblib.hash((data.parts(), repr(config.test_size)), hash_name="sha1")
-            known = {note["data"]: note["seed"] for note in read_notes(config.ledger, Fact.SPLIT)}
-            seed = known.get(name, seed)
+            notes = read_notes(config.ledger, Fact.SPLIT)
+            recorded_seeds = {note["data"]: note["seed"] for note in notes}
+            seed = recorded_seeds.get(name, seed)
             split = {"data": name, "seed": seed}
-        how = {"test_size": config.test_size, "correlation": correlation}
-        drawn = owner.random_state if split is None else split["seed"]
-        division = divide(estimator, data, **how, random_state=drawn)
-    # The training records as a holdout sees them that the caller split off.
+        division = divide(
+            estimator,
+            data,
+            test_size=config.test_size,
+            correlation=correlation,
+            random_state=owner.random_state if split is None else seed,
+        )
+    # Model of the training records, to compare with a holdout that the caller split off.
     model = division.train_model
     if model is None and groups is not None and num_samples(groups) == num_samples(division.X):
         model = check_correlation("groups", groups=groups)
     classifier = is_classifier(estimator) and division.y is not None
     split_here = division.train is not None
-    known = {"config": config, "hints": hints, "seed": seed, "split": split}
+    if split_here and groups is not None:
+        groups = np.asarray(groups)[division.train]
+    if split_here and coordinates is not None:
+        coordinates = coordinates[division.train]
     return replace(
         division,
-        assumption=". ".join(filter(None, (division.assumption, said))),
+        config=config,
+        hints=hints,
+        seed=seed,
+        split=split,
+        assumption=". ".join(filter(None, (division.assumption, time_assumption))),
         about=targets_digest(X, y) if split_here and y is not None else None,
         side=TrainingData(((division.X, division.y),), train_model=model, classifier=classifier),
-        groups=np.asarray(groups)[division.train] if split_here and groups is not None else groups,
-        places=places[division.train] if split_here and places is not None else places,
-        **known,
+        groups=groups,
+        places=coordinates,
     )
 
 
 def correlation_in_time(owner, config, data, *, in_time):
-    """Return the correlation of records in time, and what the certificate says of their dates.
+    """Return the correlation of records in time, and the assumption about their dates.
 
     Dates and a horizon need records ``in_time``.
     """
-    correlation, X, X_val = owner.correlation, data.X, data.X_val
-    given = owner.holdout.dependence if config is None else None  # it describes all records
+    correlation = owner.correlation
+    X = data.X
+    X_val = data.X_val
+    holdout_model = owner.holdout.dependence if config is None else None  # it describes all records
     declares = in_time and isinstance(correlation, str)
-    if declares and given is not None:
-        if not given.is_sequential:
+    if declares and holdout_model is not None:
+        if not holdout_model.is_sequential:
             raise ValueError(
                 "correlation='time' cannot change the holdout that was passed in, whose records "
-                f"are declared as: {given.describe()}. Make the holdout by a search with "
+                f"are declared as: {holdout_model.describe()}. Make the holdout by a search with "
                 "correlation='time', or with correlation=MarkovChain.from_scores(scores)."
             )
         correlation = None
-    past = given if correlation is None else correlation
+    past = holdout_model if correlation is None else correlation
     if getattr(past, "is_time_ordered", past == "time") and holds_dates(data.groups):
         raise ValueError(
             "groups= holds dates, which correlation='time' takes as times=. Pass times= instead of "
             "groups=. The holdout was not queried."
         )
     times, dates, horizon = _dates(data) if in_time else (data.times, None, 1)
-    if declares and given is None:
+    if declares and holdout_model is None:
         if is_splitter(config.test_size):
             raise ValueError(
                 "correlation='time' cuts the last records itself: give holdout a fraction, or "
@@ -596,13 +643,13 @@ def correlation_in_time(owner, config, data, *, in_time):
             "times=, horizon= and several records on one date have no meaning under "
             f"correlation={past!r}. Set correlation='time'."
         )
-    if given is not None and given.is_time_ordered:
+    if holdout_model is not None and holdout_model.is_time_ordered:
         _check_before(dates, owner.holdout)
     if times is not None:
         correlation = TimeOrdered(times, horizon=past.horizon, step=past.step)
     if dates is not None:
         return correlation, describe_calendar_gaps(dates)
-    if given is not None or not dated:
+    if holdout_model is not None or not dated:
         return correlation, ""
     return correlation, ROW_ORDER if X_val is None else LATER
 
@@ -613,20 +660,21 @@ def _dates(data):
     They are those of ``X`` followed by those of ``X_val``. The model needs none if the rows are one
     series in time order. There are none at all if neither ``times`` nor an index holds dates.
     """
-    n, values = num_samples(data.X), data.times
-    both = {"X": data.X} if data.X_val is None else {"X": data.X, "X_val": data.X_val}
-    total = sum(map(num_samples, both.values()))
+    n = num_samples(data.X)
+    values = data.times
+    tables = {"X": data.X} if data.X_val is None else {"X": data.X, "X_val": data.X_val}
+    total = sum(map(num_samples, tables.values()))
     if values is None:
-        found = {name: index_dates(part, name) for name, part in both.items()}
-        if any(dates is None for dates in found.values()):
+        table_dates = {name: index_dates(part, name) for name, part in tables.items()}
+        if any(dates is None for dates in table_dates.values()):
             return None, None, horizon_in_dates(data.horizon, None)
-        values = np.concatenate(list(found.values()))
-        if not any(len(np.unique(dates)) < len(dates) for dates in found.values()):
-            for name, part in both.items():
+        values = np.concatenate(list(table_dates.values()))
+        if not any(len(np.unique(dates)) < len(dates) for dates in table_dates.values()):
+            for name, part in tables.items():
                 check_time_sorted(part, name)
-            return None, found["X"], horizon_in_dates(data.horizon, values)
+            return None, table_dates["X"], horizon_in_dates(data.horizon, values)
     if len(values) != total:
-        of = " followed by ".join(both)
+        of = " followed by ".join(tables)
         raise ValueError(
             f"times must hold one date per record of {of}, {total}, got {len(values)}."
         )
@@ -639,7 +687,7 @@ def _dates(data):
 
 
 def _check_before(dates, holdout):
-    """Raise where training rows of a known date are not all before a given holdout."""
+    """Raise if training rows with a known date are not all before a given holdout."""
     first = getattr(holdout.dependence, "dates_", None)
     if first is None:
         first = index_dates(holdout.X)
@@ -656,8 +704,8 @@ def _check_before(dates, holdout):
 def _reused(owner, X, y, correlation, groups):
     """Return the division in which all data are training data of the holdout passed in.
 
-    ``correlation`` and ``groups`` describe the training records here; a chain that the holdout
-    follows is taken for the training records too.
+    ``correlation`` and ``groups`` describe the training records here; a chain that describes the
+    holdout also describes the training records.
     """
     model = owner.holdout.dependence
     if correlation is None and groups is not None and model.n_records is not None:
@@ -687,17 +735,18 @@ def _reused(owner, X, y, correlation, groups):
 
 
 def open_holdout(owner, division, *, metric=None, fit_params=None):
-    """Return the holdout that was passed in, or a new one of the held out records.
+    """Return the holdout that was passed, or a new one of the held out records.
 
-    ``metric``: what it will be asked about; few groups may tell hardly anything about it.
-    ``fit_params``: what goes to ``fit`` besides, which may hold records, too.
+    ``metric``: the metric to verify; a warning is given if there are too few groups for it.
+    ``fit_params``: further parameters of ``fit``, which may hold records, too.
     """
-    side, holdout = division.side, owner.holdout
-    some = np.linspace(0, num_samples(division.X) - 1, _SAMPLE).astype(int)
-    y = None if division.y is None else safe_indexing(division.y, some)
-    dry_run_sample = safe_indexing(division.X, some), y
+    side = division.side
+    holdout = owner.holdout
+    sample = np.linspace(0, num_samples(division.X) - 1, _SAMPLE).astype(int)
+    y = None if division.y is None else safe_indexing(division.y, sample)
+    dry_run_sample = safe_indexing(division.X, sample), y
     if division.config is not None:
-        # Sizes of groups before the split; of training data that came alone.
+        # Sizes of groups before the split, or of the training set if it was not split here.
         models = [division.train_model, None if division.train is None else division.model]
         sizes = [int(model.sizes_.max()) for model in models if isinstance(model, Groups)]
         notes = {
@@ -724,16 +773,16 @@ def open_holdout(owner, division, *, metric=None, fit_params=None):
             correlation=division.model,
             gap=division.gap,
             random_state=seed,
-            notes={k: v for k, v in notes.items() if v},
+            notes={fact: value for fact, value in notes.items() if value},
             context=context,
         )
     else:
         holdout.update_context(dry_run_sample=dry_run_sample)
     if division.train is not None:
         holdout.account.training_rows.add(side, drawn=True)
-    said = check_overlap(holdout, side.with_tables_of(fit_params or {}))
-    if said and said not in holdout.notes(Fact.ASSUMPTION):
-        holdout.add_note(Fact.ASSUMPTION, said)
+    assumption = check_overlap(holdout, side.with_tables_of(fit_params or {}))
+    if assumption and assumption not in holdout.notes(Fact.ASSUMPTION):
+        holdout.add_note(Fact.ASSUMPTION, assumption)
     if metric is not None:
         warn_too_few_groups(holdout)
     return holdout

@@ -1,4 +1,4 @@
-"""What is verified, its scorers on the training set, the certificate of a choice, its copies."""
+"""Metrics of a search, their scorers on the training set, and the certificate of a choice."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ from sklearn_bdp.report.measures import named_metrics
 from sklearn_bdp.utils.html import format_score
 from sklearn_bdp.utils.sklearn_compat import num_samples
 
-#: What takes the place of a score by class where only means over records are proved.
+#: Replacement for scores by class if only means over records are proven.
 MEANS = "scoring='neg_brier_score', which judges probabilities as ROC AUC does, or 'accuracy'"
 
 #: Names that ``refit`` knows besides those of metrics.
 RULES = ("one_se", "best_lower")
-#: What knows how little losses vary in time.
+#: Note on the approximate interval, which is narrower if losses vary little in time.
 _APPROXIMATE = (
     "in time a proven interval uses the whole range of {}. The approximate interval of "
     "final_report() uses how much scores vary between blocks of time. It needs a holdout worth 200 "
@@ -61,67 +61,69 @@ _GOALS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 @dataclasses.dataclass
 class Kept:
-    """What the scorers of one fit found out, call by call."""
+    """Scores that the scorers of one fit record, by call."""
 
-    memory: object = None  # of transformed records, where nothing but the part left out is scored
+    memory: object = None  # of transformed records, if only test records are scored
     scores: list = dataclasses.field(default_factory=list)  # per record, by the metric that ranks
     clipping: list = dataclasses.field(default_factory=list)
     #: Responses to the records that test the fit, by metric without a proven bound.
     predictions: dict = dataclasses.field(default_factory=dict)
-    #: Of the contract of a PerRecordScore, by any metric: scikit-learn would write NaN and go on.
+    #: Error of a PerRecordScore that breaks its contract: scikit-learn would write NaN and go on.
     breach: Exception | None = None
 
 
 class MetricScorer:
     """A scikit-learn scorer of a bounded metric, in score units.
 
-    ``kept``: what is :class:`Kept` of each fit that goes on, by the ``id`` of its estimator.
+    ``kept``: :class:`Kept` of each running fit, by the ``id`` of its estimator.
     ``leads``: whether candidates are ranked by it.
     """
 
     def __init__(self, metric, kept=None, *, leads=False):
-        self.metric, self.kept, self.leads = metric, {} if kept is None else kept, leads
+        self.metric = metric
+        self.kept = {} if kept is None else kept
+        self.leads = leads
 
     def __call__(self, estimator, X, y=None):
         """Return the score of ``estimator`` on ``(X, y)``; each record counts once."""
-        kept = self.kept.get(id(estimator))
-        if kept is not None and kept.memory is not None:
-            estimator = kept.memory.sharing(estimator, X, "tested", metric=self.metric)
+        fit_record = self.kept.get(id(estimator))
+        if fit_record is not None and fit_record.memory is not None:
+            estimator = fit_record.memory.sharing(estimator, X, "tested", metric=self.metric)
         y = targets(X, y)
         if isinstance(self.metric, ApproximateMetric):
-            return self._approximate_score(kept, estimator, X, y)
+            return self._approximate_score(fit_record, estimator, X, y)
         try:
             per_record, value = self.metric.training_scores(estimator, X, y)
         except ScoreContractError as breach:
-            if kept is None:
+            if fit_record is None:
                 raise
-            kept.breach = breach
+            fit_record.breach = breach
             return math.nan
-        if kept is not None and self.leads and per_record is not None:
-            kept.clipping.append(self.metric.clipping(estimator, X, y, per_record))
-            kept.scores.append(per_record)
+        if fit_record is not None and self.leads and per_record is not None:
+            fit_record.clipping.append(self.metric.clipping(estimator, X, y, per_record))
+            fit_record.scores.append(per_record)
         return self.metric.from_unit(value)
 
-    def _approximate_score(self, kept, estimator, X, y):
-        """Return the scorer's own value; predictions of the records that test a fit are kept."""
+    def _approximate_score(self, fit_record, estimator, X, y):
+        """Return the scorer's value; record the predictions of test records."""
         if not self.metric.by_predictions:
             score = self.metric.scorer(estimator, X, y)
             if isinstance(score, dict):  # scikit-learn would write NaN and go on
-                kept.breach = ValueError(
+                fit_record.breach = ValueError(
                     "scoring returns a dict of scores: set refit='name' to the one that chooses "
                     f"candidates (one of {sorted(score)})."
                 )
                 return math.nan
             return float(score)
         predictions = self.metric.predictions(estimator, X, y)
-        if kept is not None:  # records that the model was trained on are scored later
-            kept.predictions.setdefault(self.metric.name, predictions)
+        if fit_record is not None:  # test records are scored before training records
+            fit_record.predictions.setdefault(self.metric.name, predictions)
         return self.metric.score_predictions(predictions)
 
 
 @dataclasses.dataclass(frozen=True)
 class WithoutTargets:
-    """A caller's score per record where there are no targets: it is given ``None``."""
+    """A caller's score per record without targets: its ``y`` is ``None``."""
 
     function: Callable
 
@@ -134,7 +136,9 @@ class DictScorer:
     """A caller's scorer of several metrics, with the verified one computed as on the holdout."""
 
     def __init__(self, scorer, name, verified):
-        self.scorer, self.name, self.verified = scorer, name, verified
+        self.scorer = scorer
+        self.name = name
+        self.verified = verified
 
     def __call__(self, estimator, X, y=None):
         """Return a dict of scores."""
@@ -147,14 +151,18 @@ class DictScorer:
 class Metrics:
     """Metrics of a search: the one that is verified and ranks, those verified beside it, scorers.
 
-    ``name``, ``metric``: the one that ranks. ``secondary``: the others, by name; what a callable
-    returns besides is known only once it was called, and is not verified. ``scorers``: what scores
-    the folds, verified metrics as on the holdout; ``kept``: what these tell of the fits that go on.
+    ``name``, ``metric``: the metric that ranks. ``secondary``: the others, by name; further scores
+    of a callable are known only after a call, and are not verified. ``scorers``: score the folds,
+    with verified metrics as on the holdout; ``kept``: their records of running fits.
     """
 
     def __init__(self, search, division):
-        scoring, refit = search.scoring, search.refit
-        self.search, self.asked, self.secondary, self.kept = search, {}, {}, {}
+        scoring = search.scoring
+        refit = search.refit
+        self.search = search
+        self.asked = {}
+        self.secondary = {}
+        self.kept = {}
         named = isinstance(refit, str) and refit not in RULES
         if isinstance(scoring, list | tuple | set | dict):
             names = sorted(scoring) if isinstance(scoring, set) else list(scoring)
@@ -185,38 +193,45 @@ class Metrics:
                         f"metric that could be verified on the holdout: {error}"
                     ) from None
                 raise
-        for other in self.asked:
-            if other == self.name:
+        for name in self.asked:
+            if name == self.name:
                 continue
             with warnings.catch_warnings(), contextlib.suppress(TypeError, ValueError):
                 warnings.simplefilter("ignore")
-                self.secondary[other] = _informed(search, self.asked[other], division)
+                self.secondary[name] = _informed(search, self.asked[name], division)
         verified = MetricScorer(self.metric, self.kept, leads=True)
         if self.name == "score":
             self.scorers = verified
         elif callable(scoring):
             self.scorers = DictScorer(scoring, self.name, verified)
         else:
-            probe, computed = copy.copy(search), {self.name: verified}
-            computed |= {k: MetricScorer(one, self.kept) for k, one in self.secondary.items()}
-            probe.scoring, probe.refit = {**self.asked, **computed}, False
-            self.scorers = GridSearchCV._get_scorers(probe)[0]  # raises on names nobody knows
+            scorers = {**self.asked, self.name: verified}
+            for name, metric in self.secondary.items():
+                scorers[name] = MetricScorer(metric, self.kept)
+            probe = copy.copy(search)
+            probe.scoring = scorers
+            probe.refit = False
+            self.scorers = GridSearchCV._get_scorers(probe)[0]  # raises on unknown names
 
     def public(self):
-        """Return ``scorer_``: what :meth:`score` means, as documented by scikit-learn."""
+        """Return ``scorer_``, which defines :meth:`score` as documented by scikit-learn."""
 
-        def plain(scoring, metric):
-            ours = isinstance(scoring, str) and scoring not in get_scorer_names()
-            known = scoring is None or isinstance(scoring, str) or hasattr(scoring, "_score_func")
-            if known and not ours:
+        def sklearn_scorer(scoring, metric):
+            is_own_name = isinstance(scoring, str) and scoring not in get_scorer_names()
+            is_sklearn = scoring is None or isinstance(scoring, str)
+            is_sklearn = is_sklearn or hasattr(scoring, "_score_func")
+            if is_sklearn and not is_own_name:
                 return check_scoring(self.search.estimator, scoring)
             return scoring if metric is None else MetricScorer(metric)
 
-        own = {self.name: self.metric, **self.secondary}
+        metrics = {self.name: self.metric, **self.secondary}
         if self.asked:
-            return {key: plain(scoring, own.get(key)) for key, scoring in self.asked.items()}
+            return {
+                name: sklearn_scorer(scoring, metrics.get(name))
+                for name, scoring in self.asked.items()
+            }
         scoring = self.search.scoring
-        return scoring if self.name != "score" else plain(scoring, self.metric)
+        return scoring if self.name != "score" else sklearn_scorer(scoring, self.metric)
 
 
 def _informed(search, scoring, division):
@@ -228,10 +243,11 @@ def _informed(search, scoring, division):
 def bounded_metric(search, scoring, division):
     """Return the metric of a scorer, and warn of a choice on the caller's behalf.
 
-    Raises where a metric without a proven bound may not choose candidates, and where the
-    sensitivity of a metric is not proven under the correlation of the holdout.
+    Raises if a metric without a proven bound may not choose candidates, and if the sensitivity of
+    a metric is not proven under the correlation of the holdout.
     """
-    y, model = division.y, division.model
+    y = division.y
+    model = division.model
     if y is None:
         if not isinstance(scoring, PerRecordScore):
             raise ValueError(
@@ -268,71 +284,85 @@ def bounded_metric(search, scoring, division):
 
 
 def plain_certificate(holdout, division, book):
-    """Return the certificate of a holdout, with what has to be true of the splits behind it."""
+    """Return the certificate of a holdout, with the assumptions about its splits."""
     certificate = holdout_certificate(holdout.account, book)
-    said = filter(None, [division.assumption, *book.notes(Fact.ASSUMPTION)])
+    assumptions = filter(None, [division.assumption, *book.notes(Fact.ASSUMPTION)])
     return dataclasses.replace(
-        certificate, assumptions=(*certificate.assumptions, *dict.fromkeys(said))
+        certificate, assumptions=(*certificate.assumptions, *dict.fromkeys(assumptions))
     )
 
 
 def certified(
-    holdout, division, metric, found, *, of, training, clipping, notes=(), assumptions=()
+    holdout, division, metric, assessment, *, of, training, clipping, notes=(), assumptions=()
 ):
-    """Return the certificate, led by the score of what was chosen; warn where that misleads.
+    """Return the certificate with the score of the chosen model; warn if that is misleading.
 
-    ``found``: what is known of it, whose answer says why the interval is so wide; ``of``: what was
-    chosen, in words; ``training``: its cross-validated score, in score units; ``clipping``: what
-    clipping changes on training records.
+    ``assessment``: of the chosen model, with its verified score; ``of``: description of the model;
+    ``training``: its cross-validated score, in score units; ``clipping``: effect of clipping on the
+    training scores.
     """
-    score, *interval = found.in_units(metric)
-    facts = {"of": of, "score": score, "interval": interval, "training": training}
-    has_interval = found.answer.interval != "none"
+    score, *interval = assessment.in_units(metric)
+    has_interval = assessment.answer.interval != "none"
     warn_about_selected_model(
-        holdout, metric, division, **facts, clipping=clipping, has_interval=has_interval
+        holdout,
+        metric,
+        division,
+        of=of,
+        score=score,
+        interval=interval,
+        training=training,
+        clipping=clipping,
+        has_interval=has_interval,
     )
-    caveats, span = [metric.caveat] if metric.caveat else [], metric.upper - metric.lower
-    past = holdout.dependence.is_time_ordered
-    if caveats and holdout.dependence.is_sequential and not past:  # a loss of a declared range
+    caveats = [metric.caveat] if metric.caveat else []
+    score_range = metric.upper - metric.lower
+    dependence = holdout.dependence
+    if caveats and dependence.is_sequential and not dependence.is_time_ordered:
+        # The metric is a loss with a declared range.
         caveats.append(_APPROXIMATE.format(metric.name))
-    with holdout.account.reading(again=False) as book:  # as of the answers that it is about
+    with holdout.account.reading(again=False) as book:  # with the state of these answers
         certificate = plain_certificate(holdout, division, book)
         certificate = certificate.in_units(metric.measured, metric.lower, metric.upper)
         size = num_samples(division.X)
-        ahead = outlook(certificate, holdout, book, metric, score, interval, n_train=size)
-    verdict, baseline, parts = "", None, None
-    if abs(score - training) < CONFIRMED * span:
+        forecast = outlook(certificate, holdout, book, metric, score, interval, n_train=size)
+    verdict = ""
+    baseline = None
+    width_components = None
+    if abs(score - training) < CONFIRMED * score_range:
         verdict = "the holdout confirms cross-validation"
     elif math.isfinite(training):
         change = f"{score - training:+.3g} (cross-validated: {format_score(training)})"
         verdict = f"the holdout corrects cross-validation by {change}"
-    if metric.name == "roc_auc":  # of a model that has learned nothing
+    if metric.name == "roc_auc":  # score of a model that does not use its features
         baseline = 0.5
     elif metric.name in ("accuracy", "balanced_accuracy"):
         counts = np.unique(np.asarray(division.y), return_counts=True)[1]
         by_class = metric.name == "balanced_accuracy"
         baseline = float(1 / counts.size if by_class else counts.max() / counts.sum())
-    notes = (*notes, *_notes_on_approximation(metric, found, holdout))
-    if found.answer.interval != "none":
-        parts = width_parts(found.answer, holdout.account.settings, holdout.dependence)
+    notes = (*notes, *_notes_on_approximation(metric, assessment, holdout))
+    if has_interval:
+        width_components = width_parts(
+            assessment.answer, holdout.account.settings, holdout.dependence
+        )
     return dataclasses.replace(
         certificate,
         chosen=(f"{metric.measured} of {of}", score, *interval),
-        interval=found.answer.interval,
+        interval=assessment.answer.interval,
         verdict=verdict,
         assumptions=(*certificate.assumptions, *assumptions),
         notes=(*certificate.notes, *caveats, *notes),
         baseline=baseline,
-        parts=parts,
-        **ahead,
+        parts=width_components,
+        **forecast,
     )
 
 
-def _notes_on_approximation(metric, found, holdout):
-    """Yield what a reader must know of the interval of a metric without a proven bound."""
-    if not isinstance(metric, ApproximateMetric) or found.reference is None:
+def _notes_on_approximation(metric, assessment, holdout):
+    """Yield notes on the interval of a metric without a proven bound."""
+    if not isinstance(metric, ApproximateMetric) or assessment.reference is None:
         return
-    reference, answer = found.reference, found.answer
+    reference = assessment.reference
+    answer = assessment.answer
     if reference.family == "none":
         yield f"{metric.name} chooses candidates without an interval: {reference.reason}"
         return
@@ -353,51 +383,57 @@ def _notes_on_approximation(metric, found, holdout):
 
 
 def outlook(certificate, holdout, book, metric, score, interval, *, n_train):
-    """Return the fields of a certificate that speak of one more question."""
+    """Return the fields of a certificate that forecast the next query."""
     if certificate.next_error is None:
         return {}
-    asked, fields = {"metric": metric, "n_train": n_train}, {}
+    account = holdout.account
+    fields = {}
     if not metric.is_mean:
-        # The holdout speaks of means over records, which are known better than scores by class.
+        # The forecast of the holdout is for means over records, with narrower intervals than scores
+        # by class.
         is_known = isinstance(metric, ApproximateMetric) and math.isfinite(score)
         expected = metric.to_unit(score) if is_known else 0.5
-        width = preview_batch(holdout.account, book, score=expected, **asked).half_width
+        preview = preview_batch(account, book, score=expected, metric=metric, n_train=n_train)
+        width = preview.half_width
         fields = {"next_error": width, "tau": max(certificate.tau, width), "advice": ()}
     if not math.isfinite(score):
         return fields
-    unit, span = metric.to_unit(score), metric.upper - metric.lower
-    half = 0.5 * (interval[1] - interval[0]) / span
-    seen = preview_batch(holdout.account, book, score=unit, **asked)
-    width = seen.half_width
-    fields["final_error"] = min(seen.half_width_final, half)
-    if metric.is_mean and 2.0 * half < UNINFORMATIVE_SHARE:
-        # It may be known how little scores vary (theory G15).
-        width = min(width, half)
-    # All parts of an interval shrink like 1 / sqrt(n), unless it ends where the range does.
-    shrinks = certificate.advice and 2.0 * width < UNINFORMATIVE_SHARE
-    advice = (
-        records_for(_GOALS, width, holdout.dependence.units(holdout.n), span) if shrinks else ""
-    )
+    unit_score = metric.to_unit(score)
+    score_range = metric.upper - metric.lower
+    half_width = 0.5 * (interval[1] - interval[0]) / score_range
+    preview = preview_batch(account, book, score=unit_score, metric=metric, n_train=n_train)
+    width = preview.half_width
+    fields["final_error"] = min(preview.half_width_final, half_width)
+    if metric.is_mean and 2.0 * half_width < UNINFORMATIVE_SHARE:
+        # The variance of the scores may be known to be small (theory G15).
+        width = min(width, half_width)
+    # All parts of a width shrink like 1 / sqrt(n), unless the interval ends where the range does.
+    advice = ""
+    if certificate.advice and 2.0 * width < UNINFORMATIVE_SHARE:
+        advice = records_for(_GOALS, width, holdout.dependence.units(holdout.n), score_range)
     return fields | {"outlook": (width, advice)}
 
 
-# -- what a fitted search or selector shows and gives away without holdout records ---------------
+# -- released values and copies of a fitted search or selector, without holdout records ----------
 
 
 def clipping_of(setting, columns):
-    """Return what clipping changes on the folds for a model of some columns; None where none is.
+    """Return the effect of clipping on the folds for a model of some columns; None without one.
 
-    Nothing is fitted for a metric that does not clip.
+    No model is fitted for a metric that does not clip.
     """
     if setting.metric.caveat and columns:
-        with warnings.catch_warnings(), contextlib.suppress(Exception):  # told when it was scored
+        with (
+            warnings.catch_warnings(),
+            contextlib.suppress(Exception),
+        ):  # warned about when it was scored
             warnings.simplefilter("ignore")
             return cross_validated(setting, Candidate(columns=columns))[1]
     return None
 
 
 def released(metric, answers, *, end=""):
-    """Return what was released by one metric, in score units, and where each answer came from."""
+    """Return the released values of one metric, in score units, and the source of each answer."""
     value, lower, upper = (
         np.array([getattr(answer, name) for answer in answers])
         for name in ("value", "lower", "upper")
@@ -482,18 +518,18 @@ class Savable:
         object
             The estimator itself.
         """
-        start = "holdout__"
-        own = {name: params.pop(name) for name in list(params) if name.startswith(start)}
+        prefix = "holdout__"
+        fields = {name: params.pop(name) for name in list(params) if name.startswith(prefix)}
         super().set_params(**params)  # type: ignore[misc] # of BaseEstimator, which is untyped
-        if own:
+        if fields:
             config = None if self.holdout is None else config_of(self)
             if config is None:
                 raise ValueError(
-                    f"{min(own)} cannot be set: holdout is None or made already, got "
+                    f"{min(fields)} cannot be set: holdout is None or made already, got "
                     f"{type(self.holdout).__name__}. Set it to a fraction or a HoldoutConfig first."
                 )
-            own = {name.removeprefix(start): value for name, value in own.items()}
-            self.holdout = config.set_params(**own)
+            fields = {name.removeprefix(prefix): value for name, value in fields.items()}
+            self.holdout = config.set_params(**fields)
         return self
 
     def without_holdout(self) -> Any:
@@ -515,10 +551,17 @@ class Savable:
                 "that has none."
             )
         twin: Any = copy.copy(self)
-        held = twin.holdout_
-        facts = held.n, held.confidence_level, held.information_spent, held.remaining_budget
-        marks = held.account.training_rows.record_fingerprints(held.X, held.y)
-        twin.holdout_ = DetachedHoldout(*facts, held.certificate(), held.history(), marks)
+        holdout = twin.holdout_
+        fingerprints = holdout.account.training_rows.record_fingerprints(holdout.X, holdout.y)
+        twin.holdout_ = DetachedHoldout(
+            holdout.n,
+            holdout.confidence_level,
+            holdout.information_spent,
+            holdout.remaining_budget,
+            holdout.certificate(),
+            holdout.history(),
+            fingerprints,
+        )
         if isinstance(twin.holdout, ReusableHoldout):
             twin.holdout = twin.holdout_
         vars(twin).pop("_unfinished", None)
@@ -534,8 +577,11 @@ class Savable:
         return self._card() + super()._repr_html_inner()
 
     def _repr_mimebundle_(self, **kwargs):
-        shown = super()._repr_mimebundle_(**kwargs)
-        return {k: self._card() + v if k == "text/html" else v for k, v in shown.items()}
+        bundle = super()._repr_mimebundle_(**kwargs)
+        return {
+            mime_type: self._card() + content if mime_type == "text/html" else content
+            for mime_type, content in bundle.items()
+        }
 
 
 class Reporting(Savable):
@@ -599,18 +645,25 @@ class Reporting(Savable):
         named = named_metrics(scoring)
         is_approximate = isinstance(metric, ApproximateMetric)
         reported = metric.scoring if is_approximate else metric
-        wanted = [
-            reported if one is None or (isinstance(one, str) and one == metric.name) else one
-            for _, one in named
+        names = [name for name, _ in named]
+        scorings = [
+            reported
+            if value is None or (isinstance(value, str) and value == metric.name)
+            else value
+            for _, value in named
         ]
-        own = wanted[0] is metric and not is_approximate
-        asked = {"compare": compare, "by": by, "per": per, "refit_every": refit_every}
-        asked["joint"] = joint
-        if isinstance(scoring, Mapping):
-            names = [name for name, _ in named]
-            asked["scoring"] = dict(zip(names, wanted, strict=True))
-        else:
-            asked["scoring"] = wanted
-        asked["variance"] = variance if own else None
-        known = values if own and np.isfinite(values).all() else None
-        return report_and_close(self.holdout_, models, known, **asked)
+        is_verified_metric = scorings[0] is metric and not is_approximate
+        is_mapping = isinstance(scoring, Mapping)
+        has_values = is_verified_metric and np.isfinite(values).all()
+        return report_and_close(
+            self.holdout_,
+            models,
+            values if has_values else None,
+            compare=compare,
+            by=by,
+            per=per,
+            refit_every=refit_every,
+            joint=joint,
+            scoring=dict(zip(names, scorings, strict=True)) if is_mapping else scorings,
+            variance=variance if is_verified_metric else None,
+        )

@@ -262,9 +262,9 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         if callback_ctx is None:
             evaluate_candidates(candidates)
             return
-        most = len(candidates) * self.n_splits_
+        n_fits = len(candidates) * self.n_splits_
         context = callback_ctx.subcontext(
-            task_name="search", max_subtasks=most, sequential_subtasks=False
+            task_name="search", max_subtasks=n_fits, sequential_subtasks=False
         ).call_on_fit_task_begin(estimator=self)
         evaluate_candidates(candidates, callback_ctx=context)
         context.call_on_fit_task_end(estimator=self)
@@ -272,13 +272,14 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
     def _generate_candidate_params(self):
         """Return the candidates: a grid, or a sample of it when ``n_iter`` is set.
 
-        It has the name by which scikit-learn's halving asks for them.
+        scikit-learn's halving calls this method by its name.
         """
         if self.n_iter is None:
             return ParameterGrid(self.param_grid)
-        # An interrupted search goes on with the same candidates.
-        drawn = getattr(self, "_sampling_seed", None)
-        seed = drawn if self.random_state is None else self.random_state
+        # A resumed search samples the same candidates.
+        seed = self.random_state
+        if seed is None:
+            seed = getattr(self, "_sampling_seed", None)
         return ParameterSampler(self.param_grid, self.n_iter, random_state=seed)
 
     def fit(
@@ -343,23 +344,31 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             When the holdout has spent its budget and ``on_exhausted="raise"``.
         """
         if self.holdout is None:
-            given = {"times": times, "groups_val": groups_val, "coordinates": coordinates}
-            given |= {
+            fit_arguments = {
+                "times": times,
+                "groups_val": groups_val,
+                "coordinates": coordinates,
                 "horizon": None if horizon == 1 else horizon,
                 "X_val": X_val,
                 "y_val": y_val,
                 "groups": groups,
             }
-            given = {name: value for name, value in given.items() if value is not None}
-            sides = given.keys() & {"X_val", "y_val"}
-            taken = [name for name in sides if has_fit_parameter(self.estimator, name)]
-            if wrong := [name for name in given if name not in ("groups", *taken)]:
+            fit_arguments = {
+                name: value for name, value in fit_arguments.items() if value is not None
+            }
+            validation_names = fit_arguments.keys() & {"X_val", "y_val"}
+            names_for_estimator = [
+                name for name in validation_names if has_fit_parameter(self.estimator, name)
+            ]
+            if unsupported := [
+                name for name in fit_arguments if name not in ("groups", *names_for_estimator)
+            ]:
                 raise ValueError(
-                    f"{wrong[0]}= has no place in plain cross-validation (holdout=None), and "
+                    f"{unsupported[0]}= has no place in plain cross-validation (holdout=None), and "
                     f"{type(self.estimator).__name__}.fit does not take it. Set holdout=0.25, or "
                     "pass cv=TimeSeriesSplit() for dates."
                 )
-            return self._fit_plain(X, y, params | given)
+            return self._fit_plain(X, y, params | fit_arguments)
         scoring = self.scoring if isinstance(self.scoring, list | tuple | set) else [self.scoring]
         for name in scoring:
             if isinstance(name, str):
@@ -374,7 +383,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
 
     @fit_context(prefer_skip_nested_validation=False)
     def _fit_verified(self, data):
-        """Divide, cross-validate on the training set, ask the holdout, choose."""
+        """Split, cross-validate on the training set, verify on the holdout, choose."""
         config = self._check_options(data.X_val)
         X, y = indexable(data.X, data.y)
         check_records(self.estimator, X, y)
@@ -385,20 +394,23 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             folds = self._prepare(progress, config, data)
             self._sampling_seed = folds.division.seed
             try:
-                if folds.splitter is None:  # scores come with the fits
+                if folds.splitter is None:  # the fits compute the scores
                     folds.candidates = list(map(Candidate, self._generate_candidate_params()))
                     warn_undeclared_dependence(folds.division)
                 else:
-                    heard = {} if folds.context is None else {"callback_ctx": folds.context}
-                    self._run_search(folds.evaluate, **heard)
+                    if folds.context is None:
+                        self._run_search(folds.evaluate)
+                    else:
+                        self._run_search(folds.evaluate, callback_ctx=folds.context)
                     folds.check()
-                found = self._ask(folds)
+                assessments = self._ask(folds)
             finally:
                 folds.verifier.unasked.clear()  # raw scores
-            self._keep(folds, found)
+            self._keep(folds, assessments)
         except BaseException:
-            if progress.holdout is not None:  # training-side scores and released answers only
-                # As things are now: what ``fit`` counts in its class or module is no other search.
+            if progress.holdout is not None:  # training scores and released answers only
+                # The signature is computed now: a ``fit`` that changes attributes of its class or
+                # module does not make another search.
                 self._unfinished = progress, self._signature(data)
             raise
         finally:
@@ -411,10 +423,10 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
                 progress.file.unlink(missing_ok=True)
         return self
 
-    # -- before the first query: what can go wrong goes wrong while nothing is spent
+    # -- before the first query: errors are raised before anything is spent
 
     def _check_options(self, X_val):
-        """Check what can be checked before any work; return what a new holdout will be."""
+        """Check parameters before any work; return the configuration of a new holdout, or None."""
         one_se = self.refit == "one_se"
         if self.training_score == "resubstitution" and (one_se or self.verify != "all"):
             raise ValueError(
@@ -422,11 +434,11 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
                 "refit must not be 'one_se' and verify must be 'all', got "
                 f"refit={self.refit!r} and verify={self.verify!r}."
             )
-        made = self._generate_candidate_params()
-        spaces = made.param_grid if self.n_iter is None else made.param_distributions
-        for space in filter(None, spaces):  # a candidate of each, for its names
+        candidates = self._generate_candidate_params()
+        spaces = candidates.param_grid if self.n_iter is None else candidates.param_distributions
+        for space in filter(None, spaces):  # one candidate of each space, to check its names
             (candidate,) = ParameterSampler(space, 1, random_state=0)
-            if candidate:  # the empty one sets nothing
+            if candidate:  # an empty candidate sets no parameter
                 clone(self.estimator).set_params(**clone(candidate, safe=False))
         return check_owner(self, X_val)
 
@@ -435,27 +447,28 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         params = self.get_params(deep=False)
         for name in ("n_jobs", "pre_dispatch", "verbose"):
             params.pop(name)
-        # A rule chooses among answers; the name of a metric says which are asked for.
+        # A rule chooses among answers; the name of a metric determines the answers.
         if not isinstance(self.refit, str) or self.refit in RULES:
             params.pop("refit")
-        # Where answers are recorded is no part of what is fitted: that file comes with the search.
+        # The ledger file does not change the fits.
         if isinstance(self.holdout, HoldoutConfig):
             params["holdout"] = self.holdout.set_params(ledger=None)
         return object_digest((params, data_digest(*data.parts())))
 
     def _resumed(self, config, data):
-        """Return what an interrupted run of the same search left behind, or a new start."""
-        before, known = self.__dict__.pop("_unfinished", (None, None))
-        if known is not None and known == self._signature(data):
-            return before
-        ledger, file = check_ledger(getattr(config, "ledger", None)), None
+        """Return the progress of an interrupted run of the same search, or an empty one."""
+        progress, stored_signature = self.__dict__.pop("_unfinished", (None, None))
+        if stored_signature is not None and stored_signature == self._signature(data):
+            return progress
+        ledger = check_ledger(getattr(config, "ledger", None))
+        file = None
         if isinstance(ledger, Path) and (signature := self._signature(data)) is not None:
             name = query_key("folds", __version__, sklearn.__version__, signature)[:16]
             file = Path(f"{ledger}.{name}.folds")
         return Progress(file=file)
 
     def _prepare(self, progress, config, data):
-        """Divide the data and open the holdout, when nothing that can be checked is wrong.
+        """Split the data and open the holdout, after all checks.
 
         Returns the :class:`CrossValidation` of the training set, with the verifier of the holdout.
         """
@@ -466,27 +479,42 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         metrics = Metrics(self, division)
         check_same_schema(self.estimator, division)
         routed = self._routed(params, division.groups)
-        splitter, self.n_splits_ = None, 1
+        splitter = None
+        self.n_splits_ = 1
         if self.training_score == "cv":
             splitter = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
             self.n_splits_ = splitter.get_n_splits(division.X, division.y, **routed.splitter.split)
-            self._checked_cv_orig = splitter  # where scikit-learn's halving looks for it
-        asked = {"metric": metrics.metric, "fit_params": routed.estimator.fit}
+            self._checked_cv_orig = splitter  # read by scikit-learn's halving
         if progress.holdout is None:
             if not hasattr(self, "holdout_"):  # an error about shared rows refers to the split
                 self._set_split(division)
-            progress.holdout = open_holdout(self, division, **asked)
+            progress.holdout = open_holdout(
+                self, division, metric=metrics.metric, fit_params=routed.estimator.fit
+            )
         setting = Experiment.of(
-            self, division, **asked, resubstitution=splitter is None, secondary=metrics.secondary
+            self,
+            division,
+            metric=metrics.metric,
+            fit_params=routed.estimator.fit,
+            resubstitution=splitter is None,
+            secondary=metrics.secondary,
         )
-        dispatch = {"n_jobs": self.n_jobs, "pre_dispatch": self.pre_dispatch}
-        verifier = Verifier(setting, progress.holdout, **dispatch)
+        verifier = Verifier(
+            setting, progress.holdout, n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch
+        )
         context = root_context(self, division.X, division.y, params.get("sample_weight"))
-        folds = {"splitter": splitter, "split_params": routed.splitter.split}
-        return CrossValidation(self, metrics, verifier, progress, **folds, context=context)
+        return CrossValidation(
+            self,
+            metrics,
+            verifier,
+            progress,
+            splitter=splitter,
+            split_params=routed.splitter.split,
+            context=context,
+        )
 
     def _routed(self, params, groups):
-        """Return what goes to the estimator's ``fit`` and to the splitter."""
+        """Return the parameters of the estimator's ``fit`` and of the splitter."""
         if sklearn.get_config()["enable_metadata_routing"]:
             if groups is not None and self.get_metadata_routing().consumes("fit", ["groups"]):
                 params = {**params, "groups": groups}
@@ -507,7 +535,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         return Bunch(estimator=Bunch(fit=params), splitter=Bunch(split={"groups": groups}))
 
     def _get_scorers(self):
-        """Return scikit-learn's scorers; bounded metrics that it does not know need no routing."""
+        """Return scikit-learn's scorers; bounded metrics unknown to it need no routing."""
         try:
             return super()._get_scorers()
         except (TypeError, ValueError):
@@ -515,41 +543,42 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
                 raise
             return MetricScorer(None), "score"
 
-    # -- queries, and what was released
+    # -- queries and released values
 
     def _ask(self, folds):
-        """Return the assessments by row; candidates that are not shown have no answer."""
+        """Return the assessments by row; candidates that are not verified have no answer."""
         if folds.scores is not None:
             folds.use_public_ranges()
-        verifier, rows = folds.verifier, self._shown(folds)
+        verifier = folds.verifier
+        rows = self._shown(folds)
         candidates = [folds.candidates[row] for row in rows]
         training = None if folds.scores is None else folds.metric.to_unit(folds.scores[rows])
         secondary = dict.fromkeys(folds.secondary)
         if folds.results is not None:
-            for name, other in folds.secondary.items():
+            for name, metric in folds.secondary.items():
                 scores = np.array([folds.cv_score(row, name) for row in rows])
-                secondary[name] = other.to_unit(scores)
+                secondary[name] = metric.to_unit(scores)
         if self.verbose > 0:
             print(f"Verifying {len(rows)} candidates on {verifier.holdout.n} holdout records")
         verifier.fit(rows, candidates, training)
         variances = [folds.progress.variance(row) for row in rows]
-        asked = verifier.assess(
+        verified = verifier.assess(
             candidates,
             training,
             rows=rows,
             secondary=secondary,
             variances=variances,
-            references=lambda place, name: folds.reference(rows[place], name),
+            references=lambda index, name: folds.reference(rows[index], name),
             n_train=folds.n_train,
         )
         for context in filter(None, (folds.verification, folds.context)):
             context.call_on_fit_task_end(estimator=self)
-        asked = dict(zip(rows, asked, strict=True))
-        every = range(len(folds.candidates))
-        return [asked.get(row, Assessment(None, math.nan)) for row in every]
+        by_row = dict(zip(rows, verified, strict=True))
+        n_candidates = len(folds.candidates)
+        return [by_row.get(row, Assessment(None, math.nan)) for row in range(n_candidates)]
 
     def _shown(self, folds):
-        """Return the rows shown to the holdout: those with a training-side score, best first."""
+        """Return the rows to verify, in order: those with a cross-validated score."""
         if folds.scores is None:
             return list(range(len(folds.candidates)))
         finite = folds.first + np.flatnonzero(np.isfinite(folds.scores[folds.first :]))
@@ -560,18 +589,20 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             return finite.tolist()
         scores = folds.scores[finite]
         if self.verify == "auto":
-            unit, width = folds.metric.to_unit(scores), folds.metric.upper - folds.metric.lower
-            # Folds are few, so that records have a say in how sure a score is.
-            least = np.sqrt(unit * (1.0 - unit) / num_samples(folds.division.X)) * width
-            error = np.maximum(self._standard_error(folds)[finite], least)
+            unit_scores = folds.metric.to_unit(scores)
+            score_range = folds.metric.upper - folds.metric.lower
+            # Folds are few, so that the number of records bounds the standard error from below.
+            variance = unit_scores * (1.0 - unit_scores)
+            min_error = np.sqrt(variance / num_samples(folds.division.X)) * score_range
+            error = np.maximum(self._standard_error(folds)[finite], min_error)
             best = int(np.argmax(scores))
-            behind = (scores[best] - scores) / np.hypot(error, error[best]).clip(1e-300)
-            return finite[behind <= _STILL_POSSIBLE].tolist()
+            differences = (scores[best] - scores) / np.hypot(error, error[best]).clip(1e-300)
+            return finite[differences <= _STILL_POSSIBLE].tolist()
         best = finite[np.argsort(-scores, kind="stable")[: self.verify]]
         return sorted(best.tolist())
 
     def _standard_error(self, folds):
-        """Return the standard error of each training-side score, from its folds."""
+        """Return the standard error of each cross-validated score, from its folds."""
         return np.nan_to_num(folds.results[f"std_test_{folds.name}"]) / math.sqrt(self.n_splits_)
 
     def _set_split(self, division):
@@ -579,16 +610,17 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         self.train_indices_ = as_indices(division.X, division.train)
         self.holdout_indices_ = as_indices(division.X, division.holdout)
 
-    def _keep(self, folds, found):
+    def _keep(self, folds, assessments):
         """Set the fitted attributes; ``best_*`` follow the verified scores."""
-        verifier, division = folds.verifier, folds.division
-        self._set_split(division)
+        verifier = folds.verifier
+        self._set_split(folds.division)
         self.dependence_test_ = folds.report
         self.dependence_test_scores_ = folds.per_record
         self.scorer_ = folds.metrics.public()
         self.multimetric_ = bool(folds.out) and isinstance(folds.out[0]["test_scores"], dict)
-        self.cv_results_ = results = search_results(self, folds, found)
-        self.holdout_, self._metric = verifier.holdout, folds.metric
+        self.cv_results_ = results = search_results(self, folds, assessments)
+        self.holdout_ = verifier.holdout
+        self._metric = folds.metric
         self._n_metrics = 1 + len(folds.secondary)
         self._n_train = folds.n_train
         if callable(self.refit):
@@ -596,21 +628,24 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         else:
             error = self._standard_error(folds) if self.refit == "one_se" else None
             best = chosen_row(self.refit, results, error)
-        self.best_index_, self.best_params_ = best, results["params"][best]
+        self.best_index_ = best
+        self.best_params_ = results["params"][best]
         self._variance = folds.progress.variance(best)
         if isinstance(folds.metric, ApproximateMetric):  # forecasts are about the best candidate
             folds.metric = replace(folds.metric, reference=folds.reference(best))
             self._metric = folds.metric
-        self.best_score_, *interval = found[best].in_units(folds.metric)
+        self.best_score_, *interval = assessments[best].in_units(folds.metric)
         self.best_interval_ = tuple(interval)
         if self.refit is not False:
             start = time.perf_counter()
             self.best_estimator_ = verifier.model(folds.candidates[best], best)
-            took = getattr(found[best].outcome, "fit_time", math.nan)
-            self.refit_time_ = time.perf_counter() - start if math.isnan(took) else took
+            fit_time = getattr(assessments[best].outcome, "fit_time", math.nan)
+            if math.isnan(fit_time):
+                fit_time = time.perf_counter() - start
+            self.refit_time_ = fit_time
             if hasattr(self.best_estimator_, "feature_names_in_"):
                 self.feature_names_in_ = self.best_estimator_.feature_names_in_
-        self.certificate_ = certificate_of(self, folds, found)
+        self.certificate_ = certificate_of(self, folds, assessments)
 
     def score(self, X: Any, y: ArrayLike | None = None, **params: Any) -> float:
         """Return the score of ``best_estimator_`` on new records.
@@ -664,8 +699,12 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         unit = self._metric.to_unit(
             self.best_score_ if score is None else check_real("score", score)
         )
-        known = {"n_train": self._n_train, "scoring": self._metric}
-        return self.holdout_.preview(count, score=unit if math.isfinite(unit) else 0.5, **known)
+        return self.holdout_.preview(
+            count,
+            score=unit if math.isfinite(unit) else 0.5,
+            n_train=self._n_train,
+            scoring=self._metric,
+        )
 
     def _to_report(self, compare):
         """Return the model with its score, the metric and a record's variance."""
@@ -680,44 +719,55 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         return models, score, self._metric, self._variance
 
 
-def search_results(search, folds, found):
-    """Return ``cv_results_`` with the released values, in score units; ``found``: by row."""
-    metric, n = folds.metric, len(found)
+def search_results(search, folds, assessments):
+    """Return ``cv_results_`` with the released values, in score units; ``assessments``: by row."""
+    metric = folds.metric
     if folds.results is not None:
         results = {**folds.results, "training_score": folds.scores, "cv_score": folds.scores}
-    else:  # no cross-validation was run: parameters and times, and placeholders as test scores
-        out = [vars(one.outcome) | {"test_scores": np.nan, "train_scores": np.nan} for one in found]
+    else:  # without cross-validation: parameters, times and placeholders as test scores
+        placeholders = {"test_scores": np.nan, "train_scores": np.nan}
+        out = [vars(assessment.outcome) | placeholders for assessment in assessments]
+        params = [candidate.params for candidate in folds.candidates]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            results = search._format_results([one.params for one in folds.candidates], 1, out)
-        blank = ("test_score", "train_score")
-        results = {name: value for name, value in results.items() if not name.endswith(blank)}
-        training = metric.from_unit(np.array([one.training for one in found]))
-        results |= {"training_score": training, "mean_train_score": training}
-    results |= released(metric, [one.answer for one in found])
+            results = search._format_results(params, 1, out)
+        endings = ("test_score", "train_score")
+        results = {name: value for name, value in results.items() if not name.endswith(endings)}
+        training = metric.from_unit(np.array([assessment.training for assessment in assessments]))
+        results["training_score"] = training
+        results["mean_train_score"] = training
+    answers = [assessment.answer for assessment in assessments]
+    results |= released(metric, answers)
     # Candidates without a verified score share the last place.
     scores = np.nan_to_num(results["holdout_score"], nan=-np.inf)
     results["rank_holdout_score"] = rankdata(-scores, method="min").astype(np.int32)
     scored = [name.removeprefix("mean_test_") for name in results if name.startswith("mean_test_")]
     for name in dict.fromkeys([*scored, folds.name, *folds.secondary]):
         if name == folds.name != "score":
-            results |= released(metric, [one.answer for one in found], end=f"_{name}")
+            results |= released(metric, answers, end=f"_{name}")
         elif name in folds.secondary:
-            own = [getattr(one.secondary.get(name), "answer", NoAnswer()) for one in found]
-            results |= released(folds.secondary[name], own, end=f"_{name}")
-        elif name != folds.name:  # said plainly: the holdout was not asked about these
-            results[f"answered_from_{name}"] = np.full(n, "unverified")
+            secondary_answers = [
+                getattr(assessment.secondary.get(name), "answer", NoAnswer())
+                for assessment in assessments
+            ]
+            results |= released(folds.secondary[name], secondary_answers, end=f"_{name}")
+        elif name != folds.name:  # marks the metrics that were not verified
+            results[f"answered_from_{name}"] = np.full(len(assessments), "unverified")
     return results
 
 
-def certificate_of(search, folds, found):
-    """Return the certificate of a search, and warn of what is not verified."""
-    metric, best, results = folds.metric, search.best_index_, search.cv_results_
+def certificate_of(search, folds, assessments):
+    """Return the certificate of a search; warn about metrics that are not verified."""
+    best = search.best_index_
+    results = search.cv_results_
     training = results["training_score"]
-    start = "answered_from_"
+    prefix = "answered_from_"
     notes = [] if np.isfinite(training).any() else [_NOTHING]
-    columns = {key: source for key, source in results.items() if key.startswith(start)}
-    names = [key.removeprefix(start) for key, of in columns.items() if (of == "unverified").all()]
+    names = [
+        column.removeprefix(prefix)
+        for column, sources in results.items()
+        if column.startswith(prefix) and (sources == "unverified").all()
+    ]
     if names:
         notes.append(
             f"not verified on the holdout: {', '.join(names)}. Their scores are from the training "
@@ -726,24 +776,32 @@ def certificate_of(search, folds, found):
         )
     for note in notes:
         warnings.warn(note, UnverifiedWarning, stacklevel=caller_level())
-    one = found[best]
-    # A score by resubstitution is too good by construction.
-    expected = training[best] if search.training_score == "cv" else np.nan
-    clipping = folds.progress.clipping(best) or getattr(one.outcome, "clipping", None)
+    chosen = assessments[best]
+    # A score by resubstitution is optimistic by construction.
+    cv_score = training[best] if search.training_score == "cv" else np.nan
+    clipping = folds.progress.clipping(best) or getattr(chosen.outcome, "clipping", None)
     assumptions = [*folds.verifier.row_wise.assumptions]
     if folds.report is not None and folds.report.note:
         assumptions.append(folds.report.note)
-    said = {"notes": [*notes, *folds.notes], "assumptions": assumptions}
-    facts = {"of": "the chosen candidate", "training": expected, "clipping": clipping, **said}
-    return certified(search.holdout_, folds.division, metric, one, **facts)
+    return certified(
+        search.holdout_,
+        folds.division,
+        folds.metric,
+        chosen,
+        of="the chosen candidate",
+        training=cv_score,
+        clipping=clipping,
+        notes=[*notes, *folds.notes],
+        assumptions=assumptions,
+    )
 
 
 def chosen_row(rule, results, error):
-    """Return the row that a rule chooses by released values.
+    """Return the row that a rule chooses by verified scores.
 
     ``"best_lower"``: the highest lower end. ``"one_se"``: the first candidate, in the order of the
     grid, within one standard error (of its folds' scores) of the best. All others: the highest
-    verified score; ties (released values lie on a grid) go to the better training-side score.
+    verified score; ties (released values lie on a grid) go to the better cross-validated score.
     """
     training = results["training_score"]
     if rule == "best_lower":
@@ -752,14 +810,14 @@ def chosen_row(rule, results, error):
     best = int(np.lexsort((-training, results["rank_holdout_score"]))[0])
     if rule != "one_se":
         return best
-    near = results["holdout_score"] >= results["holdout_score"][best] - error[best]
-    return int(np.flatnonzero(near)[0]) if near.any() else best
+    within_error = results["holdout_score"] >= results["holdout_score"][best] - error[best]
+    return int(np.flatnonzero(within_error)[0]) if within_error.any() else best
 
 
 def in_words(model, params):
-    """Return a model as code, without defaults and where that is short, and what was searched."""
-    whole = " ".join(repr(model).split())
-    named = whole if len(whole) <= _SHORT else type(model).__name__
+    """Return a model as code (its class if that is long) with the searched parameters."""
+    code = " ".join(repr(model).split())
+    named = code if len(code) <= _SHORT else type(model).__name__
     searched = ", ".join(f"{name}={value!r:.40}" for name, value in params.items())
     return f"{named} with {searched}" if searched else named
 
