@@ -1,4 +1,4 @@
-"""What a guard is: what it reads, and what it reports."""
+"""A diagnostic: the data that it reads, and its message."""
 
 from __future__ import annotations
 

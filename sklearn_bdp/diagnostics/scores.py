@@ -1,4 +1,4 @@
-"""What models and their scores show: other rows read, dependence, few groups, scores that fell.
+"""Diagnostics of models and scores: batch dependence, dependence, few groups, fallen scores.
 
 Everything here sees training records and released values only.
 """
@@ -114,7 +114,7 @@ BATCH_DEPENDENT_SCORES = Diagnostic(
     exceptions.ScoreContractError,
 )
 
-#: Part of its range that an interval covers to say nothing.
+#: Part of the range from which on an interval is uninformative.
 UNINFORMATIVE_SHARE = 0.9
 #: Standard errors by which a cross-validated score may exceed its expectation by chance. The
 #: interval contains the expected score of all candidates with probability ``confidence_level``, so
@@ -125,7 +125,7 @@ CHANCE = 3.0
 FEW_GROUPS = 100
 #: Records of a fold from which on their scores show dependence of neighbours.
 SMALLEST_FOLD = 40
-#: Rows that a model is asked to predict: what looks further back than that goes unseen.
+#: Rows that a model is asked to predict: features that look further back go unnoticed.
 ROWS = 48
 #: Rows that a caller's score is asked about: one by subgroups needs some of each.
 SCORED_ROWS = 400
@@ -133,7 +133,7 @@ SCORED_ROWS = 400
 MOST_KINDS = 12
 #: Fewer training rows are not split into two different batches.
 FEWEST_ROWS = 16
-#: What a certificate says of a search in which such a model was found.
+#: Line of the certificate of a search with such a model.
 ASSUMPTION = (
     "NOT MET: predictions with {names} depend on the other rows of a batch. Their scores are not "
     "means over records, and their intervals are not guaranteed"
@@ -141,26 +141,29 @@ ASSUMPTION = (
 
 
 def run_dependence_test(division, estimator, metric, score, *, groups=None, known=None):
-    """Compare training-side scores of one candidate with the declared correlation; warn once.
+    """Compare cross-validated scores of one candidate with the declared correlation; warn once.
 
     ``score(metric, folds)`` returns its cross-validated scores, NaN where it cannot be fitted.
     ``known`` are its scores from the inner cross-validation and the fold of each record; where they
     do not suit the check, the candidate is fitted again. Returns the report of the check that suits
     the correlation and the per-record scores behind it; None where there is none.
     """
-    model, train, n = division.train_model, division.train, num_samples(division.X)
+    model = division.train_model
+    train = division.train
+    n = num_samples(division.X)
     declared = division.model if model is None else model
     if declares_time(declared) or declares_influence(declared):
         if not metric.is_mean:
-            metric, known = _per_record_metric(division, estimator), None
-        found = _of_strength(division, declared, metric, score, known)
-        warn_undeclared_dependence(division, found[0])
-        return found
+            metric = _per_record_metric(division, estimator)
+            known = None
+        result = _of_strength(division, declared, metric, score, known)
+        warn_undeclared_dependence(division, result[0])
+        return result
     placed = division.places is not None and declared.is_independent
     in_groups = placed or (isinstance(model, Groups) and not model.is_independent)
     classes = is_classifier(estimator)
     labels = np.asarray(division.y) if classes and np.ndim(division.y) == 1 else None
-    found = None, None
+    result = None, None
     if (
         (
             in_groups
@@ -177,26 +180,28 @@ def run_dependence_test(division, estimator, metric, score, *, groups=None, know
         and not get_tags(estimator).input_tags.pairwise
     ):
         if not metric.is_mean:
-            metric, known = _per_record_metric(division, estimator), None
+            metric = _per_record_metric(division, estimator)
+            known = None
 
-        # In which the training rows came.
+        # Original order of the training rows.
         order = np.arange(n) if train is None else np.argsort(train, kind="stable")
 
-        def scored(most=LONGEST_SERIES):
+        def scored(n_rows=LONGEST_SERIES):
             """Score in folds drawn without regard to the order of rows: the tests stay exact."""
-            rows = np.sort(order[:most])
-            mixed = KFold(min(3, len(rows)), shuffle=True, random_state=0)
-            found = score(metric, [(rows[rest], rows[test]) for rest, test in mixed.split(rows)])
+            rows = np.sort(order[:n_rows])
+            shuffled = KFold(min(3, len(rows)), shuffle=True, random_state=0)
+            folds = [(rows[train_fold], rows[test]) for train_fold, test in shuffled.split(rows)]
+            scores = score(metric, folds)
             # Among the first rows a class may be missing.
-            return scored(n) if most < n and np.isnan(found).all() else found
+            return scored(n) if n_rows < n and np.isnan(scores).all() else scores
 
         if in_groups:
             scores = scored(n) if known is None else known[0]
-            found = _of_groups(declared, scores, labels, order, division.places)
+            result = _of_groups(declared, scores, labels, order, division.places)
         else:
-            found = _in_row_order(scored, order, groups, known)
-    warn_undeclared_dependence(division, found[0])
-    return found
+            result = _in_row_order(scored, order, groups, known)
+    warn_undeclared_dependence(division, result[0])
+    return result
 
 
 def _per_record_metric(division, estimator):
@@ -210,7 +215,8 @@ def _per_record_metric(division, estimator):
 
 def _of_strength(division, declared, metric, score, known):
     """Test a declared strength: of a chain by scores in time, of a network by labels (G33, G25)."""
-    n, train = num_samples(division.X), division.train
+    n = num_samples(division.X)
+    train = division.train
     if declares_influence(declared):
         labels = division.y
         if labels is None or np.ndim(labels) != 1 or declared.n_records != n:
@@ -220,15 +226,18 @@ def _of_strength(division, declared, metric, score, known):
     if known is None:
         folds = declared.folds(n, min(3, n - 1))
         fold = np.full(n, -1)
-        for place, (_, test) in enumerate(folds):
-            fold[test] = place
-        known = score(metric, folds), fold
-    scores, fold = (np.asarray(values)[order] for values in known)
+        for i, (_, test) in enumerate(folds):
+            fold[test] = i
+        scores = score(metric, folds)
+    else:
+        scores, fold = known
+    scores = np.asarray(scores)[order]
+    fold = np.asarray(fold)[order]
     if np.isnan(scores).all():
         return None, None
     sequences = declared.components(n)[order] if declared.n_records == n else None
-    found = declared_strength_test(declared, scores=scores, folds=fold, sequences=sequences)
-    return found, scores
+    report = declared_strength_test(declared, scores=scores, folds=fold, sequences=sequences)
+    return report, scores
 
 
 def _of_groups(model, scores, labels, order, places):
@@ -238,17 +247,20 @@ def _of_groups(model, scores, labels, order, places):
     """
     if np.isfinite(scores).sum() < 2 or model.n_records not in (None, len(scores)):
         return None, None
-    kinds, order = [scores], order if places is None else slice(None)
+    order = order if places is None else slice(None)
+    tested_values = [scores]
     if labels is not None:
-        kinds, ordered = [_less_means(scores, labels)], labels[order]
-        # Groups of about one class each stand class after class in many tables.
-        if places is not None or np.count_nonzero(ordered[1:] != ordered[:-1]) >= len(model.sizes_):
-            kinds.append(_residuals(scores, labels))
+        tested_values = [_less_means(scores, labels)]
+        ordered_labels = labels[order]
+        n_changes = np.count_nonzero(ordered_labels[1:] != ordered_labels[:-1])
+        # Groups of about one class each come class after class in many tables.
+        if places is not None or n_changes >= len(model.sizes_):
+            tested_values.append(_residuals(scores, labels))
     codes = model.components(len(scores))[order]
-    found = correlation.group_independence_test(
-        np.transpose(kinds)[order], codes, coordinates=places
+    report = correlation.group_independence_test(
+        np.transpose(tested_values)[order], codes, coordinates=places
     )
-    return found, scores
+    return report, scores
 
 
 def _residuals(scores, labels):
@@ -267,20 +279,21 @@ def _residuals(scores, labels):
 def _less_means(values, labels):
     """Return the values less the mean of their label."""
     codes = np.unique(labels, return_inverse=True)[1]
-    sums, known = np.bincount(codes, np.nan_to_num(values)), np.bincount(codes, ~np.isnan(values))
-    return values - (sums / np.maximum(known, 1))[codes]
+    sums = np.bincount(codes, np.nan_to_num(values))
+    counts = np.bincount(codes, ~np.isnan(values))
+    return values - (sums / np.maximum(counts, 1))[codes]
 
 
 def _in_row_order(scored, order, groups, known):
-    """Test what independence promises: neither the order of the rows nor their groups matter."""
+    """Test that neither the order of the rows nor their groups matter, as independence implies."""
     fold = None if groups is not None or known is None else known[1]
     # Every record is in a test fold, of enough records to be permuted.
     if fold is not None and fold.min() >= 0 and np.bincount(fold).min() >= SMALLEST_FOLD:
         scores = known[0][order]
-        found = correlation.independence_test(scores, folds=fold[order])
-        # The models of some folds may be worse: asked again where all rows have the same ones.
-        if found.misfit or not correlation.independence_test(scores).misfit:
-            return found, scores
+        report = correlation.independence_test(scores, folds=fold[order])
+        # The models of some folds may be worse: such scores are computed again with shuffled folds.
+        if report.misfit or not correlation.independence_test(scores).misfit:
+            return report, scores
     scores = scored()[order]
     tested = ~np.isnan(scores)
     if tested.sum() < 2:
@@ -290,23 +303,26 @@ def _in_row_order(scored, order, groups, known):
 
 
 def warn_too_few_groups(holdout):
-    """Say once, before anything is fitted, that few groups tell little, and what does better."""
-    model, account = holdout.dependence, holdout.account
+    """Warn once, before any fit, that few groups give wide intervals, and name an alternative."""
+    model = holdout.dependence
+    account = holdout.account
     if isinstance(model, Groups) and not (
         model.is_independent or account.has_shown(TOO_FEW_GROUPS)
     ):
-        worth = model.effective_n(holdout.n)
-        if worth < FEW_GROUPS:
+        effective_n = model.effective_n(holdout.n)
+        if effective_n < FEW_GROUPS:
             account.mark_shown(TOO_FEW_GROUPS)
             with contextlib.suppress(exceptions.HoldoutClosedError):  # no other answers to forecast
-                seen = holdout.preview(20, score=0.8)
-                TOO_FEW_GROUPS.warn(count=len(model.sizes_), worth=worth, **vars(seen))
+                forecast = holdout.preview(20, score=0.8)
+                TOO_FEW_GROUPS.warn(count=len(model.sizes_), worth=effective_n, **vars(forecast))
 
 
 def warn_undeclared_dependence(division, report=None):
-    """Give one warning of everything that speaks against the declared correlation."""
-    found = "" if report is None else report.message
-    sentences = [*division.hints, *([found[0].upper() + found[1:]] if found else [])]
+    """Give one warning with all evidence against the declared correlation."""
+    message = "" if report is None else report.message
+    sentences = list(division.hints)
+    if message:
+        sentences.append(message[0].upper() + message[1:])
     if sentences:
         UNDECLARED_DEPENDENCE.warn(found=". ".join(sentences))
 
@@ -314,23 +330,25 @@ def warn_undeclared_dependence(division, report=None):
 def warn_about_selected_model(
     holdout, metric, division, *, of, score, interval, training, clipping=None, has_interval=True
 ):
-    """Warn where hardly anything is known of what was chosen, or its score is not what it seems.
+    """Warn if the selected model has an uninformative interval or an optimistic score.
 
-    ``has_interval``: whether the metric has one; the certificate explains why it has none.
+    ``has_interval``: whether the metric has an interval. If not, the certificate explains why.
 
-    Everything here is released or of the training side. Of a holdout that is too small, or of few
-    groups, it was said before.
+    All values are released or of the training set. Holdouts that are too small or have few groups
+    had their warning before.
     """
     warn_clipped_score(metric, clipping, of)
-    model, (low, high), span = holdout.dependence, interval, metric.upper - metric.lower
-    known = {"measured": metric.measured, "of": of, "score": score, "low": low, "high": high}
+    low, high = interval
+    span = metric.upper - metric.lower
     if training > high:
-        n, of_training = num_samples(division.X), division.train_model
-        of_training = Independent() if of_training is None else of_training
-        tail = score_tail(of_training, n, **dataclasses.asdict(metric.expected_shape(n)))
+        n = num_samples(division.X)
+        train_model = Independent() if division.train_model is None else division.train_model
+        tail = score_tail(train_model, n, **dataclasses.asdict(metric.expected_shape(n)))
         unit = min(1.0, max(0.0, metric.to_unit(training)))
         if training - CHANCE * span * float(tail.standard_deviation(unit)) > high:
-            OPTIMISTIC_CV_SCORE.warn(training=training, **known)
+            OPTIMISTIC_CV_SCORE.warn(
+                measured=metric.measured, of=of, training=training, score=score, low=low, high=high
+            )
     if not has_interval:
         return
     share = (high - low) / span
@@ -339,17 +357,33 @@ def warn_about_selected_model(
         and math.isfinite(score)
         and not (holdout.is_small or holdout.account.has_shown(TOO_FEW_GROUPS))
     ):
-        count, units = model.units(holdout.n)
-        UNINFORMATIVE_INTERVAL.warn(share=min(1.0, share), count=count, units=units, **known)
+        count, unit_name = holdout.dependence.units(holdout.n)
+        UNINFORMATIVE_INTERVAL.warn(
+            measured=metric.measured,
+            of=of,
+            score=score,
+            low=low,
+            high=high,
+            share=min(1.0, share),
+            count=count,
+            units=unit_name,
+        )
 
 
 def warn_clipped_score(metric, clipping, of):
-    """Say what clipping changes on the training side, and what to do; return whether it does."""
+    """Warn if clipping changes the training score, and name a remedy; return whether it does."""
     if clipping is None or not clipping.bites:
         return False
-    n, known = clipping.n, {"measured": metric.measured, "name": metric.name, "of": of}
-    known |= {"n": n, "n_clipped": clipping.n_clipped, "remedy": metric.remedy}
-    CLIPPED_SCORE.warn(clipped=clipping.clipped / n, plain=clipping.plain / n, **known)
+    CLIPPED_SCORE.warn(
+        measured=metric.measured,
+        name=metric.name,
+        of=of,
+        n=clipping.n,
+        n_clipped=clipping.n_clipped,
+        clipped=clipping.clipped / clipping.n,
+        plain=clipping.plain / clipping.n,
+        remedy=metric.remedy,
+    )
     return True
 
 
@@ -360,102 +394,111 @@ def is_batch_dependent(model, X):
     """Return whether predictions of a fitted model for some rows change when others are exchanged.
 
     ``X`` are training rows. Half of a batch stays where it is and the rest becomes other rows: a
-    model that scores records one by one says the same of the half that stayed, to the last bit,
-    also where it uses the place of a row in the batch; what draws at random is left alone.
+    model that scores records one by one predicts the same for the half that stayed, to the last
+    bit, even if it uses the position of a row in the batch. Random predictions are ignored.
     """
     if num_samples(X) < FEWEST_ROWS:
         return False
     return _changes(model, X, *_batches(num_samples(X), ROWS))
 
 
-def _batches(n, most):
-    """Return places of a batch, of one with other rows beside half of it, and which stay."""
-    size = min(most, n // 2)
+def _batches(n, max_size):
+    """Return rows of a batch, of a batch that shares half of them, and positions of the shared."""
+    size = min(max_size, n // 2)
     rng = np.random.default_rng(0)
     batch = np.arange(size) + (n - size) // 2
-    kept = rng.permutation(size)[: size // 2]
-    other = rng.permutation(n)[:size]
-    other[kept] = batch[kept]
-    return batch, other, kept
+    shared = rng.permutation(size)[: size // 2]
+    changed_batch = rng.permutation(n)[:size]
+    changed_batch[shared] = batch[shared]
+    return batch, changed_batch, shared
 
 
-def _changes(model, X, batch, other, kept):
-    """Return whether what a model says of the ``kept`` rows of a batch changes with the others."""
-    first, second = safe_indexing(X, batch), safe_indexing(X, other)
+def _changes(model, X, batch, changed_batch, shared):
+    """Return whether predictions for the shared rows of two batches depend on the other rows."""
+    first = safe_indexing(X, batch)
+    second = safe_indexing(X, changed_batch)
     if hasattr(second, "iloc"):  # windows of time need the order of their index
         second = second.set_axis(first.index, axis=0)
     for name in ("predict_proba", "decision_function", "predict"):
-        said, changed = (_said(model, name, part) for part in (first, second))
-        if said is None or changed is None:
+        responses = _responses(model, name, first)
+        changed_responses = _responses(model, name, second)
+        if responses is None or changed_responses is None:
             continue
-        if _equal(said[kept], changed[kept]):
+        if _equal(responses[shared], changed_responses[shared]):
             return False
-        again = _said(model, name, first)
-        return again is not None and _equal(said[kept], again[kept])
+        repeated_responses = _responses(model, name, first)
+        if repeated_responses is None:
+            return False
+        return _equal(responses[shared], repeated_responses[shared])
     return False
 
 
 def check_later_rows(model, X, dates, *, name):
-    """Raise where predictions of a fitted model for a date change with rows of later dates.
+    """Raise if predictions of a fitted model for a date change with rows of later dates.
 
     ``dates`` are numbers of the dates of the training rows ``X``, in time order. Rows of the last
-    dates of a stretch become other rows; what is said of the first ones has to stay.
+    dates of a stretch become other rows: predictions for the first dates must not change.
     """
-    known = np.unique(dates)
-    if len(known) < FEWEST_ROWS:
+    unique_dates = np.unique(dates)
+    if len(unique_dates) < FEWEST_ROWS:
         return
-    count = max(4, ROWS * len(known) // len(dates))
-    part = known[(len(known) - count) // 2 :][:count]
-    batch = np.flatnonzero(np.isin(dates, part))
-    late = dates[batch] > part[(len(part) - 1) // 2]
-    other = batch.copy()
-    other[late] = np.random.default_rng(0).permutation(len(dates))[: late.sum()]
-    if _changes(model, X, batch, other, ~late):
+    n_dates = max(4, ROWS * len(unique_dates) // len(dates))
+    batch_dates = unique_dates[(len(unique_dates) - n_dates) // 2 :][:n_dates]
+    batch = np.flatnonzero(np.isin(dates, batch_dates))
+    is_late = dates[batch] > batch_dates[(len(batch_dates) - 1) // 2]
+    changed_batch = batch.copy()
+    changed_batch[is_late] = np.random.default_rng(0).permutation(len(dates))[: is_late.sum()]
+    if _changes(model, X, batch, changed_batch, ~is_late):
         raise PREDICTIONS_FROM_LATER_ROWS.error(name=name)
 
 
-def _said(model, name, X):
-    """Return one row of responses per record; None where the model has or gives none."""
+def _responses(model, name, X):
+    """Return one row of responses per record, or None if the model does not give them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = getattr(model, name)(copy_data(X))
-        except Exception:  # whatever it raises
+            responses = getattr(model, name)(copy_data(X))
+        except Exception:  # any error of the caller's model
             return None
-    found = found.toarray() if scipy.sparse.issparse(found) else np.asarray(found)
-    return found if found.ndim and len(found) == num_samples(X) else None
+    is_sparse = scipy.sparse.issparse(responses)
+    responses = responses.toarray() if is_sparse else np.asarray(responses)
+    return responses if responses.ndim and len(responses) == num_samples(X) else None
 
 
 def _equal(first, second):
     """Return whether two arrays agree, numbers up to rounding in single precision."""
     if first.dtype.kind not in "iufb":
         return bool(np.all(first == second))
-    first, second = first.astype(float), second.astype(float)
+    first = first.astype(float)
+    second = second.astype(float)
     finite = first[np.isfinite(first)]
     width = 1e-5 * float(np.ptp(finite)) + 1e-6 * float(np.abs(finite).max()) if finite.size else 0
     return np.allclose(first, second, rtol=0.0, atol=width, equal_nan=True)
 
 
 def non_sklearn_components(model):
-    """Return the parts of a model that scikit-learn does not answer for, functions among them."""
-    parts, found = [model], []
+    """Return the parts of a model that are not from scikit-learn, functions among them."""
+    parts = [model]
+    foreign_parts = []
     if isinstance(model, BaseEstimator):
         values = model.get_params(deep=True).values()
         parts += [value for value in values if hasattr(value, "fit") or callable(value)]
-    for part in parts:
-        named = part if hasattr(part, "__qualname__") else type(part)  # functions and classes
-        room = f"{getattr(named, '__module__', None)}".split(".")[0]
-        if room != "sklearn" or isinstance(part, FunctionTransformer):
-            found.append(part)
-    return found
+    for component in parts:
+        # Functions and classes have a module of their own.
+        definition = component if hasattr(component, "__qualname__") else type(component)
+        package = f"{getattr(definition, '__module__', None)}".split(".")[0]
+        if package != "sklearn" or isinstance(component, FunctionTransformer):
+            foreign_parts.append(component)
+    return foreign_parts
 
 
 class BatchDependenceCheck:
-    """Asks one model of each kind of pipeline, and warns once."""
+    """Check of one model of each kind of pipeline, with one warning."""
 
     def __init__(self, dates=None):
-        self.dates = dates  # of training rows, where each is judged given its past
-        self._asked, self._found = set(), []
+        self.dates = dates  # of training rows, if each is judged given its past
+        self._asked = set()
+        self._found = []
         self._scores: list[Any] = []
 
     def ask(self, model, X):
@@ -464,10 +507,10 @@ class BatchDependenceCheck:
         ``X``: training rows, with the columns that it was fitted on.
         """
         parts = non_sklearn_components(model)
-        kind = repr(parts)
-        if not parts or kind in self._asked or len(self._asked) >= MOST_KINDS:
+        pipeline_kind = repr(parts)
+        if not parts or pipeline_kind in self._asked or len(self._asked) >= MOST_KINDS:
             return
-        self._asked.add(kind)
+        self._asked.add(pipeline_kind)
         name = ", ".join(getattr(part, "__name__", type(part).__name__) for part in parts)
         if self.dates is not None:
             check_later_rows(model, X, self.dates, name=name)
@@ -477,7 +520,7 @@ class BatchDependenceCheck:
             self._found.append(name)
 
     def check_score(self, metric, model, X, y):
-        """Raise where a caller's score of a record depends on other records; asked once.
+        """Raise if a caller's score of a record depends on other records; checked once.
 
         ``X``, ``y``: training rows, with the columns that the model was fitted on.
         """
@@ -487,19 +530,19 @@ class BatchDependenceCheck:
         self._scores.append(metric)
         if n < FEWEST_ROWS or is_batch_dependent(model, X):  # which has a warning of its own
             return
-        batch, other, kept = _batches(n, SCORED_ROWS)
+        batch, changed_batch, shared = _batches(n, SCORED_ROWS)
         y = np.asarray(y)
         try:
-            first, second, again = (
-                metric.training_scores(model, safe_indexing(X, rows), y[rows])[0][kept]
-                for rows in (batch, other, batch)
+            scores, changed_scores, repeated_scores = (
+                metric.training_scores(model, safe_indexing(X, rows), y[rows])[0][shared]
+                for rows in (batch, changed_batch, batch)
             )
-        except Exception:  # a function that needs more rows than these tells nothing
+        except Exception:  # a function may need more rows than these
             return
-        if not _equal(first, second) and _equal(first, again):
+        if not _equal(scores, changed_scores) and _equal(scores, repeated_scores):
             raise BATCH_DEPENDENT_SCORES.error(name=metric.name)
 
     @property
     def assumptions(self):
-        """What a certificate has to say."""
+        """Lines that a certificate must contain."""
         return (ASSUMPTION.format(names=", ".join(self._found)),) if self._found else ()

@@ -1,6 +1,6 @@
-"""What is wrong with a table: its form, the order of its records.
+"""Diagnostics of tables: their form and the order of their records.
 
-Of the holdout only the form is looked at: names, number and kind of columns.
+Of the holdout only the form is read: names, number and kind of columns.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn_bdp.correlation.sequences import is_chain
 from sklearn_bdp.diagnostics.diagnostic import Diagnostic
 from sklearn_bdp.utils.validation import check_index_alignment
 
-#: What to do where columns were added since the holdout was made.
+#: Fix if columns were added since the holdout was made.
 ADDED_COLUMNS_FIX = (
     "Put a feature that was added into a transformer of the pipeline (FunctionTransformer): a new "
     "holdout of the same records is a new account without the answers of the first"
@@ -24,7 +24,7 @@ DIFFERENT_SCHEMA = Diagnostic(
     ValueError,
 )
 
-#: What to do where ``X`` was narrowed to some columns.
+#: Fix if ``X`` was narrowed to some columns.
 SELECTED_COLUMNS_FIX = (
     "Pass all columns and keep the selected ones inside the pipeline: "
     "make_pipeline(ColumnTransformer([('kept', 'passthrough', columns)]), model)"
@@ -35,7 +35,7 @@ UNUSED = "groups= was passed, but neither correlation nor cv uses it. Set correl
 GROUPS_ARE_DATES = (
     "groups= holds dates, which depend on each other. Pass them as times= with correlation='time'"
 )
-#: What dates say of records that are declared independent.
+#: Hint if records with dates are declared independent.
 IN_TIME = ", but correlation=None assumes independence. Set correlation='time', or reset the index"
 
 #: Share of about equal steps from which on sorted dates look like a calendar: hours, working days,
@@ -44,14 +44,16 @@ REGULAR, ABOUT = 0.75, 0.15
 
 
 def check_same_schema(estimator, division):
-    """Raise where a model fitted on the training part cannot fit the holdout."""
+    """Raise if a model fitted on the training set cannot predict the holdout."""
     if division.train is not None:
         return  # both are of one table
-    X, other = division.X, division.X_holdout
-    names, have = (list(getattr(table, "columns", [])) for table in (X, other))
-    if names and have and names != have:
-        missing = [name for name in names if name not in have][:5]
-        extra = [name for name in have if name not in names][:5]
+    X = division.X
+    X_holdout = division.X_holdout
+    columns = list(getattr(X, "columns", []))
+    holdout_columns = list(getattr(X_holdout, "columns", []))
+    if columns and holdout_columns and columns != holdout_columns:
+        missing = [name for name in columns if name not in holdout_columns][:5]
+        extra = [name for name in holdout_columns if name not in columns][:5]
         if missing:
             raise DIFFERENT_SCHEMA.error(found=f"no columns {missing}", fix=ADDED_COLUMNS_FIX)
         if extra:
@@ -59,46 +61,50 @@ def check_same_schema(estimator, division):
         raise DIFFERENT_SCHEMA.error(
             found="columns in another order", fix="Pass X[holdout.X.columns]"
         )
-    width, have = _shape(X)[1:], _shape(other)[1:]
+    width = _shape(X)[1:]
+    holdout_width = _shape(X_holdout)[1:]
     pairwise = get_tags(estimator).input_tags.pairwise
-    if len(width) == len(have) and width != have and not pairwise:
+    if len(width) == len(holdout_width) and width != holdout_width and not pairwise:
         raise DIFFERENT_SCHEMA.error(
-            found=f"{have[0]} and not {width[0]} columns", fix=ADDED_COLUMNS_FIX
+            found=f"{holdout_width[0]} and not {width[0]} columns", fix=ADDED_COLUMNS_FIX
         )
-    if ("number", "text") in zip(column_kinds(X), column_kinds(other), strict=False):
+    if ("number", "text") in zip(column_kinds(X), column_kinds(X_holdout), strict=False):
         raise DIFFERENT_SCHEMA.error(
             found="text in place of numbers", fix="Pass records of one type"
         )
     if division.y is not None:
-        y, held = np.asarray(division.y), np.asarray(division.y_holdout)
-        if y.size * len(held) != held.size * len(y):
+        y = np.asarray(division.y)
+        y_holdout = np.asarray(division.y_holdout)
+        if y.size * len(y_holdout) != y_holdout.size * len(y):
             raise DIFFERENT_SCHEMA.error(
                 found="another number of outputs", fix="Pass targets of one form"
             )
-        if {*column_kinds(y), *column_kinds(held)} == {"number", "text"}:
+        if {*column_kinds(y), *column_kinds(y_holdout)} == {"number", "text"}:
             raise DIFFERENT_SCHEMA.error(
                 found="labels of another type", fix="Code both sides alike"
             )
 
 
 def column_kinds(X):
-    """Return what each column of a frame holds, or a whole array, as far as it begins."""
-    found = []
-    for part in X.items() if hasattr(X, "items") else [("", X)]:
-        unnamed = "f" if hasattr(X, "__array_namespace__") else "O"  # strict ones hold numbers
-        kind = getattr(getattr(part[1], "dtype", None), "kind", unnamed)
-        if kind == "O":  # the types of objects are looked at
-            first = np.asarray(part[1][:50], dtype=object).ravel()[:50].tolist()
-            kind = "U" if first and all(isinstance(value, str) for value in first) else kind
-        found.append("number" if kind in "biufc" else "text" if kind in "UST" else "other")
-    return found
+    """Return "number", "text" or "other" of each column of a frame, or of a whole array."""
+    kinds = []
+    for _, column in X.items() if hasattr(X, "items") else [("", X)]:
+        # Arrays of the strict array API hold numbers.
+        default_code = "f" if hasattr(X, "__array_namespace__") else "O"
+        code = getattr(getattr(column, "dtype", None), "kind", default_code)
+        if code == "O":  # the types of the first objects decide
+            values = np.asarray(column[:50], dtype=object).ravel()[:50].tolist()
+            code = "U" if values and all(isinstance(value, str) for value in values) else code
+        kinds.append("number" if code in "biufc" else "text" if code in "UST" else "other")
+    return kinds
 
 
 def same_columns(X, other):
-    """Return whether two tables have columns that can be compared: by name, else by place."""
-    names, have = (getattr(table, "columns", None) for table in (X, other))
-    if names is not None and have is not None:
-        return set(names) == set(have)
+    """Return whether two tables have columns that can be compared: by name, else by position."""
+    columns = getattr(X, "columns", None)
+    other_columns = getattr(other, "columns", None)
+    if columns is not None and other_columns is not None:
+        return set(columns) == set(other_columns)
     return _shape(X)[1:] == _shape(other)[1:]
 
 
@@ -111,7 +117,7 @@ def _shape(X):
 
 
 def check_row_alignment(owner, X, y, /, *, X_val=None, y_val=None, **others):
-    """Raise where what comes beside the records (groups, weights …) names them in another order."""
+    """Raise if groups, weights or other data of the records name them in another order."""
     for name, values in {"y": y, **others}.items():
         check_index_alignment(name, values, X)
     check_index_alignment("y_val", y_val, X_val, of="X_val")
@@ -165,7 +171,7 @@ def check_validation_is_later(X, X_val):
 
 
 def declaration_hints(X, *, correlation, groups, splitters):
-    """Return what the arguments say about dependence and the declared correlation does not."""
+    """Return hints of the arguments at dependence that the declared correlation omits."""
     names = [type(s).__name__ for s in splitters if hasattr(s, "split")]
     if holds_dates(groups):
         return (GROUPS_ARE_DATES,)
@@ -189,13 +195,15 @@ def declaration_hints(X, *, correlation, groups, splitters):
         hints.append("The index of X has a level of dates" + IN_TIME)
     elif _has_dates(X):
         dates = date_numbers(date_level(X.index)).astype(np.int64)
-        steps, spaces = np.diff(dates), np.diff(np.sort(dates))
+        steps = np.diff(dates)
+        spaces = np.diff(np.sort(dates))
         alike = np.abs(spaces - np.median(spaces)) <= ABOUT * np.median(spaces)
         if (steps >= 0).all() or (steps <= 0).all():
             hints.append("X is sorted by date" + IN_TIME)
         elif spaces.min() > 0 and alike.mean() >= REGULAR:  # a series, and no list of events
-            found = "The index of X is a shuffled calendar"
-            hints.append(found + IN_TIME + ", after X.sort_index()")
+            hints.append(
+                "The index of X is a shuffled calendar" + IN_TIME + ", after X.sort_index()"
+            )
     return tuple(hints)
 
 
