@@ -23,14 +23,14 @@ from sklearn_bdp.utils.validation import check_index_alignment
 
 
 class ComponentModel(CorrelationModel):
-    """Shared part of models that know only which records may depend on each other.
+    """Base class of models that know only which records may depend on each other.
 
-    They say it by ``components``; whole components are cut.
+    Method ``components`` gives these sets of records. Splits keep components whole.
     """
 
     is_componentwise = True
 
-    #: Who the groups are (:class:`Labels`), where it is known; no part of what makes models equal.
+    #: Identity of the groups (:class:`Labels`), if known; equal models may differ in it.
     _labels: Labels | None = None
 
     def _sizes(self, n):
@@ -54,19 +54,21 @@ class ComponentModel(CorrelationModel):
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
         n = self.check_n(n)
-        labels, size = self.components(n), holdout_size(n, holdout)
+        labels = self.components(n)
+        size = holdout_size(n, holdout)
         sizes = np.bincount(labels)
         if len(sizes) < 2:
             raise ValueError(f"holdout needs two or more components, got one component of {n}.")
-        total, chosen = 0, np.zeros(len(sizes), dtype=bool)
+        total = 0
+        chosen = np.zeros(len(sizes), dtype=bool)
         for component in generator(random_state).permutation(len(sizes)):
             if abs(total + sizes[component] - size) < abs(total - size):
                 total += sizes[component]
                 chosen[component] = True
         if not 0 < total < n:  # one giant component: take it or the others, whichever is nearer
             giant = int(np.argmax(sizes))
-            others = abs(n - sizes[giant] - size) < abs(sizes[giant] - size)
-            chosen = (np.arange(len(sizes)) == giant) != others
+            without_giant = abs(n - sizes[giant] - size) < abs(sizes[giant] - size)
+            chosen = (np.arange(len(sizes)) == giant) != without_giant
         return Split(np.flatnonzero(~chosen[labels]), np.flatnonzero(chosen[labels]))
 
     def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
@@ -78,17 +80,18 @@ class ComponentModel(CorrelationModel):
         ties = np.arange(len(sizes))
         if random_state is not None:
             ties = generator(random_state).permutation(len(sizes))
-        load, place = np.zeros(n_splits, dtype=int), np.empty(len(sizes), dtype=int)
+        load = np.zeros(n_splits, dtype=int)
+        fold_of_component = np.empty(len(sizes), dtype=int)
         for component in ties[np.argsort(-sizes[ties], kind="stable")]:  # the largest first
-            place[component] = np.argmin(load)
-            load[place[component]] += sizes[component]
-        fold = place[labels]
+            fold_of_component[component] = np.argmin(load)
+            load[fold_of_component[component]] += sizes[component]
+        fold = fold_of_component[labels]
         return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_splits)]
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         # A dropped record may still carry dependence between its neighbours.
-        places = check_indices(indices, self.n_records)
-        codes = self.components(self.n_records or int(places.max()) + 1)[places]
+        indices = check_indices(indices, self.n_records)
+        codes = self.components(self.n_records or int(indices.max()) + 1)[indices]
         return unnamed_groups(codes, None if self._labels is None else self._labels.take(codes))
 
 
@@ -145,10 +148,10 @@ class Independent(ComponentModel):
 
 
 class GivenRest(ComponentModel):
-    """Records of a holdout given what is known: independent components, not alike (theory G27).
+    """Holdout records given all known labels: independent components, not alike (theory G27).
 
-    ``codes``: the component of each record; ``words``: what :meth:`describe` returns. Means have
-    all bounds of independent components; what needs records that are alike is refused.
+    ``codes``: the component of each record; ``words``: the description by :meth:`describe`. Means
+    have all bounds of independent components. Bounds for records that are alike are not supported.
     """
 
     is_given_rest = True
@@ -157,7 +160,10 @@ class GivenRest(ComponentModel):
         self.codes_ = self._codes = np.unique(codes, return_inverse=True)[1]
         self.n_records = len(self.codes_)
         self.is_independent = int(self.codes_.max()) + 1 == self.n_records
-        self.target, self.caveats, self._words, self._nodes = target, caveats, words, nodes
+        self.target = target
+        self.caveats = caveats
+        self._words = words
+        self._nodes = nodes
         self._freeze(self.codes_, words, target, *caveats)
 
     def describe(self) -> str:
@@ -175,25 +181,26 @@ class GivenRest(ComponentModel):
 
 
 def check_one_kind_of_labels(name, labels):
-    """Raise ValueError where labels mix numbers and text, as of a table that was read in chunks.
+    """Raise ValueError if labels mix numbers and text, as in a table that was read in chunks.
 
     ``1`` and ``"1"`` would be two groups, so that records of one patient could be on both sides of
     a split.
     """
     if getattr(getattr(labels, "dtype", None), "kind", "O") in "iubfSU":
         return
-    numbers_by_text, texts = {}, {}
+    numbers_by_text = {}
+    texts = {}
     for label in labels.tolist() if hasattr(labels, "tolist") else labels:
         if isinstance(label, str):
             texts.setdefault(label.strip(), label)
         elif isinstance(label, numbers.Real) and label == label:
-            whole = float(label).is_integer()
-            numbers_by_text.setdefault(str(int(label) if whole else label), label)
+            is_whole = float(label).is_integer()
+            numbers_by_text.setdefault(str(int(label) if is_whole else label), label)
     if not (numbers_by_text and texts):
         return
-    same = next((text for text in texts if text in numbers_by_text), None)
-    number = next(iter(numbers_by_text.values())) if same is None else numbers_by_text[same]
-    text = next(iter(texts.values())) if same is None else texts[same]
+    shared = next((text for text in texts if text in numbers_by_text), None)
+    number = next(iter(numbers_by_text.values())) if shared is None else numbers_by_text[shared]
+    text = next(iter(texts.values())) if shared is None else texts[shared]
     raise ValueError(
         f"{name} must hold labels of one type, got the number {number!r} and the text {text!r}, "
         f"which would be two groups. Pass {name}.astype(str). The holdout was not queried."
@@ -213,13 +220,15 @@ def label_codes(groups):
     if len(labels) == 0:
         raise ValueError("groups must hold at least one label, got none.")
     check_one_kind_of_labels("groups", labels)
-    seen, codes = {}, np.empty(len(labels), dtype=np.int64)
+    code_of_label = {}
+    codes = np.empty(len(labels), dtype=np.int64)
     for position, label in enumerate(labels):
         try:
-            codes[position] = seen.setdefault(label, len(seen))
+            codes[position] = code_of_label.setdefault(label, len(code_of_label))
         except TypeError as error:
-            found = f"{label!r} at position {position}"
-            raise TypeError(f"groups must hold hashable labels, got {found}.") from error
+            raise TypeError(
+                f"groups must hold hashable labels, got {label!r} at position {position}."
+            ) from error
         if label != label:  # only NaN differs from itself
             raise ValueError(f"groups must not hold NaN, got NaN at position {position}.")
     return codes
@@ -264,7 +273,8 @@ class Groups(ComponentModel):
 
     def __init__(self, groups: ArrayLike) -> None:
         self.codes_ = self._codes = codes = label_codes(groups)
-        self.sizes_, self.n_records = np.bincount(codes), len(codes)
+        self.sizes_ = np.bincount(codes)
+        self.n_records = len(codes)
         self._labels = Labels.of(groups, codes)
         self.is_independent = bool(self.sizes_.max() == 1)
         self.target = "new records" if self.is_independent else "records of new groups"
@@ -281,34 +291,38 @@ class Groups(ComponentModel):
 
 
 def unnamed_groups(codes, labels=None):
-    """Return groups whose numbers name nobody; ``labels``: who they are, where it is known."""
+    """Return groups with anonymous numbers; ``labels``: their identity, if known."""
     groups = Groups(codes)
     vars(groups)["_labels"] = labels
     return groups
 
 
 class Labels:
-    """What identifies groups, to be compared with other groups; no part of a model's content.
+    """Identities of groups, to be compared with those of other groups, not with models.
 
     ``digests``: one number per group, in the order of codes, equal for equal labels. ``numbered``:
     the labels are just 0 … k-1 or 1 … k. ``index``: that of the series they came in; not pickled.
     """
 
     def __init__(self, digests, *, numbered=False, index=None):
-        self.digests, self.numbered, self.index = digests, numbered, index
+        self.digests = digests
+        self.numbered = numbered
+        self.index = index
 
     @classmethod
     def of(cls, groups, codes):
-        """Return what the labels say that have these codes."""
-        held = groups.to_numpy() if hasattr(groups, "to_numpy") else groups
-        values = [held[place] for place in np.unique(codes, return_index=True)[1]]
-        whole = all(isinstance(one, int | np.integer) for one in values)
-        numbered = whole and min(values) in (0, 1) and max(values) - min(values) == len(values) - 1
+        """Return the identities of groups with these codes."""
+        labels = groups.to_numpy() if hasattr(groups, "to_numpy") else groups
+        values = [labels[first] for first in np.unique(codes, return_index=True)[1]]
+        are_integers = all(isinstance(value, int | np.integer) for value in values)
+        numbered = (
+            are_integers and min(values) in (0, 1) and max(values) - min(values) == len(values) - 1
+        )
         digests = np.array([_digest(value) for value in values], dtype=np.uint64)
         return cls(digests, numbered=numbered, index=getattr(groups, "index", None))
 
     def take(self, codes):
-        """Return what is known of those records that have these codes, in their order."""
+        """Return the identities of the groups with these codes, in order of first appearance."""
         return Labels(self.digests[codes[np.sort(np.unique(codes, return_index=True)[1])]])
 
     def __getstate__(self):
@@ -318,13 +332,14 @@ class Labels:
 def count_shared_labels(one, other):
     """Return how many labels two models of groups have in common, and how many the first has.
 
-    Nothing is in common where it is not known, nor where both number their groups from 0 or 1: then
-    each may mean its own.
+    Both counts are 0 if identities are not known, or if both models number their groups from 0 or
+    1: the same number may then mean different groups.
     """
-    ours, theirs = (getattr(model, "_labels", None) for model in (one, other))
-    if ours is None or theirs is None or (ours.numbered and theirs.numbered):
+    labels = getattr(one, "_labels", None)
+    other_labels = getattr(other, "_labels", None)
+    if labels is None or other_labels is None or (labels.numbered and other_labels.numbered):
         return 0, 0
-    return int(np.isin(ours.digests, theirs.digests).sum()), ours.digests.size
+    return int(np.isin(labels.digests, other_labels.digests).sum()), labels.digests.size
 
 
 def check_row_order(name, model, *tables):

@@ -13,8 +13,8 @@ from scipy.spatial import cKDTree
 from sklearn_bdp.correlation.components import label_codes
 from sklearn_bdp.utils.validation import check_array, check_probability
 
-DRAWS = 199  # what the observed scores are compared with
-LONGEST_SERIES = 20_000  # longer series are looked at in their first records
+DRAWS = 199  # permutations that the observed scores are compared with
+LONGEST_SERIES = 20_000  # of longer series the first records are tested
 #: Fewest scores or groups in a row, groups with a place.
 SHORTEST_SERIES, FEWEST_PLACES = 40, 10
 NEAREST = 6  # groups around a place that count as its neighbors
@@ -22,18 +22,18 @@ NEAREST = 6  # groups around a place that count as its neighbors
 
 @dataclass(frozen=True)
 class DependenceReport:
-    """What cross-validated scores show about a declared correlation.
+    """Result of testing a declared correlation by cross-validated scores.
 
     Parameters
     ----------
     misfit : bool
         Whether some test failed.
     message : str
-        One sentence per failed test, with what to declare; empty when none failed.
+        One sentence per failed test, with a declaration to use instead; empty when none failed.
     p_value : float or None
-        The smallest p-value of the tests; None where there was nothing to test.
+        The smallest p-value of the tests; None if there was nothing to test.
     note : str
-        Line of certificates on a declared strength: what the test found, or why there was none.
+        Line of certificates on a declared strength: the test's result, or why there was no test.
     """
 
     misfit: bool
@@ -59,10 +59,12 @@ _NEAR_GROUPS = (
 )
 
 
-def _report(level, found):
-    """Return the report of p-values by what they say where they are small."""
-    said = [text.format(p=p, often=round(1 / level)) for text, p in found.items() if p <= level]
-    return DependenceReport(bool(said), "; ".join(said), min(found.values()))
+def _report(level, p_values):
+    """Return the report of p-values, which are given by the message to show if they are small."""
+    messages = [
+        text.format(p=p, often=round(1 / level)) for text, p in p_values.items() if p <= level
+    ]
+    return DependenceReport(bool(messages), "; ".join(messages), min(p_values.values()))
 
 
 def independence_test(
@@ -94,7 +96,7 @@ def independence_test(
 
     See Also
     --------
-    DependenceReport : What it returns.
+    DependenceReport : The returned report.
     group_independence_test : Test for dependence of neighboring groups.
 
     Notes
@@ -118,20 +120,21 @@ def independence_test(
     """
     series = check_array("scores", scores, shape=(None,))
     level = check_probability("level", level)
-    codes, strata = _codes("groups", groups, len(series)), _codes("folds", folds, len(series))
+    codes = _codes("groups", groups, len(series))
+    strata = _codes("folds", folds, len(series))
     series = series[:LONGEST_SERIES]
     if strata is not None:
         strata = np.unique(strata[: len(series)], return_inverse=True)[1]
         series = series - (np.bincount(strata, weights=series) / np.bincount(strata))[strata]
     if len(series) < SHORTEST_SERIES or not np.ptp(series) > 0:
         return DependenceReport(False)
-    placed = _permuted(len(series), strata)
-    found = {_ORDER: _p([series], _autocorrelation, placed)}
+    permute = _permuted(len(series), strata)
+    p_values = {_ORDER: _p([series], _autocorrelation, permute)}
     if codes is not None and 1 < codes.max() + 1 < len(codes):
         codes = codes[: len(series)]
         member = sparse.csr_array((np.ones(len(codes)), (codes, range(len(codes)))))
-        found[_GROUPS] = _p([series], partial(_between, member), placed)
-    return _report(level, found)
+        p_values[_GROUPS] = _p([series], partial(_between, member), permute)
+    return _report(level, p_values)
 
 
 def group_independence_test(
@@ -180,18 +183,24 @@ def group_independence_test(
     level = check_probability("level", level)
     series = np.asarray(scores, dtype=float)
     series = series.reshape(len(series), -1)
-    known = np.flatnonzero(~np.isnan(series).any(axis=1))
-    kinds = [one for one in series[known].T if one.size and np.ptp(one) > 0]
-    codes = np.unique(label_codes(groups)[known], return_inverse=True)[1]
+    scored = np.flatnonzero(~np.isnan(series).any(axis=1))
+    columns = [values for values in series[scored].T if values.size and np.ptp(values) > 0]
+    codes = np.unique(label_codes(groups)[scored], return_inverse=True)[1]
     sizes = np.bincount(codes)
-    statistic, fewest, most = _autocorrelation, SHORTEST_SERIES, LONGEST_SERIES
+    statistic = _autocorrelation
+    min_groups = SHORTEST_SERIES
+    max_groups = LONGEST_SERIES
     if coordinates is not None:
-        places = check_array("coordinates", coordinates, shape=(np.shape(scores)[0], None))[known]
-        centers = np.column_stack([np.bincount(codes, weights=axis) / sizes for axis in places.T])
-        statistic, fewest, most = partial(_moran, _near(centers)), FEWEST_PLACES, len(sizes)
-    means = [(np.bincount(codes, weights=one) / sizes)[:most] for one in kinds]
-    means = [one for one in means if np.ptp(one) > 0]
-    if not means or len(sizes) < fewest:
+        locations = check_array("coordinates", coordinates, shape=(np.shape(scores)[0], None))
+        centers = np.column_stack(
+            [np.bincount(codes, weights=axis) / sizes for axis in locations[scored].T]
+        )
+        statistic = partial(_moran, _neighbor_graph(centers))
+        min_groups = FEWEST_PLACES
+        max_groups = len(sizes)
+    means = [(np.bincount(codes, weights=values) / sizes)[:max_groups] for values in columns]
+    means = [group_means for group_means in means if np.ptp(group_means) > 0]
+    if not means or len(sizes) < min_groups:
         return DependenceReport(False)
     return _report(level, {_NEAR_GROUPS: _p(means, statistic, _permuted(len(means[0])))})
 
@@ -199,30 +208,30 @@ def group_independence_test(
 # -- one permutation test -------------------------------------------------------------------------
 
 
-def _p(kinds, statistic, placed):
-    """Return the p-value of some kinds of values: of their statistics the largest standardized.
+def _p(columns, statistic, permute):
+    """Return the p-value of columns of values by the largest of their standardized statistics.
 
-    ``placed(values)`` returns the values as they are and as they could have been, in rows.
+    ``permute(values)`` returns the observed values in the first row and permuted values below.
     """
-    found = []
-    for values in kinds:
-        rows = placed(values - values.mean())
-        parts = np.array_split(rows, 1 + rows.size // 500_000)  # to spare memory
-        drawn = np.concatenate([statistic(part) for part in parts])
-        found.append((drawn - drawn.mean()) / (drawn.std() or 1.0))
-    largest = np.max(found, axis=0)
+    standardized = []
+    for values in columns:
+        rows = permute(values - values.mean())
+        chunks = np.array_split(rows, 1 + rows.size // 500_000)  # to spare memory
+        statistics = np.concatenate([statistic(chunk) for chunk in chunks])
+        standardized.append((statistics - statistics.mean()) / (statistics.std() or 1.0))
+    largest = np.max(standardized, axis=0)
     # Ties count against the alternative, so the test is exact.
     return float((largest >= largest[0] - 1e-9 * (1.0 + abs(largest[0]))).mean())
 
 
 def _permuted(n, strata=None):
-    """Return a function that places values as they are and in random orders (within strata)."""
+    """Return a function that gives values as observed and in random orders (within strata)."""
     rng = np.random.default_rng(20170303)
     orders = np.tile(np.arange(n), (DRAWS + 1, 1))
     strata = np.zeros(n, dtype=int) if strata is None else strata
     order = np.argsort(strata, kind="stable")
-    for places in np.split(order, np.cumsum(np.bincount(strata))[:-1]):
-        orders[1:, places] = rng.permuted(orders[1:, places], axis=1)
+    for stratum in np.split(order, np.cumsum(np.bincount(strata))[:-1]):
+        orders[1:, stratum] = rng.permuted(orders[1:, stratum], axis=1)
     return lambda values: values[orders]
 
 
@@ -246,17 +255,18 @@ def _moran(edges, rows):
     return np.einsum("ij,ji->i", rows, edges @ rows.T)
 
 
-def _near(places):
-    """Return the graph that joins each place with those nearest to it."""
-    count = len(places)
-    near = cKDTree(places).query(places, min(NEAREST, count - 1) + 1)[1].reshape(count, -1)
-    rows = np.repeat(np.arange(count), near.shape[1])
-    graph = sparse.csr_array((np.ones(rows.size), (rows, near.ravel())), shape=(count, count))
+def _neighbor_graph(centers):
+    """Return the graph that joins each center with its nearest ones."""
+    count = len(centers)
+    _, neighbors = cKDTree(centers).query(centers, min(NEAREST, count - 1) + 1)
+    neighbors = neighbors.reshape(count, -1)
+    rows = np.repeat(np.arange(count), neighbors.shape[1])
+    graph = sparse.csr_array((np.ones(rows.size), (rows, neighbors.ravel())), shape=(count, count))
     return sparse.csr_array(graph.maximum(graph.T) - sparse.eye_array(count))
 
 
 def _codes(name, labels, n):
-    """Return labels as numbers from 0, or None where there are none."""
+    """Return labels as numbers from 0, or None without labels."""
     if labels is None:
         return None
     codes = label_codes(labels)

@@ -13,7 +13,7 @@ from scipy.special import betainc, betaincinv, betaln, rel_entr, xlog1py, xlogy
 
 from sklearn_bdp._typing import Array
 
-_SAFE = 1e-9  # of a value: what limits give away; inverted beta functions are off by less
+_SAFE = 1e-9  # of a value: safety margin of limits; inverted beta functions are off by less
 _LARGEST = 10_000_000  # records, up to which hinges are evaluated
 _SHIFTS = (0.0, 0.0, 0.0, -1.0, 0.0)  # hinges tried, the last one beside the best
 _ROUNDING = 1e-6  # nats: relative error of a hinge, with a margin
@@ -41,22 +41,25 @@ def _chain_rate(value, mean, contraction):
     relative entropy of the pair distribution with marginal ``value`` and flux ``x`` between the
     states, whose minimiser solves a quadratic.
     """
-    rest, free = 1.0 - value, 1.0 - contraction
-    up, down = free * mean, free * (1.0 - mean)
+    complement = 1.0 - value
+    mixing = 1.0 - contraction
+    up, down = mixing * mean, mixing * (1.0 - mean)
     stay_up, stay_down = contraction + up, contraction + down
     with np.errstate(divide="ignore", invalid="ignore"):
         odds = up * down / (stay_up * stay_down)  # < 1 when contraction > 0
-        product = odds * value * rest
+        product = odds * value * complement
         # Root of (1 - odds) x^2 + odds x - product, in the form without cancellation.
         root = np.sqrt(odds * odds + 4.0 * (1.0 - odds) * product)
         flux = np.where(product > 0, 2.0 * product / (odds + root), 0.0)
-        flux = np.minimum(flux, np.minimum(value, rest))
+        flux = np.minimum(flux, np.minimum(value, complement))
         rate = rel_entr(value - flux, value * stay_up) + rel_entr(flux, value * down)
-        rate += rel_entr(rest - flux, rest * stay_down) + rel_entr(flux, rest * up)
-        # The flux minimises the rate: only what is left of the mean counts.
+        rate += rel_entr(complement - flux, complement * stay_down) + rel_entr(
+            flux, complement * up
+        )
+        # The flux minimises the rate: its own derivative drops out of the slope.
         slope = flux / down - (value - flux) / stay_up
-        slope += (rest - flux) / stay_down - flux / up
-    return rate, free * slope
+        slope += (complement - flux) / stay_down - flux / up
+    return rate, mixing * slope
 
 
 def hoeffding_lower_limit(values, levels, effective_n):
@@ -71,10 +74,13 @@ def chain_lower_limit(values, rates, contraction):
     """
     # Rejected: the rate is at least that of n (1 - c)/(1 + c) independent records.
     start = hoeffding_lower_limit(values, -rates, (1.0 - contraction) / (1.0 + contraction))
-    least = _LEAST * values  # the rate is finite at 0: this one may not be rejected
-    reached = (start > least) | (_chain_rate(values, least, contraction)[0] > rates)
+    smallest = _LEAST * values  # the rate is finite at 0: this mean may not be rejected
+    reached = (start > smallest) | (_chain_rate(values, smallest, contraction)[0] > rates)
     limit = _from_the_left(
-        lambda mean: _chain_rate(values, mean, contraction), np.maximum(start, least), values, rates
+        lambda mean: _chain_rate(values, mean, contraction),
+        np.maximum(start, smallest),
+        values,
+        rates,
     )
     return np.where(reached, limit, 0.0)
 
@@ -85,15 +91,16 @@ def chernoff_lower_limit(values: Array, rates: Array) -> Array:
     ``rates`` are ``-level / n``, at least 0 (``inf``: nothing is rejected).
     """
     value, rate = np.broadcast_arrays(np.asarray(values, float), np.asarray(rates, float))
-    rest = 1.0 - value
+    complement = 1.0 - value
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # Both starts are rejected: kl >= 2 (v - mu)^2 (Pinsker), kl >= v ln(v/mu) + (1-v) ln(1-v).
-        start = value * np.exp((rel_entr(rest, 1.0) - rate) / value)
+        start = value * np.exp((rel_entr(complement, 1.0) - rate) / value)
         start = np.fmax(start, hoeffding_lower_limit(value, -rate, 1.0))
 
     def kl(mean):
-        left = 1.0 - mean
-        return rel_entr(value, mean) + rel_entr(rest, left), (mean - value) / (mean * left)
+        miss = 1.0 - mean
+        rate_at_mean = rel_entr(value, mean) + rel_entr(complement, miss)
+        return rate_at_mean, (mean - value) / (mean * miss)
 
     return _from_the_left(kl, start, value, rate)
 
@@ -107,10 +114,11 @@ def _from_the_left(rate_and_slope, start, value, rate):
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for _ in range(_NEWTON):
             reached, slope = rate_and_slope(mean)
-            # No step back, and none where nothing is known (NaN).
-            before, step = mean, np.fmax((rate - reached) / slope, 0.0)
-            mean = np.minimum(before + step, value)
-            if not (mean - before > 1e-7 * mean).any():  # what is left is the square of it
+            # No step back, and no step if the rate is NaN.
+            previous_mean = mean
+            step = np.fmax((rate - reached) / slope, 0.0)
+            mean = np.minimum(previous_mean + step, value)
+            if not (mean - previous_mean > 1e-7 * mean).any():  # the error is the square of it
                 break
     # The smallest doubles hold few digits: limits that small are 0.
     return np.where(np.isfinite(rate) & (mean > _SMALLEST), mean * (1.0 - _SAFE), 0.0)
@@ -146,12 +154,16 @@ def _hinge(mean, corner, n):
     :math:`E(B-t)_+ = n\mu P[B' \ge t] - tP[B > t]` with :math:`B' \sim Bin(n - 1, \mu)`, written
     with the probability of :math:`B' = t`: only a factor of about the squared deviation cancels.
     """
-    beyond, rest, left, hits = corner + 1.0, n - corner, 1.0 - mean, n * mean
-    density = xlogy(corner, mean) + xlog1py(rest - 1.0, -mean)
-    density = np.exp(density - betaln(beyond, rest)) / n  # of B' at t
-    above = betainc(beyond, rest, mean)
-    excess = hits * left * density + (hits - corner) * above
-    slope = n * (above + left * density)  # n P[B' >= t]
+    # Parameters of the beta distribution with P[Beta <= mean] = P[B > t].
+    alpha = corner + 1.0
+    beta = n - corner
+    miss = 1.0 - mean
+    expected_hits = n * mean
+    log_density = xlogy(corner, mean) + xlog1py(beta - 1.0, -mean) - betaln(alpha, beta)
+    density = np.exp(log_density) / n  # of B' at t
+    above = betainc(alpha, beta, mean)
+    excess = expected_hits * miss * density + (expected_hits - corner) * above
+    slope = n * (above + miss * density)  # n P[B' >= t]
     return np.log(np.maximum(excess, 0.0)), slope / excess, excess / above
 
 
@@ -167,9 +179,10 @@ def bounded_lower_limit(values: Array, levels: Array, n: int) -> Array:
     usable = (level > _DEEPEST) & (level < 0.0) & (value > 0.0) & (n <= _LARGEST)
     if not usable.any():
         return limit
-    level, value = level[usable] - _ROUNDING, value[usable]
+    level = level[usable] - _ROUNDING
+    value = value[usable]
     successes = np.maximum(n * value - 1e-6, 0.0)  # rounding must not add a success
-    most = np.maximum(np.ceil(successes) - 1.0, 0.0)
+    max_corner = np.maximum(np.ceil(successes) - 1.0, 0.0)
     distances = np.full(value.shape, np.inf)  # from the hinges of the last steps
     mean = np.minimum(limit[usable], (1.0 - _SAFE) * value)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -177,17 +190,17 @@ def bounded_lower_limit(values: Array, levels: Array, n: int) -> Array:
         odds = np.log(share) - np.log(mean) + np.log1p(-mean) - np.log1p(-share)
         best = successes - 1.0 / odds  # for a geometric tail
         for shift in _SHIFTS:
-            # Whole, below ``successes`` (also where the best is NaN), and near: a hinge may stand
-            # at any of them.
-            corner = np.maximum(np.ceil(np.fmin(best, most)), 0.0)
+            # Whole, below ``successes`` (also if the best is NaN), and near: any such corner is
+            # valid.
+            corner = np.maximum(np.ceil(np.fmin(best, max_corner)), 0.0)
             log_hinge, slope, overshoot = _hinge(mean, corner, n)
             # E (B - t)_+ integrates a beta distribution function: its logarithm is concave in the
             # mean's logarithm, tangents lie above, and Newton's step ends on the rejected side.
             distance = successes - corner
             step = mean * np.exp((level + np.log(distance) - log_hinge) / (slope * mean))
-            taken = (step > mean) & (step < value)
-            np.copyto(distances, distance, where=taken)
-            np.copyto(mean, step, where=taken)
+            is_improved = (step > mean) & (step < value)
+            np.copyto(distances, distance, where=is_improved)
+            np.copyto(mean, step, where=is_improved)
             best = successes - overshoot + shift  # the best of all: k - t = mean excess
         mean *= 1.0 - _SAFE
         # Far out a hinge is no double and its step may end anywhere: the bound is evaluated there.
@@ -216,12 +229,12 @@ def _worst_sums(t, weights, counts, logs):
     shift = -np.cumsum((signs * points)[order])
     log_shift = -np.cumsum((signs * log_points)[order])
     sums = active * points[order] + shift
-    place = np.searchsorted(active * log_points[order] + log_shift, logs, side="right") - 1
-    at = np.clip(place, 0, len(points) - 1)
+    piece_index = np.searchsorted(active * log_points[order] + log_shift, logs, side="right") - 1
+    at = np.clip(piece_index, 0, len(points) - 1)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        found = active[at] * np.exp((logs - log_shift[at]) / active[at]) + shift[at]
-    found = np.where(active[at] > 0, found, sums[at])
-    return np.where(place < 0, 0.0, np.maximum(found, 0.0))
+        sums_at_logs = active[at] * np.exp((logs - log_shift[at]) / active[at]) + shift[at]
+    sums_at_logs = np.where(active[at] > 0, sums_at_logs, sums[at])
+    return np.where(piece_index < 0, 0.0, np.maximum(sums_at_logs, 0.0))
 
 
 def weighted_lower_limit(values: Array, levels: Array, weights: Array, counts: Array) -> Array:
@@ -236,12 +249,14 @@ def weighted_lower_limit(values: Array, levels: Array, weights: Array, counts: A
     with the mean, so the largest limit over a grid of exponents is taken.
     """
     value, level = np.broadcast_arrays(np.asarray(values, float), np.asarray(levels, float))
-    weights, counts = np.asarray(weights, float), np.asarray(counts, float)
+    weights = np.asarray(weights, float)
+    counts = np.asarray(counts, float)
     limit = np.zeros(value.shape)
     finite = np.isfinite(level) & (level < 0.0) & (value > 0.0)
     if not finite.any():
         return limit
-    value, level = value[finite], level[finite]
+    value = value[finite]
+    level = level[finite]
     best = np.zeros(value.shape)
     # From exponents of small deviations to those of certainty.
     start = 0.3 * math.sqrt(float(-level.max()) / float(np.sum(counts * weights**2)))

@@ -1,4 +1,4 @@
-"""Records in time of which nothing is assumed: each date is judged given its past (theory G26)."""
+"""Records in time without assumed dependence: each date is judged given its past (theory G26)."""
 
 from __future__ import annotations
 
@@ -78,14 +78,16 @@ class TimeOrdered(CorrelationModel):
     ) -> None:
         dates = None if times is None else date_numbers(times)
         self.horizon = horizon_in_dates(horizon, dates)
-        self.step, self._dated = str(step), times is not None
+        self.step = str(step)
+        self._dated = times is not None
         self.caveats = (
             "no training record, and no feature, carries a label that became known on or after "
             "the first holdout date",
         )
         if dates is not None:
             self.dates_, self.codes_ = np.unique(dates, return_inverse=True)
-            self.counts_, self.n_records = np.bincount(self.codes_), len(self.codes_)
+            self.counts_ = np.bincount(self.codes_)
+            self.n_records = len(self.codes_)
             if np.ptp(self.counts_):
                 self._record_weights = 1.0 / (len(self.counts_) * self.counts_[self.codes_])
                 weighted = "scores are those of a random record of a random date."
@@ -101,10 +103,10 @@ class TimeOrdered(CorrelationModel):
         return (len(self.counts_) if self._dated else n), "dates"
 
     def describe(self) -> str:
-        said = "each date is judged given its past, nothing is assumed about dependence"
+        assumption = "each date is judged given its past, nothing is assumed about dependence"
         if not self._dated:
-            return said
-        return f"panel of {len(self.codes_)} records on {len(self.dates_)} dates, {said}"
+            return assumption
+        return f"panel of {len(self.codes_)} records on {len(self.dates_)} dates, {assumption}"
 
     def unit_means(self, scores: ArrayLike) -> Array:
         """Return the mean score of each date.
@@ -122,9 +124,10 @@ class TimeOrdered(CorrelationModel):
         series = np.asarray(scores, dtype=float)
         if not self._dated:
             return series
-        known, size = ~np.isnan(series), len(self.counts_)
-        counts = np.bincount(self.codes_[known], minlength=size)
-        sums = np.bincount(self.codes_[known], weights=series[known], minlength=size)
+        scored = ~np.isnan(series)
+        n_dates = len(self.counts_)
+        counts = np.bincount(self.codes_[scored], minlength=n_dates)
+        sums = np.bincount(self.codes_[scored], weights=series[scored], minlength=n_dates)
         return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
     def _calibration(self) -> NoReturn:
@@ -157,22 +160,22 @@ class TimeOrdered(CorrelationModel):
         return Split(self._rows(cut.train), self._rows(cut.holdout), cut.gap)
 
     def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
-        # Half of the first block at most: cross-validation carries no promise.
+        # Half of the first block at most: cross-validation needs no guarantee.
         dates = self.units(n)[0]
         gap = min(self.gap_for(0.5), dates // (2 * n_splits + 2))
         folds = block_folds(dates, n_splits, gap, forward=True)
         return [(self._rows(train), self._rows(test)) for train, test in folds]
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
-        places = check_indices(indices, self.n_records)
+        indices = check_indices(indices, self.n_records)
         if not self._dated:
-            if not (np.diff(places) > 0).all():
-                raise ValueError(f"indices must be ascending in time, got {places[:5]}…")
+            if not (np.diff(indices) > 0).all():
+                raise ValueError(f"indices must be ascending in time, got {indices[:5]}…")
             return self
-        codes = self.codes_[places]
-        kept = np.bincount(codes, minlength=len(self.counts_))
-        dates = np.flatnonzero(kept)
-        if (kept[dates] < self.counts_[dates]).any() or (np.diff(dates) > 1).any():
+        codes = self.codes_[indices]
+        counts = np.bincount(codes, minlength=len(self.counts_))
+        dates = np.flatnonzero(counts)
+        if (counts[dates] < self.counts_[dates]).any() or (np.diff(dates) > 1).any():
             raise ValueError(
                 "rows of one date must stay together, and no date may be left out: cut by date, as "
                 "holdout=0.25 does."
