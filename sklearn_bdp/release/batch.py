@@ -120,7 +120,7 @@ def decide(batch, terms, *, statements=None):
         return None, []
     batch, ratio = scaled_to_spread(batch, terms)
     last = terms.last
-    length, by = route(last, settings, report=closes, n_attempts=terms.n_attempts)
+    length, theorem = route(last, settings, report=closes, n_attempts=terms.n_attempts)
     rank_length = math.log(statements) if closes else LEADING
     plan = planned(batch, terms, failure - length - rank_length)
     if closes:
@@ -171,7 +171,7 @@ def decide(batch, terms, *, statements=None):
         n_rounds=last.n_rounds + outcome.n_above + n_above,
         released=last.released + outcome.released + released,
         code=code.state(after=n_pairs),
-        cells=_cells(batch, outcome, squared, last, by=by),
+        cells=_cells(batch, outcome, squared, last, by=theorem),
         widest=max(last.widest, float(np.max(ends[is_unrelaxed], initial=0.0))),
         n_relaxed=last.n_relaxed + n_answered - int(is_unrelaxed.sum()),
         dp_epsilon=level,  # None without a finite level, and in all later records

@@ -314,16 +314,16 @@ class Race:
             # Relaxed: the candidate trails so far that a finer cell would not be worth its price.
             return comparison, predicted, relaxed_to > halves
 
-        going = self._pass(self.order[:leaders], choose, leads=True)
-        going = going and self._pass(self.order[leaders:], choose, tail=1.0 / m)
+        budget_lasts = self._pass(self.order[:leaders], choose, leads=True)
+        budget_lasts = budget_lasts and self._pass(self.order[leaders:], choose, tail=1.0 / m)
         guesses = self._guesses()
         refined = {int(self.order[0])}
-        while going and leaders and m > 1:
+        while budget_lasts and leaders and m > 1:
             best = int(np.argmax(np.where(self.secondary, -np.inf, guesses)))
             if best in refined:
                 break
             refined.add(best)
-            going = self._refine(best, pace)
+            budget_lasts = self._refine(best, pace)
             guesses = self._guesses()
         # For every query the best guess inside its cell is released.
         self.outcome.values = np.where(self.outcome.answered, guesses, np.nan)
@@ -370,22 +370,22 @@ class Race:
             count, cell = self.ask(comparison)
             if count == 0:
                 return False
-            walks = leads and self.knew
-            if walks and cell is not None:
+            observes_walk = leads and self.knew
+            if observes_walk and cell is not None:
                 _, typical, drift = (float(part[0]) for part in predicted)
                 scale, drift_scale = code.scales()
                 expected = (scale * typical) ** 2 + (drift_scale * drift) ** 2
             self._record(
                 comparison, count, cell, predicted, functools.partial(code.masses, tail=tail)
             )
-            quiet = count - (cell is not None)
-            last = int(comparison.positions[count - 1])
-            outcome.relaxed[comparison.positions[:quiet]] = relaxed[:quiet]
+            n_below = count - (cell is not None)
+            last_position = int(comparison.positions[count - 1])
+            outcome.relaxed[comparison.positions[:n_below]] = relaxed[:n_below]
             if cell is not None:
-                outcome.first.append([last, cell])
+                outcome.first.append([last_position, cell])
             if teaches and (leads or cell is not None):
-                self._learn(last)
-            if walks:  # theory G17: the common offset walks
+                self._learn(last_position)
+            if observes_walk:  # theory G17: the common offset walks
                 position = comparison.positions[0]
                 offset_error = (
                     0.5 * (self.low[position] + self.high[position]) - comparison.predictions[0]
@@ -408,8 +408,10 @@ class Race:
             return True
         left_end = self.low[best]
         right_end = self.high[best]
-        room = max(0.0, min(halves[0], 0.5 * (right_end - left_end)))
-        center = np.clip(np.clip(predicted[0], left_end + room, right_end - room), 0.0, 1.0)
+        min_distance = max(0.0, min(halves[0], 0.5 * (right_end - left_end)))
+        center = np.clip(
+            np.clip(predicted[0], left_end + min_distance, right_end - min_distance), 0.0, 1.0
+        )
         comparison = Asked(positions, center, halves, halves, np.zeros(1))
         count, cell = self.ask(comparison)
         if count == 0:

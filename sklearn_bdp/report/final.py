@@ -221,7 +221,7 @@ def _exact_report(holdout, plan, terms):
         n_above=last.n_above + len(answers),
         code_length=length_with_classes,
         cells={},
-        scales={statement.metric: list(statement.scale) for statement in answers},
+        scales={answer.metric: list(answer.scale) for answer in answers},
         spending={"name": spending.name, "weight": spending.report_weight(last.number)},
     )
     levels = {
@@ -555,10 +555,10 @@ class Rows:
         sums, counts = sums_and_counts[-1]
         paired = len(sums_and_counts) == 2
         if paired:
-            gap = np.clip((sums - sums_and_counts[0][0]) / statement.most, -1.0, 1.0)
+            clipped_difference = np.clip((sums - sums_and_counts[0][0]) / statement.most, -1.0, 1.0)
             low = -statement.most * span
             span = 2.0 * statement.most * span
-            sums = 0.5 * (counts + gap)
+            sums = 0.5 * (counts + clipped_difference)
         if statement.proven == COUNTS:
             level = min(math.exp(log_level), 0.5)
             alike = self.plan.dependence == "records"

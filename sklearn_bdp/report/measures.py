@@ -439,7 +439,7 @@ class Records:
         return statistic, y, np.asarray(predictions, dtype=float)
 
 
-_MEAN = of_sums(lambda y, said: (said,), lambda count, total: total / count)
+_MEAN = of_sums(lambda y, predictions: (predictions,), lambda count, total: total / count)
 
 
 def _all_chances(model, X):

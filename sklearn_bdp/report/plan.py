@@ -101,11 +101,11 @@ def dependence_of(holdout: Any) -> str:
         return "given the rest" if model.is_independent else "dependent"
     if not model.is_componentwise:
         return "dependent"
-    kind = "records" if model.is_independent else "groups"
+    unit_type = "records" if model.is_independent else "groups"
     # A split that reads the targets fixes counts of classes: units are not alike.
     if not holdout.notes(Fact.STRATIFIED):
-        return kind
-    return "stratified" if kind == "records" else "stratified groups"
+        return unit_type
+    return "stratified" if unit_type == "records" else "stratified groups"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -338,18 +338,18 @@ def planned_report(
     horizon = past_horizon(model)
     for by_model, names, inside, skill in rows:
         measure = by_model[names[-1]]
-        middle = 0.5
+        expected_value = 0.5
         has_cv_values = by_model is measures[0] and expected.keys() >= set(names)
         if has_cv_values and not inside and measure.is_sum:
             cv_values = [float(expected[name]) for name in names]
             if measure.is_mean:
                 cv_values = [check_cv_score(measure.metric, value) for value in cv_values]
             cv_values = np.clip(cv_values, 0.0, 1.0).tolist()
-            middle = (
+            expected_value = (
                 cv_values[0] if len(cv_values) == 1 else 0.5 * (cv_values[1] - cv_values[0] + 1.0)
             )
         statement = Statement(
-            models=names, measure=measure, inside=inside, skill=skill, expected=middle
+            models=names, measure=measure, inside=inside, skill=skill, expected=expected_value
         )
         proven = PROVEN.get(statement.kind, {}).get(dependence, "")
         if proven == CLASSES and per == "record" and "groups" in dependence:
@@ -559,7 +559,9 @@ def _check_plan(plan, holdout, training):
     X = holdout.X
     y = as_labels(holdout.y)
     blank = _placeholder_records(holdout, training)
-    alike = holdout.dependence.is_componentwise and not holdout.dependence.is_given_rest
+    has_independent_units = (
+        holdout.dependence.is_componentwise and not holdout.dependence.is_given_rest
+    )
     for statement in plan.statements:
         if (
             holdout.dependence.is_time_ordered
@@ -571,8 +573,10 @@ def _check_plan(plan, holdout, training):
                 "Pass training=(X_train, y_train). The holdout was not queried."
             )
         metric = statement.measure.metric
-        single = len(statement.models) == 1
-        is_noisy = metric is not None and (metric.is_mean or (alike and single))
+        is_single_model = len(statement.models) == 1
+        is_noisy = metric is not None and (
+            metric.is_mean or (has_independent_units and is_single_model)
+        )
         is_noisy = is_noisy and not statement.inside
         # Each row through the noise has its part of the failure probability, as proven ones do.
         if not plan.approximate and not (is_noisy and statement.proven):
@@ -595,7 +599,7 @@ def _check_plan(plan, holdout, training):
             if metric is not None:
                 rows = np.arange(len(y))[:, None] if isinstance(model, Predicted) else X
                 metric._check(model, rows, y)
-        if single and not statement.inside and blank is not None:
+        if is_single_model and not statement.inside and blank is not None:
             uneven = plan.per == "unit" and not holdout.dependence.is_independent
             if holdout.dependence.is_time_ordered:  # dates of one record each weigh alike
                 uneven = holdout.dependence.units(holdout.n)[0] < holdout.n
