@@ -1,11 +1,11 @@
-"""Subsets that the training side proposes, the one that it chooses, and what the holdout says.
+"""Propose subsets on the training set, choose one and verify it on the holdout.
 
-To choose features needs no test: cross-validation says which subset is best. Whether the result is
-better than a constant prediction is the other question, and the holdout has a say in it.
+To choose features needs no test: cross-validation finds the best subset. Whether that subset is
+better than a constant prediction is a separate question, which the holdout helps to answer.
 
-The ranking is computed anew inside each fold. A subset that was ranked on all training records
-and then cross-validated would look better than it is: among 2,000 useless features, the ten best
-of 750 records "predict" with an accuracy of .7 in any fold of the same records.
+The ranking is recomputed inside each fold. The cross-validated score of a subset that was ranked
+on all training records would be too high: among 2,000 useless features, the ten best of 750
+records "predict" with an accuracy of 0.7 in any fold of the same records.
 """
 
 import math
@@ -27,47 +27,48 @@ from sklearn_bdp.metrics.approximate import ApproximateMetric, Predictions, Trai
 from sklearn_bdp.utils.sklearn_compat import num_samples
 from sklearn_bdp.utils.validation import caller_level
 
-#: Level at which the training side speaks against the constant prediction. The holdout has to
-#: score the subset above it, too: a useless one does so in every second case.
+#: Level of the test against the constant prediction on the training set. The holdout has to score
+#: the subset above the constant, too: it does so for every second useless subset.
 LEVEL = 0.05
 #: Draws behind its critical value.
 _DRAWS = 4_000
-#: Classes up to which scores are looked at with every label.
+#: Maximum number of classes for which predictions are compared with chance in each class.
 _MANY_CLASSES = 10
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A subset, who proposed it, and what the training side says of it."""
+    """Subset with its ranking and its cross-validated scores."""
 
-    #: Name of the ranking, or ``"constant"`` for the subset that everything is compared with.
+    #: Name of the ranking, or ``"constant"`` for the subset that all others are compared with.
     ranking: str
     chosen: tuple  # units, best first
     columns: tuple  # their columns with the fixed ones, sorted
     #: Cross-validated score of each training record (NaN where it was in no test fold): their mean
-    #: is the score in [0, 1]. Of scores by class each is the score of its fold, moved by what the
-    #: record contributes to it (:func:`influence_values`).
+    #: is the score in [0, 1]. For scores by class, the score of the record's fold plus the
+    #: record's influence on it (:func:`influence_values`).
     scores: np.ndarray = field(repr=False)
-    #: The same for what predictions know of the classes, all counted alike: 0 on average where that
-    #: is nothing. ``None`` where the constant prediction is the rival (:func:`_classes`).
+    #: Hits of the predictions beyond chance, with equal weight for each class: 0 on average if the
+    #: predictions are independent of the classes. ``None`` if subsets are compared with the
+    #: constant prediction instead.
     beyond: np.ndarray | None = field(default=None, repr=False)
     #: Pooled out-of-fold predictions, for a metric without a proven bound that reads predictions.
     predictions: Predictions | None = field(default=None, repr=False)
 
     @property
     def training(self):
-        """Return the training-side score in [0, 1]; NaN where a fit failed."""
+        """Return the cross-validated score in [0, 1]; NaN if a fit failed."""
         if not np.isfinite(self.scores).any():
             return math.nan
-        return float(np.clip(np.nanmean(self.scores), 0.0, 1.0))  # but for rounding
+        return float(np.clip(np.nanmean(self.scores), 0.0, 1.0))  # rounding may leave [0, 1]
 
 
 @dataclass(frozen=True)
 class FoldResult:
-    """What one subset scored on the records that test a fold."""
+    """Scores of one subset on the test records of a fold."""
 
     scores: np.ndarray  # of records, in [0, 1]; of a metric without a proven bound in score units
-    beyond: np.ndarray  # what predictions know beyond chance
+    beyond: np.ndarray  # hits beyond chance
     predictions: Predictions | None = None
 
 
@@ -76,60 +77,69 @@ def propose(setting, ranking, *, target, n_jobs):
 
     The first proposal is the constant, if there is one.
     """
-    units, n, stable = ranking.units, num_samples(setting.X), target == "stable"
-
+    units = ranking.units
+    n = num_samples(setting.X)
+    stable = target == "stable"
     univariate = ranking.univariate([*(train for train, _ in setting.folds), np.arange(n)])
-    whole, most = _orders(ranking, target, np.arange(n), univariate[-1]), len(units)
+    full_orders = _orders(ranking, target, np.arange(n), univariate[-1])
     sizes = {1 if stable else target}
-    if target is None:  # each about half as large again, to all units or half as many as records
-        most = most if most <= n else max(1, n // 2)
-        sizes = {round(2 ** (step / 2)) for step in range(int(2 * math.log2(max(1, most))) + 1)}
-        sizes = {size for size in sizes if size <= most} | ({most} if most == len(units) else set())
+    if target is None:  # about 1.4 times the previous size, up to all units or n // 2 of them
+        max_size = len(units) if len(units) <= n else max(1, n // 2)
+        n_steps = int(2 * math.log2(max(1, max_size))) + 1
+        sizes = {round(2 ** (step / 2)) for step in range(n_steps)}
+        sizes = {size for size in sizes if size <= max_size}
+        if max_size == len(units):
+            sizes.add(max_size)
     # The smallest model to compare with: fixed columns, or none.
     classifier = is_classifier(setting.estimator)
-    bare = bool(units.fixed) or classifier or is_regressor(setting.estimator)
-    plans = [("constant", 0)] if bare else []
-    known = whole[ranking.name].size
-    plans += [(ranking.name, size) for size in sorted({min(size, known) for size in sizes} - {0})]
-    plans += [("stable", n)] if stable and whole["stable"].size else []
-    # Whether predictions know anything of the classes at all is asked where the constant prediction
-    # is a poor rival: not beside fixed features, which may know of them; not for numbers or many
-    # classes; nor of scores that are no hits (a probability).
-    labels, classes = np.asarray(setting.y), None
-    hits = setting.metric.is_binary or not setting.metric.is_mean
-    if classifier and hits and labels.ndim == 1 and not units.fixed:
-        found = np.unique(labels)
-        classes = found if 2 <= len(found) <= _MANY_CLASSES else None
-    shown = replace(setting, X_holdout=None, y_holdout=None)  # workers need no holdout
-    done = Parallel(n_jobs=n_jobs)(
-        delayed(_one_fold)(shown, fold, ranking, target, scores, plans, classes)
+    has_baseline = bool(units.fixed) or classifier or is_regressor(setting.estimator)
+    plans = [("constant", 0)] if has_baseline else []
+    n_ranked = full_orders[ranking.name].size
+    sizes = {min(size, n_ranked) for size in sizes} - {0}
+    plans += [(ranking.name, size) for size in sorted(sizes)]
+    if stable and full_orders["stable"].size:
+        plans.append(("stable", n))
+    # Predictions are compared with chance in each class if the constant prediction is a weak
+    # baseline: not with fixed features, which may predict the classes; not for regression or many
+    # classes; not for scores that are not hits (a probability).
+    labels = np.asarray(setting.y)
+    classes = None
+    has_hits = setting.metric.is_binary or not setting.metric.is_mean
+    if classifier and has_hits and labels.ndim == 1 and not units.fixed:
+        unique_labels = np.unique(labels)
+        if 2 <= len(unique_labels) <= _MANY_CLASSES:
+            classes = unique_labels
+    workers_setting = replace(setting, X_holdout=None, y_holdout=None)  # workers need no holdout
+    fold_results = Parallel(n_jobs=n_jobs)(
+        delayed(_one_fold)(workers_setting, fold, ranking, target, scores, plans, classes)
         for fold, scores in zip(setting.folds, univariate, strict=False)
     )
-    proposals, errors = [], []
-    for (name, size), found in zip(plans, zip(*done, strict=True), strict=True):
-        failed = [one for one in found if isinstance(one, str)]
-        errors += failed[:1]
+    proposals = []
+    errors = []
+    for (name, size), results in zip(plans, zip(*fold_results, strict=True), strict=True):
+        tracebacks = [result for result in results if isinstance(result, str)]
+        errors += tracebacks[:1]
         scores = np.full(n, math.nan)
-        beyond = np.full(n, math.nan)
+        chance_corrected = np.full(n, math.nan)
         predictions = []
-        for (_, tested), result in zip(setting.folds, [] if failed else found, strict=False):
+        for (_, tested), result in zip(setting.folds, [] if tracebacks else results, strict=False):
             scores[tested] = result.scores
-            beyond[tested] = result.beyond
+            chance_corrected[tested] = result.beyond
             if result.predictions is not None:
                 predictions.append(result.predictions)
-        chosen = tuple(whole[name][:size].tolist())
+        chosen = tuple(full_orders[name][:size].tolist())
         proposals.append(
             Proposal(
                 name,
                 chosen,
                 units.columns(chosen),
                 scores,
-                beyond=None if classes is None else beyond,
+                beyond=None if classes is None else chance_corrected,
                 predictions=Predictions.concatenate(predictions) if predictions else None,
             )
         )
     if errors:
-        _report_failures(errors, proposals, bare, text_columns(setting.X))
+        _report_failures(errors, proposals, has_baseline, text_columns(setting.X))
     if not isinstance(setting.metric, ApproximateMetric):
         return proposals, setting.metric
     return _in_public_range(proposals, setting)
@@ -141,14 +151,14 @@ def _in_public_range(proposals, setting):
     Its public range follows from the out-of-fold scores of all proposals.
     """
     order = np.concatenate([tested for _, tested in setting.folds])
-    known = [proposal.predictions is not None for proposal in proposals]
+    has_predictions = [proposal.predictions is not None for proposal in proposals]
     scores = [
         setting.metric.pooled(proposal.predictions).score if is_known else proposal.scores
-        for proposal, is_known in zip(proposals, known, strict=True)
+        for proposal, is_known in zip(proposals, has_predictions, strict=True)
     ]
     metric = setting.metric.with_range(np.concatenate([np.ravel(score) for score in scores]))
     ranged = []
-    for proposal, score, is_known in zip(proposals, scores, known, strict=True):
+    for proposal, score, is_known in zip(proposals, scores, has_predictions, strict=True):
         values = metric.to_unit(proposal.scores)
         if is_known and math.isfinite(score):
             values = np.full(proposal.scores.size, math.nan)
@@ -162,24 +172,26 @@ def _in_public_range(proposals, setting):
 
 
 def _orders(ranking, target, rows, univariate):
-    """Return the units in the order of each name; all of them if a number was asked for."""
+    """Return the units in the order of each ranking; all units if ``target`` is a number."""
     return {
         "constant": np.empty(0, dtype=int),
         ranking.name: ranking.order(rows, univariate, filled=isinstance(target, int)),
-        "stable": ranking.stable(rows) if target == "stable" else None,  # each fold has its own
+        "stable": ranking.stable(rows) if target == "stable" else None,  # recomputed in each fold
     }
 
 
 def _one_fold(setting, fold, ranking, target, univariate, plans, classes):
-    """Return what records of the test fold score, for each plan."""
+    """Return the scores of the test fold for each plan."""
     orders = _orders(ranking, target, fold[0], univariate)
     subsets = [ranking.units.columns(orders[name][:size].tolist()) for name, size in plans]
-    known = {one: _score(setting, one, fold, classes) for one in dict.fromkeys(subsets)}
-    return [known[one] for one in subsets]
+    results = {
+        columns: _score(setting, columns, fold, classes) for columns in dict.fromkeys(subsets)
+    }
+    return [results[columns] for columns in subsets]
 
 
 def _score(setting, columns, fold, classes):
-    """Return scores of the test fold, and beyond chance, or the traceback of a failed fit."""
+    """Return the :class:`FoldResult` of a test fold, or the traceback of a failed fit."""
     X = columns_of(setting.X, columns)  # columns before rows: wide data are not copied
     try:
         model, tested, labels = fit_fold(setting, Candidate(columns=columns), X, fold)
@@ -190,78 +202,87 @@ def _score(setting, columns, fold, classes):
     if isinstance(setting.metric, ApproximateMetric):
         return _approximate_score(setting, model, tested, labels, classes)
     evaluation = setting.metric.evaluate(model, tested, labels)
-    own, made = evaluation.per_record, evaluation.by_class
-    if own is None:
-        own = np.full(len(labels), evaluation.value) if made is None else influence_values(made)
+    scores = evaluation.per_record
+    class_scores = evaluation.by_class
+    if scores is None and class_scores is None:
+        scores = np.full(len(labels), evaluation.value)
+    elif scores is None:
+        scores = influence_values(class_scores)
     if classes is None:
-        return FoldResult(own, own)
-    if made is not None and made.shape.kind == "pairs":
-        return FoldResult(own, own - 0.5)
-    hits = own if made is None else made.rows
-    return FoldResult(own, _beyond_chance(np.nan_to_num(hits), labels, classes))
+        return FoldResult(scores, scores)
+    if class_scores is not None and class_scores.shape.kind == "pairs":
+        return FoldResult(scores, scores - 0.5)
+    hits = scores if class_scores is None else class_scores.rows
+    return FoldResult(scores, _beyond_chance(np.nan_to_num(hits), labels, classes))
 
 
 def _beyond_chance(hits, labels, classes):
-    """Return what hits know of the classes, all counted alike; 0 on average by chance."""
-    places = np.searchsorted(classes, np.asarray(labels))
-    return by_class(hits, places, range(len(classes))) - 1.0 / len(classes)
+    """Return hits beyond chance, with equal weight for each class; 0 on average by chance."""
+    class_indices = np.searchsorted(classes, np.asarray(labels))
+    return by_class(hits, class_indices, range(len(classes))) - 1.0 / len(classes)
 
 
 def _approximate_score(setting, model, tested, labels, classes):
     """Return the result of a fold by a metric without a proven bound, in score units."""
-    metric, predictions = setting.metric, None
+    metric = setting.metric
+    predictions = None
     try:
         if metric.by_predictions:
             predictions = metric.predictions(model, tested, labels)
         scores = np.full(len(labels), metric.score_model(model, tested, labels))
-        beyond = scores
+        chance_corrected = scores
         if classes is not None:
             hits = np.asarray(model.predict(tested)) == np.asarray(labels)
-            beyond = _beyond_chance(hits.astype(float), labels, classes)
+            chance_corrected = _beyond_chance(hits.astype(float), labels, classes)
     except Exception:  # of the model or of the caller's function
         if setting.error_score == "raise":
             raise
         return traceback.format_exc()
-    return FoldResult(scores, beyond, predictions)
+    return FoldResult(scores, chance_corrected, predictions)
 
 
-def influence_values(made):
-    """Return what each record contributes to a score by class; their mean is the score.
+def influence_values(evaluation):
+    """Return the contribution of each record to a score by class; their mean is the score.
 
-    The score, and how far the record moves it (its influence): for an area under the curve its
-    share of the records of the other class that it is ranked rightly with (DeLong et al. 1988).
+    A contribution is the score plus the record's influence on it. For an area under the curve the
+    influence follows from the proportion of records of the other class that the record is ranked
+    correctly with (DeLong et al. 1988).
     """
-    if made.shape.kind != "pairs":
-        counted = made.shape.counted
-        places = range(len(made.shape.classes)) if counted is None else counted
-        return by_class(np.nan_to_num(made.rows), made.index, places)
-    positive = made.index == 1
-    worst = np.where(positive, -np.inf, np.inf)
-    rows = np.where(np.isnan(made.rows), worst, made.rows)
-    ranks, won = rankdata(rows), np.full(len(rows), 0.5)
-    for own in (positive, ~positive):
-        if 0 < own.sum() < len(own):
-            won[own] = (ranks[own] - rankdata(rows[own])) / (~own).sum()
-    won[~positive] = 1.0 - won[~positive]
-    return 2.0 * by_class(won, made.index, (0, 1)) - won[positive].mean() if positive.any() else won
+    if evaluation.shape.kind != "pairs":
+        counted = evaluation.shape.counted
+        if counted is None:
+            counted = range(len(evaluation.shape.classes))
+        return by_class(np.nan_to_num(evaluation.rows), evaluation.index, counted)
+    positive = evaluation.index == 1
+    worst_scores = np.where(positive, -np.inf, np.inf)
+    rows = np.where(np.isnan(evaluation.rows), worst_scores, evaluation.rows)
+    ranks = rankdata(rows)
+    win_rates = np.full(len(rows), 0.5)
+    for in_class in (positive, ~positive):
+        if 0 < in_class.sum() < len(in_class):
+            win_rates[in_class] = (ranks[in_class] - rankdata(rows[in_class])) / (~in_class).sum()
+    win_rates[~positive] = 1.0 - win_rates[~positive]
+    if not positive.any():
+        return win_rates
+    return 2.0 * by_class(win_rates, evaluation.index, (0, 1)) - win_rates[positive].mean()
 
 
 def by_class(hits, index, counted):
-    """Return influence_values to the mean hits of the classes that are counted, each alike."""
-    found = np.zeros(len(hits))
-    for one in counted:
-        own = index == one
-        mean = hits[own].mean() if own.any() else 0.5
-        found += mean
-        found[own] += (hits[own] - mean) * len(hits) / max(1, own.sum())
-    return found / len(counted)
+    """Return influence values of the unweighted mean of hit rates in the counted classes."""
+    contributions = np.zeros(len(hits))
+    for class_index in counted:
+        in_class = index == class_index
+        mean = hits[in_class].mean() if in_class.any() else 0.5
+        contributions += mean
+        contributions[in_class] += (hits[in_class] - mean) * len(hits) / max(1, in_class.sum())
+    return contributions / len(counted)
 
 
-def _report_failures(errors, proposals, bare, text):
-    """Warn once of subsets that could not be fitted, or raise if no other one is left.
+def _report_failures(errors, proposals, has_baseline, text):
+    """Warn once about subsets that could not be fitted, or raise if no other subset is left.
 
-    ``bare``: whether the first proposal is the one that all others are compared with; ``text``:
-    names of columns that are no numbers.
+    ``has_baseline``: whether the first proposal is the one that all others are compared with;
+    ``text``: names of columns that are not numeric.
     """
     cause = errors[-1].strip().rpartition("\n")[2]
     named = f" Columns that are not numbers: {text[:5]}." if text else ""
@@ -271,113 +292,129 @@ def _report_failures(errors, proposals, bare, text):
         "imputer or encoder. Columns that the estimator names belong in fixed_features."
         f"{named} The last error:\n{errors[-1]}"
     )
-    if not any(math.isfinite(proposal.training) for proposal in proposals[bare:] or proposals):
+    if not any(
+        math.isfinite(proposal.training) for proposal in proposals[has_baseline:] or proposals
+    ):
         raise ValueError(message)
     warnings.warn(message, FitFailedWarning, stacklevel=caller_level())
 
 
-# -- which subset is chosen -----------------------------------------------------------------------
+# -- choice of a subset ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the training side chose; places are those of the proposals."""
+    """Choice on the training set, by indices of the proposals."""
 
     chosen: int
     constant: int | None
-    #: How often the luckiest of so many useless subsets gets as far; NaN without a comparison.
+    #: p-value: probability that the best of as many useless subsets scores as high; NaN without a
+    #: comparison.
     luck: float
-    asked: bool  # whether a number of features was asked for
-    baseline: int  # what is handed on where nothing is told from chance
+    asked: bool  # whether a number of features was requested
+    baseline: int  # subset to hand on if none is distinguished from chance
 
 
 def choose(proposals, setting, *, tol, target):
-    """Return the :class:`Choice`; ``tol`` in score units or "auto", ``target`` units or a word."""
-    levels = np.array([one.training for one in proposals])
-    sizes = np.array([len(one.chosen) for one in proposals])
-    places = np.flatnonzero(np.isfinite(levels)).tolist()
-    constant = next((p for p in places if proposals[p].ranking == "constant"), None)
-    others, asked = [p for p in places if p != constant], isinstance(target, int)
-    if not others:
-        return Choice(constant, constant, math.nan, asked, constant)
+    """Return the :class:`Choice` by tolerance (score units or "auto") and number of units."""
+    levels = np.array([proposal.training for proposal in proposals])
+    sizes = np.array([len(proposal.chosen) for proposal in proposals])
+    finite_indices = np.flatnonzero(np.isfinite(levels)).tolist()
+    constant = next(
+        (index for index in finite_indices if proposals[index].ranking == "constant"), None
+    )
+    candidates = [index for index in finite_indices if index != constant]
+    is_number_requested = isinstance(target, int)
+    if not candidates:
+        return Choice(constant, constant, math.nan, is_number_requested, constant)
     if tol == "auto" and target is None:
-        # Neighbours on a path share most of their features, and the maximum of a smooth curve is
-        # found more surely: .766 instead of .759 on fresh records (eight true of 2,000 features,
-        # 225 records).
-        own = levels[others]
-        levels[others] = (np.r_[own[:1], own[:-1]] + 2.0 * own + np.r_[own[1:], own[-1:]]) / 4.0
-    # Smallest one at the highest level; stable features are chosen as they are.
-    best = min(others, key=lambda place: (-levels[place], sizes[place]))
-    best = others[-1] if proposals[others[-1]].ranking == "stable" else best
-    chosen, luck = best, math.nan
+        # Neighbors on a path share most of their features, and a smoothed curve has a more reliable
+        # maximum: 0.766 instead of 0.759 on new records (eight informative of 2,000 features, 225
+        # records).
+        raw = levels[candidates]
+        levels[candidates] = (np.r_[raw[:1], raw[:-1]] + 2.0 * raw + np.r_[raw[1:], raw[-1:]]) / 4.0
+    # Smallest subset at the highest level; stable features are chosen without a comparison.
+    best = min(candidates, key=lambda index: (-levels[index], sizes[index]))
+    best = candidates[-1] if proposals[candidates[-1]].ranking == "stable" else best
+    chosen = best
+    luck = math.nan
     if tol != "auto" and target is None:
-        # A difference of .05 is within a tolerance of .05 however it is rounded.
-        least = levels[best] - tol / (setting.metric.upper - setting.metric.lower) - 1e-12
-        near = [place for place in others if levels[place] >= least]
-        chosen = min(near, key=lambda place: (sizes[place], -levels[place]))
-    baseline = min(others, key=lambda place: sizes[place])  # the one best
+        # A difference of 0.05 is within a tolerance of 0.05, whatever the rounding.
+        min_level = levels[best] - tol / (setting.metric.upper - setting.metric.lower) - 1e-12
+        within_tolerance = [index for index in candidates if levels[index] >= min_level]
+        chosen = min(within_tolerance, key=lambda index: (sizes[index], -levels[index]))
+    baseline = min(candidates, key=lambda index: sizes[index])  # the smallest subset
     if constant is not None:
-        luck = _luck(proposals, others, best, constant, setting)
+        luck = _luck(proposals, candidates, best, constant, setting)
         if proposals[constant].columns:  # fixed features alone
             baseline = constant
-            chosen = constant if levels[constant] >= levels[chosen] and not asked else chosen
-    return Choice(chosen, constant, luck, asked, baseline)
+            if levels[constant] >= levels[chosen] and not is_number_requested:
+                chosen = constant
+    return Choice(chosen, constant, luck, is_number_requested, baseline)
 
 
 def overlap(folds):
-    """Return how much wider a cross-validated score spreads than scores of as many fresh records.
+    """Return the standard deviation of a cross-validated score relative to as many new records.
 
-    The models of two folds were fitted on mostly the same records, and what was lucky there is
-    ranked first in both (Nadeau and Bengio 2003, equation 14): 1.5 for five folds.
+    The models of two folds were fitted on mostly the same records, so that features that fit these
+    by chance rank first in both (Nadeau and Bengio 2003, equation 14): 1.5 for five folds.
     """
     tested = np.unique(np.concatenate([test for _, test in folds])).size
     trained = sum(len(train) for train, _ in folds) / len(folds)
     return math.sqrt(1.0 + tested / trained)
 
 
-def _luck(proposals, places, best, constant, setting):
-    """Return how often the luckiest of these subsets gets as far if all of them are worth nothing.
+def _luck(proposals, candidates, best, constant, setting):
+    """Return the p-value of the best subset: how often the best of useless subsets gains as much.
 
-    The question is whether the best subset's predictions know anything of the classes, where that
-    is known (``Proposal.beyond``), else whether they score better than the constant: a poor
-    yardstick, because it hits more or less of a few hundred labels by luck of its own.
+    The gain is that of predictions over chance, if it is known (``Proposal.beyond``), else the gain
+    over the constant prediction. The constant is a weaker baseline, because its score on a few
+    hundred labels varies by chance, too.
 
     The gains are treated as jointly normal with the covariance of their per-record scores
-    (Chernozhukov, Chetverikov and Kato 2013): subsets of one path share most of their records'
-    fates, so that Bonferroni's correction asks too much of a few hundred records.
+    (Chernozhukov, Chetverikov and Kato 2013): the scores of subsets of one path are strongly
+    correlated, so that Bonferroni's correction loses too much power with a few hundred records.
     """
-    least = proposals[constant].scores
+    constant_scores = proposals[constant].scores
     if not proposals[best].training > proposals[constant].training:
         return 1.0
-    alone = proposals[best].beyond is None
+    compares_with_constant = proposals[best].beyond is None
     if (
-        alone
+        compares_with_constant
         and isinstance(setting.metric, ApproximateMetric)
         and not setting.metric.by_predictions
     ):
-        return _luck_of_folds(proposals[best].scores - least, setting.folds, len(places))
-    gains = [
-        proposals[place].scores - least if alone else proposals[place].beyond for place in places
-    ]
-    gains = np.array(gains)
+        return _luck_of_folds(
+            proposals[best].scores - constant_scores, setting.folds, len(candidates)
+        )
+    if compares_with_constant:
+        gains = np.array([proposals[index].scores - constant_scores for index in candidates])
+    else:
+        gains = np.array([proposals[index].beyond for index in candidates])
     gains = gains[:, np.isfinite(gains).all(axis=0)]
-    own = gains[places.index(best)]
-    # As if one more record changed sides, so that a few lucky ones are no certainty.
-    variance = (own.var() + 1.0 / own.size) / min(own.size, setting.n_effective)
-    ahead = own.mean() / math.sqrt(variance) / (1.0 if alone else overlap(setting.folds))
+    best_gains = gains[candidates.index(best)]
+    # The variance counts one more record, so that a few records without variance prove nothing.
+    variance = (best_gains.var() + 1.0 / best_gains.size) / min(
+        best_gains.size, setting.n_effective
+    )
+    statistic = (
+        best_gains.mean()
+        / math.sqrt(variance)
+        / (1.0 if compares_with_constant else overlap(setting.folds))
+    )
     gains = gains - gains.mean(axis=1, keepdims=True)
     gains /= np.maximum(np.sqrt((gains**2).sum(axis=1, keepdims=True)), 1e-12)
     values, vectors = np.linalg.eigh(gains @ gains.T)
     draws = np.random.default_rng(0).standard_normal((_DRAWS, len(gains)))
     draws = (draws * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    return float(np.mean(draws.max(axis=1) >= ahead))
+    return float(np.mean(draws.max(axis=1) >= statistic))
 
 
 def _luck_of_folds(gains, folds, n_subsets):
-    """Return how often the best of some useless subsets gains as much, from the scores of folds.
+    """Return the p-value of the best subset from the scores of whole folds.
 
-    Of a caller's function nothing but its scores of whole folds is known: Student's test of their
-    gains (Nadeau and Bengio 2003), with Bonferroni's correction.
+    A caller's function gives no scores of records: Student's test of the gains by fold (Nadeau and
+    Bengio 2003), with Bonferroni's correction.
     """
     by_fold = np.array([np.mean(gains[tested]) for _, tested in folds])
     deviation = by_fold.std(ddof=1) / math.sqrt(by_fold.size) * overlap(folds)
@@ -386,44 +423,57 @@ def _luck_of_folds(gains, folds, n_subsets):
     return min(1.0, n_subsets * float(student.sf(by_fold.mean() / deviation, by_fold.size - 1)))
 
 
-# -- what the holdout says ------------------------------------------------------------------------
+# -- verification on the holdout ------------------------------------------------------------------
 
 
-def verify(verifier, proposals, choice, most):
-    """Put ``most`` of the proposals, or all, to the holdout; return what is known of each.
+def verify(verifier, proposals, choice, n_to_verify):
+    """Verify ``n_to_verify`` of the proposals, or all; return the assessment of each.
 
-    The chosen subset is asked alone, before the constant: lone queries get narrower intervals.
+    The chosen subset is a batch of one query, before the constant: single queries get narrower
+    intervals.
     """
-    found = [Assessment(one.columns, one.training, NoAnswer("not asked")) for one in proposals]
-    training = np.array([one.training for one in proposals])
-    left = set(np.flatnonzero(np.isfinite(training)).tolist()) - {choice.chosen, choice.constant}
-    rest = sorted(left, key=lambda place: -training[place])
-    rest = rest if most == "all" else rest[: most - 1]
-    for places in ([choice.chosen], [choice.constant, *rest]):
-        ask(verifier, proposals, found, places)
-    return found
+    assessments = [
+        Assessment(proposal.columns, proposal.training, NoAnswer("not asked"))
+        for proposal in proposals
+    ]
+    training = np.array([proposal.training for proposal in proposals])
+    remaining = set(np.flatnonzero(np.isfinite(training)).tolist()) - {
+        choice.chosen,
+        choice.constant,
+    }
+    runners_up = sorted(remaining, key=lambda index: -training[index])
+    if n_to_verify != "all":
+        runners_up = runners_up[: n_to_verify - 1]
+    for indices in ([choice.chosen], [choice.constant, *runners_up]):
+        ask(verifier, proposals, assessments, indices)
+    return assessments
 
 
-def ask(verifier, proposals, found, places):
-    """Put some proposals to the holdout, if there is one, as one batch; enter what it says."""
-    known = {place for place, one in enumerate(found) if not isinstance(one.answer, NoAnswer)}
-    places = [place for place in places if place not in {None, *known}]
-    if places and verifier is not None:
-        training = [proposals[place].training for place in places]
+def ask(verifier, proposals, assessments, indices):
+    """Verify some proposals as one batch, if there is a holdout; store their assessments."""
+    verified = {
+        index
+        for index, assessment in enumerate(assessments)
+        if not isinstance(assessment.answer, NoAnswer)
+    }
+    indices = [index for index in indices if index not in {None, *verified}]
+    if indices and verifier is not None:
+        training = [proposals[index].training for index in indices]
 
         def reference(row, name):
-            return training_reference(verifier, proposals[places[row]])
+            return training_reference(verifier, proposals[indices[row]])
 
-        asked = verifier.assess(
-            [proposals[place].columns for place in places], training, references=reference
+        batch = verifier.assess(
+            [proposals[index].columns for index in indices], training, references=reference
         )
-        for place, answer in zip(places, asked, strict=True):
-            found[place] = answer
+        for index, assessment in zip(indices, batch, strict=True):
+            assessments[index] = assessment
 
 
 def training_reference(verifier, proposal):
-    """Return what out-of-fold predictions of a subset say of a metric without a proven bound."""
-    setting, holdout = verifier.setting, verifier.holdout
+    """Return the reference from out-of-fold predictions, for a metric without a proven bound."""
+    setting = verifier.setting
+    holdout = verifier.holdout
     if proposal.predictions is None:
         return TrainingReference(score=float(setting.metric.from_unit(proposal.training)))
     unit_codes, reason = setting.tested_units
@@ -436,27 +486,32 @@ def training_reference(verifier, proposal):
     )
 
 
-def judge(found, choice, *, verified):
-    """Return whether the chosen subset helps, as far as is known, and is proved to.
+def judge(assessments, choice, *, verified):
+    """Return whether the chosen subset is confirmed, and whether its gain is proven.
 
-    ``found``: what was released of the proposals; ``verified``: whether the holdout was asked.
+    ``assessments``: of the proposals, with verified scores; ``verified``: whether the holdout was
+    queried.
     """
     if math.isnan(choice.luck):
         return choice.constant is None or choice.asked, False
-    best, constant = found[choice.chosen], found[choice.constant].answer
-    agreed = not verified or best.rank > constant.value
-    return bool(choice.luck <= LEVEL and agreed), bool(best.answer.lower > constant.upper)
+    chosen = assessments[choice.chosen]
+    constant = assessments[choice.constant].answer
+    agreed = not verified or chosen.rank > constant.value
+    is_confirmed = bool(choice.luck <= LEVEL and agreed)
+    is_proven = bool(chosen.answer.lower > constant.upper)
+    return is_confirmed, is_proven
 
 
-def path_table(proposals, found, chosen, metric):
+def path_table(proposals, assessments, chosen, metric):
     """Return ``score_path_``: one entry per subset in each array, in score units."""
     features = np.empty(len(proposals), dtype=object)
-    features[:] = [one.columns for one in proposals]
+    features[:] = [proposal.columns for proposal in proposals]
+    training = np.array([assessment.training for assessment in assessments])
     return {
-        "ranking": np.array([one.ranking for one in proposals]),
-        "n_features": np.array([len(one.columns) for one in proposals]),
+        "ranking": np.array([proposal.ranking for proposal in proposals]),
+        "n_features": np.array([len(proposal.columns) for proposal in proposals]),
         "features": features,
-        "training_score": metric.from_unit(np.array([one.training for one in found])),
-        **released(metric, [one.answer for one in found]),
+        "training_score": metric.from_unit(training),
+        **released(metric, [assessment.answer for assessment in assessments]),
         "selected": np.arange(len(proposals)) == chosen,
     }
