@@ -1,4 +1,4 @@
-"""What selectors share: checking data, dividing them, making or reusing a holdout."""
+"""Base of the selectors: checks and splits the data, creates or reuses a holdout."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sklearn_bdp.utils.validation import caller_level, check_label_values
 
 
 class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
-    """Base of the selectors: it knows the data and the holdout, not how to select."""
+    """Base of the selectors, for the data and the holdout; subclasses select."""
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "support_")
@@ -65,8 +65,8 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         if not is_frame(X):
             return super().transform(X)
         validate_data(self, X, skip_check_array=True, reset=False)
-        kept = safe_indexing(X, np.flatnonzero(self.support_), axis=1)
-        return kept if gives_frames(self) or not holds_numbers(X) else np.asarray(kept)
+        selected = safe_indexing(X, np.flatnonzero(self.support_), axis=1)
+        return selected if gives_frames(self) or not holds_numbers(X) else np.asarray(selected)
 
     def report(self) -> Any:
         """Return what was verified and what was not.
@@ -94,7 +94,7 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
 
     def _check_data(self, X, y, X_val, y_val, **others):
         """Return checked data; frames stay frames, because names tell columns apart."""
-        vars(self).pop("support_", None)  # what an earlier fit selected speaks of other data
+        vars(self).pop("support_", None)  # an earlier selection refers to other data
         check_label_values(y)
         check_row_alignment(self, X, y, X_val=X_val, y_val=y_val, **others)
         tags = self.__sklearn_tags__().input_tags
@@ -136,16 +136,19 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
     @staticmethod
     def _training_n_effective(division):
         """Return the effective number of training records."""
-        n, model = len(division.y), division.train_model
-        if model is None:  # as much of each record as in the holdout
-            held = len(division.y_holdout)
-            return n * float(division.model.effective_n(held)) / held
+        n = len(division.y)
+        model = division.train_model
+        if model is None:  # the proportion of effective records is that of the holdout
+            n_holdout = len(division.y_holdout)
+            return n * float(division.model.effective_n(n_holdout)) / n_holdout
         return float(model.effective_n(n))
 
     def _keep_sides(self, holdout, division):
         """Set the holdout and which records are on which side."""
-        self.holdout_, self.certificate_ = holdout, None
-        self.train_indices_, self.holdout_indices_ = division.train, division.holdout
+        self.holdout_ = holdout
+        self.certificate_ = None
+        self.train_indices_ = division.train
+        self.holdout_indices_ = division.holdout
 
     def _warn_unconfirmed(self):
         """Warn that nothing is distinguished from chance."""
@@ -153,33 +156,35 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
 
 
 def check_finite(X, *, allow_nan):
-    """Raise where columns hold infinite values, or missing ones that nobody takes; name them."""
+    """Raise if columns hold infinite values, or missing ones unless ``allow_nan``; name them."""
     if scipy.sparse.issparse(X):
         assert_all_finite(X, allow_nan=allow_nan, input_name="X")
         return
     names = np.asarray(X.columns) if is_frame(X) else np.arange(X.shape[1])
     if is_frame(X) and not holds_numbers(X):
-        kept = [place for place, name in enumerate(names) if holds_numbers(X[[name]])]
-        names, X = names[kept], safe_indexing(X, np.asarray(kept, dtype=int), axis=1)
+        numeric = [index for index, name in enumerate(names) if holds_numbers(X[[name]])]
+        names = names[numeric]
+        X = safe_indexing(X, np.asarray(numeric, dtype=int), axis=1)
     values = np.asarray(X, dtype=float)
     with np.errstate(all="ignore"):
-        found = np.flatnonzero(~np.isfinite(values.sum(axis=0)))
-    bad = np.isinf(values[:, found]) if allow_nan else ~np.isfinite(values[:, found])
+        columns = np.flatnonzero(~np.isfinite(values.sum(axis=0)))
+    bad = np.isinf(values[:, columns]) if allow_nan else ~np.isfinite(values[:, columns])
     if bad.any():
         word = "infinity" if allow_nan else "NaN or infinity"
+        bad_names = names[columns[bad.any(axis=0)]].tolist()[:5]
         raise ValueError(
-            f"Input X contains {word} in the columns {names[found[bad.any(axis=0)]].tolist()[:5]}, "
-            "which the estimator does not take. Replace infinity; an imputer that begins a "
-            "pipeline takes NaN."
+            f"Input X contains {word} in the columns {bad_names}, which the estimator does not "
+            "take. Replace infinity; an imputer that begins a pipeline takes NaN."
         )
 
 
 def _aligned(X, X_holdout):
-    """Return the columns of the holdout that belong to those of ``X``; by name where there are."""
-    names, have = getattr(X, "columns", None), getattr(X_holdout, "columns", None)
+    """Return the holdout columns in the order of ``X``, by name if both have names."""
+    names = getattr(X, "columns", None)
+    have = getattr(X_holdout, "columns", None)
     if names is not None and have is not None:
-        known = set(have)
-        if missing := [name for name in names if name not in known]:
+        holdout_names = set(have)
+        if missing := [name for name in names if name not in holdout_names]:
             raise UnknownFeaturesError(
                 f"X has columns that the holdout lacks: {missing}. {ADDED_COLUMNS_FIX}"
             )

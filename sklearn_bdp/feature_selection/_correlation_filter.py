@@ -179,37 +179,41 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
                 f"X has columns that are not numbers: {text[:5]}. Encode them as numbers, or leave "
                 "them out. The holdout was not queried."
             )
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
-        classification = kind in ("binary", "multiclass")
-        if kind == "multiclass" and np.asarray(y).dtype.kind in "iuf":
+        target_type = type_of_target(y, input_name="y", raise_unknown=True)
+        classification = target_type in ("binary", "multiclass")
+        if target_type == "multiclass" and np.asarray(y).dtype.kind in "iuf":
             classification = np.unique(y).size <= 20  # integers with many values are numbers
         stand_in = DummyClassifier() if classification else DummyRegressor()
         division = self._divide(stand_in, FitData(X, y, X_val, y_val, groups))
         warn_undeclared_dependence(division)
-        n_effective, self._statements = self._training_n_effective(division), None
-        found = Associations.of(division.X, division.y, classification, self.clip, n_effective)
+        n_effective = self._training_n_effective(division)
+        self._statements = None
+        associations = Associations.of(
+            division.X, division.y, classification, self.clip, n_effective
+        )
         # Two-sided, corrected for the choice of a class.
-        p = 2.0 * ndtr(-np.abs(found.effect) / found.error)
-        self.pvalues_ = np.minimum(1.0, p * found.target.means.size)
+        pvalues = 2.0 * ndtr(-np.abs(associations.effect) / associations.error)
+        self.pvalues_ = np.minimum(1.0, pvalues * associations.target.means.size)
         candidates = np.flatnonzero(false_discovery_control(self.pvalues_) <= self.alpha)
-        self.training_associations_ = found.effect
-        self.support_ = np.zeros(found.effect.size, dtype=bool)
-        self.verified_associations_ = np.full(found.effect.size, np.nan)
-        self.lower_, self.upper_ = -np.ones(found.effect.size), np.ones(found.effect.size)
+        self.training_associations_ = associations.effect
+        self.support_ = np.zeros(associations.effect.size, dtype=bool)
+        self.verified_associations_ = np.full(associations.effect.size, np.nan)
+        self.lower_ = -np.ones(associations.effect.size)
+        self.upper_ = np.ones(associations.effect.size)
         holdout = None
         if self.holdout is None:
             self.support_[candidates] = True
         else:
             holdout = open_holdout(self, division)
             ratio = n_effective / division.model.effective_n(holdout.n)
-            deviations = found.error[candidates] * np.sqrt(ratio)
-            # At most two standard deviations of their own on the holdout, and so narrow that what
-            # useless attributes reach in nine cases of ten is outside: a value in the cell means
-            # that the association replicates.
-            room = np.abs(found.effect[candidates]) - USELESS * deviations
-            cells = np.clip(room, LEAST * deviations, WIDEST * deviations)
+            deviations = associations.error[candidates] * np.sqrt(ratio)
+            # At most two standard deviations on the holdout, and so narrow that the association of
+            # a useless attribute is outside in nine cases of ten: a value in the cell means that
+            # the association replicates.
+            max_half_widths = np.abs(associations.effect[candidates]) - USELESS * deviations
+            cells = np.clip(max_half_widths, LEAST * deviations, WIDEST * deviations)
             if candidates.size:
-                self._ask(holdout, division, found, candidates, cells)
+                self._ask(holdout, division, associations, candidates, cells)
         self.confirmed_ = bool(self.support_.any())
         if not self.confirmed_ and self.on_empty == "keep_best":
             self.support_[int(np.argmin(self.pvalues_))] = True
@@ -224,23 +228,31 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         return self
 
     @strip_traceback_frames  # the evaluations are raw
-    def _ask(self, holdout, division, found, candidates, cells):
-        """Ask the holdout about the candidates; set what it released, and what is kept."""
+    def _ask(self, holdout, division, associations, candidates, cells):
+        """Verify the candidates; set their verified associations and the support."""
         named = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
         names = [str(named[j]) for j in candidates]
-        known = (found.center, found.scale, found.column, found.effect < 0)
+        parameters = (
+            associations.center,
+            associations.scale,
+            associations.column,
+            associations.effect < 0,
+        )
+        target = astuple(associations.target)
         keys = [
-            query_key("association", astuple(found.target), name, *(float(one[j]) for one in known))
+            query_key("association", target, name, *(float(values[j]) for values in parameters))
             for j, name in zip(candidates, names, strict=True)
         ]
-        # Fixed before anything is asked about them: what is said later cannot have chosen them.
-        self._statements = query_key("associations", keys), names, candidates, found
+        # Fixed before the first query about them, so that the answers cannot have chosen them.
+        self._statements = query_key("associations", keys), names, candidates, associations
         fix_statements(holdout, self._statements[0])
-        direction = np.where(found.effect[candidates] < 0, -1.0, 1.0)
+        direction = np.where(associations.effect[candidates] < 0, -1.0, 1.0)
         values = safe_indexing(division.X_holdout, candidates, axis=1)
-        products = found.bounded(values, candidates) * direction
-        products *= found.target.scores(division.y_holdout)[:, found.column[candidates]]
-        effect = np.abs(found.effect[candidates])
+        products = associations.bounded(values, candidates) * direction
+        products *= associations.target.scores(division.y_holdout)[
+            :, associations.column[candidates]
+        ]
+        effect = np.abs(associations.effect[candidates])
         answers = holdout.answer_evaluations(
             np.clip((1.0 + effect) / 2.0, 0.0, 1.0),
             [
@@ -249,13 +261,14 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             ],
             n_train=num_samples(division.X),
             keys=keys,
-            training_variance=found.variance[candidates] / 4.0,
+            training_variance=associations.variance[candidates] / 4.0,
             own_cells=cells / 2.0,
         )
-        agreement = 2.0 * answers.values - 1.0  # positive: the sign of the training side
+        agreement = 2.0 * answers.values - 1.0  # positive: the sign in the training set
         ends = direction * (2.0 * np.stack([answers.lower, answers.upper]) - 1.0)
         self.verified_associations_[candidates] = direction * agreement
-        self.lower_[candidates], self.upper_[candidates] = ends.min(axis=0), ends.max(axis=0)
+        self.lower_[candidates] = ends.min(axis=0)
+        self.upper_[candidates] = ends.max(axis=0)
         self.support_[candidates] = agreement >= effect - (1.0 + 1e-9) * cells
 
     @strip_traceback_frames  # the frames hold records of the holdout
@@ -282,40 +295,47 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             If the holdout gave another final report.
         """
         holdout = self._closing()
-        known = {"confidence_level": holdout.confidence_level, "asked": self.n_features_in_}
         if self._statements is None:
-            return AssociationReport.from_content({"rows": []}, unit="", **known)
-        model, n = holdout.dependence, holdout.n
+            return AssociationReport.from_content(
+                {"rows": []},
+                confidence_level=holdout.confidence_level,
+                asked=self.n_features_in_,
+                unit="",
+            )
+        model = holdout.dependence
+        n = holdout.n
         if model.is_given_rest or not (model.is_independent or model.is_componentwise):
             raise ValueError(
                 "final_report() of a filter permutes targets, which needs independent records or "
                 f"groups, got {model.describe()}. The holdout was not queried."
             )
         _, groups, sizes = np.unique(model.components(n), return_inverse=True, return_counts=True)
-        key, names, candidates, found = self._statements
-        # What could fail fails before the holdout is closed.
+        key, names, candidates, associations = self._statements
+        # Compute everything that may fail before the holdout is closed.
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         columns = candidates
         if is_frame(holdout.X) and hasattr(self, "feature_names_in_"):
             columns = self.feature_names_in_[candidates]
-        bounded = found.bounded(safe_indexing(holdout.X, columns, axis=1), candidates)
-        means = [
-            np.stack([np.bincount(groups, column) / sizes for column in each.T], axis=1)
-            for each in (bounded, found.target.scores(holdout.y))
-        ]  # of groups: one unit each
+        values = safe_indexing(holdout.X, columns, axis=1)
+        bounded = associations.bounded(values, candidates)
+        target_scores = associations.target.scores(holdout.y)
+        group_means = [
+            np.stack([np.bincount(groups, column) / sizes for column in scores.T], axis=1)
+            for scores in (bounded, target_scores)
+        ]  # each group is one unit
 
         def compute(length):
             """Return rows from the closed holdout, whose records are shared by all."""
             rows, count = permutation_tests(
-                *means,
-                found.column[candidates],
+                *group_means,
+                associations.column[candidates],
                 beta=holdout.account.settings.beta,
                 length=length,
                 rng=rng,
             )
             order = np.lexsort((-np.abs(rows[:, 0]), rows[:, 3]))
             return {
-                "rows": [[names[place], *rows[place].tolist()] for place in order],
+                "rows": [[names[index], *rows[index].tolist()] for index in order],
                 "permutations": count,
                 "nats": length,
                 "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -323,7 +343,9 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
 
         content = report_statements(holdout, key, compute)
         unit = f"{n:,} holdout records" + f" in {len(sizes):,} groups" * (len(sizes) < n)
-        return AssociationReport.from_content(content, unit=unit, **known)
+        return AssociationReport.from_content(
+            content, confidence_level=holdout.confidence_level, asked=self.n_features_in_, unit=unit
+        )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -334,7 +356,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
 
 @dataclass(frozen=True)
 class Target:
-    """How targets become numbers in [-1, 1] whose mean on the training part is 0.
+    """Transformation of targets to numbers in [-1, 1] with mean 0 on the training set.
 
     Centring makes a query answer 1/2 for an attribute that is independent of the target, however
     unbalanced the classes are.
@@ -342,22 +364,24 @@ class Target:
 
     #: Classes with a column each; one column for two classes. ``None``: numbers.
     classes: np.ndarray | None
-    center: float  # what is subtracted from numbers; ``scale`` is their unit
+    center: float  # subtracted from numbers, which are then divided by ``scale``
     scale: float
     clip: float  # standard deviations at which numbers are clipped
     means: np.ndarray = field(repr=False)  # (n_columns,): of the raw scores on the training part
 
     @classmethod
     def of(cls, y, classification, clip):
-        """Return what training targets teach."""
-        classes, center, scale = None, 0.0, 1.0
+        """Return the transformation estimated from training targets."""
+        classes = None
+        center = 0.0
+        scale = 1.0
         if classification:
             classes = np.unique(y)
             classes = classes[1:] if classes.size == 2 else classes
         else:
             center, scale = (float(part) for part in _center_and_scale(np.asarray(y, dtype=float)))
-        blank = cls(classes, center, scale, clip, np.zeros(1))
-        return replace(blank, means=blank._raw(y).mean(axis=0))
+        uncentered = cls(classes, center, scale, clip, np.zeros(1))
+        return replace(uncentered, means=uncentered._raw(y).mean(axis=0))
 
     def _raw(self, y):
         """Return scores before centring, of shape (n, n_columns)."""
@@ -373,7 +397,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Associations:
-    """What the training part says about each attribute; arrays of shape (n_features,)."""
+    """Associations of the attributes in the training set; arrays of shape (n_features,)."""
 
     target: Target
     effect: np.ndarray  # mean of the product of the scores of attribute and target, in [-1, 1]
@@ -382,15 +406,17 @@ class Associations:
     #: Which column of the target's scores it speaks of (for more than two classes the one with the
     #: clearest association).
     column: np.ndarray
-    center: np.ndarray  # what is subtracted from an attribute
+    center: np.ndarray  # subtracted from an attribute
     scale: np.ndarray  # its unit
 
     @classmethod
     def of(cls, X, y, classification, clip, n_effective):
         """Return the associations of each column of ``X`` with the targets."""
         target = Target.of(y, classification, clip)
-        scores, n, parts = target.scores(y), len(y), []
-        # Frames of numbers become arrays (names have done their work), sparse rows columns.
+        scores = target.scores(y)
+        n = len(y)
+        parts = []
+        # Frames of numbers become arrays (names are no longer needed), sparse rows columns.
         X = X.tocsc() if scipy.sparse.issparse(X) else np.asarray(X, dtype=float)
         for block in column_blocks(X):
             values = _dense(X[:, block])
@@ -417,7 +443,7 @@ def _dense(columns):
 
 
 def _center_and_scale(values):
-    """Return the middle and the unit of each column, missing values left out."""
+    """Return the mean and the standard deviation of each column, without missing values."""
     scale = np.nanstd(values, axis=0)
     return np.nanmean(values, axis=0), np.where(scale > 0, scale, 1.0)
 
@@ -427,7 +453,7 @@ def _bounded(deviation, scale, clip):
     return np.nan_to_num(np.clip(deviation / (scale * clip), -1.0, 1.0), copy=False)
 
 
-# -- what a closed holdout proves: permutations, and intervals that agree with them ---------------
+# -- proofs on a closed holdout: permutation tests, and intervals that agree with them ------------
 
 
 def permutation_statistics(bounded, scores, column, *, level, rng):
@@ -475,23 +501,28 @@ def permutation_statistics(bounded, scores, column, *, level, rng):
     def statistics(rows):
         """Return covariance and t of each attribute (rows of the result) under permutations."""
         cov, t = np.zeros((2, m, len(rows)), dtype=np.float32)
-        for one in np.unique(column):
-            own, drawn = np.flatnonzero(column == one), s[rows, one].T
-            cov[own] = b[:, own].T @ drawn / n
-            alike = ((b[:, own] ** 2).mean(axis=0) * (s[:, one] ** 2).mean())[:, None]
-            spread = (b[:, own] ** 2).T @ drawn**2 / n - cov[own] ** 2
-            t[own] = cov[own] / np.sqrt(np.maximum(np.maximum(spread, alike), 1e-12) / n)
+        for target in np.unique(column):
+            attributes = np.flatnonzero(column == target)
+            permuted = s[rows, target].T
+            squares = b[:, attributes] ** 2
+            cov[attributes] = b[:, attributes].T @ permuted / n
+            null_variance = (squares.mean(axis=0) * (s[:, target] ** 2).mean())[:, None]
+            variance = squares.T @ permuted**2 / n - cov[attributes] ** 2
+            variance = np.maximum(np.maximum(variance, null_variance), 1e-12)
+            t[attributes] = cov[attributes] / np.sqrt(variance / n)
         return cov, t
 
     cov, t = (part[:, 0] for part in statistics(np.arange(n)[None, :]))
     error = np.divide(np.abs(cov), np.abs(t), out=np.zeros(m, np.float32), where=t != 0)
-    reached, largest = np.zeros(m), np.zeros((m, 0), dtype=np.float32)
+    reached = np.zeros(m)
+    largest = np.zeros((m, 0), dtype=np.float32)
     block = max(1, _CHUNK // max(n, m))
     for start in range(0, count, block):
         rows = np.tile(np.arange(n), (min(block, count - start), 1))
-        drawn = np.abs(statistics(rng.permuted(rows, axis=1))[1])
-        reached += (drawn >= (np.abs(t) - _ROUNDED)[:, None]).sum(axis=1)
-        largest = np.concatenate([largest, drawn], axis=1)
+        _, permuted_t = statistics(rng.permuted(rows, axis=1))
+        permuted_t = np.abs(permuted_t)
+        reached += (permuted_t >= (np.abs(t) - _ROUNDED)[:, None]).sum(axis=1)
+        largest = np.concatenate([largest, permuted_t], axis=1)
         if largest.shape[1] > allowed + 1:
             largest = np.partition(largest, -allowed - 1, axis=1)[:, -allowed - 1 :]
     critical = largest.min(axis=1) + _ROUNDED if allowed >= 0 else np.full(m, np.inf)
@@ -500,23 +531,26 @@ def permutation_statistics(bounded, scores, column, *, level, rng):
 
 
 def permutation_tests(bounded, scores, column, *, beta, length, rng):
-    """Return what a report holds of each attribute: value, ends, p, q, q under any dependence.
+    """Return the row of each attribute for a report: value, ends, p, q, q under any dependence.
 
     P-values are adjusted by Holm, by Benjamini and Hochberg, and by Benjamini and Yekutieli, and
-    multiplied by ``exp(length)``, the price of what was released before the attributes were fixed.
+    multiplied by ``exp(length)``, for the answers released before the attributes were fixed.
     An interval excludes 0 exactly where ``p`` is at most ``beta``: Holm proves a few more
     attributes than intervals at equal levels do, and of these only the sign.
     """
-    price, m = math.exp(length), len(column)
+    price = math.exp(length)
+    m = len(column)
     value, p, half, count = permutation_statistics(
         bounded, scores, column, level=beta / price / m, rng=rng
     )
-    lower, upper = np.maximum(value - half, -1.0), np.minimum(value + half, 1.0)
-    order, adjusted = np.argsort(p, kind="stable"), np.empty(m)  # Holm (1979): valid together
+    lower = np.maximum(value - half, -1.0)
+    upper = np.minimum(value + half, 1.0)
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty(m)  # Holm (1979): valid together
     adjusted[order] = np.maximum.accumulate(p[order] * (m - np.arange(m)))
     adjusted = np.minimum(price * adjusted, 1.0)
     only_sign = (adjusted <= beta) & (lower <= 0.0) & (upper >= 0.0)
     lower = np.where(only_sign & (value > 0.0), np.nextafter(0.0, 1.0), lower)
     upper = np.where(only_sign & (value < 0.0), np.nextafter(0.0, -1.0), upper)
-    rates = [price * false_discovery_control(p, method=one) for one in ("bh", "by")]
+    rates = [price * false_discovery_control(p, method=method) for method in ("bh", "by")]
     return np.column_stack([value, lower, upper, adjusted, *np.minimum(rates, 1.0)]), count

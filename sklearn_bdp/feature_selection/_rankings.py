@@ -1,7 +1,7 @@
-"""Columns, the units in which they are selected, and their order from training records alone.
+"""Units of columns for selection, and their ranking on training records.
 
 A ranking is a function of some training records and gives a score per column; it is computed
-inside each fold, so that cross-validated scores of its subsets know nothing of the test fold.
+inside each fold, so that the subsets of a fold do not depend on its test records.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from sklearn_bdp.utils.validation import check_integer, check_option, check_real
 _PAIRS, _FEW_PAIRS = 25, 3
 #: Share of half samples from which on a unit is stable with ``n_features_to_select="stable"``.
 STABLE = 0.6
-#: Numbers held at a time while columns are looked at (8 MB): a block fits into the cache.
+#: Numbers in a block of columns (8 MB): a block fits into the cache.
 _BLOCK = 2**20
 
 
 def column_blocks(X):
-    """Return slices of columns that are looked at together."""
+    """Return slices of columns that are processed together."""
     step = max(1, _BLOCK // X.shape[0])
     return [slice(start, start + step) for start in range(0, X.shape[1], step)]
 
@@ -49,9 +49,9 @@ class Units:
         return tuple(sorted({*self.fixed, *added}))
 
     def label(self, columns):
-        """Return how some columns are called in messages."""
+        """Return the names of some columns for messages."""
         return ", ".join(
-            f"x{one}" if self.names is None else str(self.names[one]) for one in columns
+            f"x{column}" if self.names is None else str(self.names[column]) for column in columns
         )
 
     def target(self, n_features_to_select):
@@ -59,7 +59,8 @@ class Units:
 
         A number of features (groups count as one each) or a fraction of them includes those.
         """
-        value, fixed = n_features_to_select, len(self.fixed)
+        value = n_features_to_select
+        fixed = len(self.fixed)
         total = len(self) + fixed
         if isinstance(value, str):
             check_option("n_features_to_select", value, ("auto", "stable"))
@@ -79,11 +80,11 @@ def make_units(n_features, names, fixed_features, feature_groups):
         _columns("feature_groups", group, n_features, names) for group in feature_groups or ()
     ]
     grouped = [column for group in groups for column in group]
-    taken = set(grouped)
-    if len(taken) != len(grouped) or not all(groups):
+    grouped_columns = set(grouped)
+    if len(grouped_columns) != len(grouped) or not all(groups):
         raise ValueError("feature_groups must not be empty or share columns.")
     units = [tuple(sorted(group)) for group in groups]
-    units += [(column,) for column in range(n_features) if column not in taken]
+    units += [(column,) for column in range(n_features) if column not in grouped_columns]
     for unit in units:
         fixed |= set(unit) if fixed & set(unit) else set()
     members = tuple(sorted(unit for unit in units if not fixed & set(unit)))
@@ -96,9 +97,9 @@ def _columns(parameter, values, n_features, names):
         return []
     if isinstance(values, str) or not np.iterable(values):
         raise TypeError(f"{parameter} must list columns, got {values!r}.")
-    known = {} if names is None else {str(name): place for place, name in enumerate(names)}
+    index_by_name = {} if names is None else {str(name): index for index, name in enumerate(names)}
     columns = [
-        known.get(value)
+        index_by_name.get(value)
         if isinstance(value, str)
         else check_integer(parameter, value, low=0, high=n_features - 1)
         for value in values
@@ -110,7 +111,7 @@ def _columns(parameter, values, n_features, names):
 
 @dataclass(frozen=True)
 class Ranking:
-    """How some of the training records rank the units."""
+    """Ranking of the units by some of the training records."""
 
     name: str
     #: A caller's score function ``(X, y) -> scores``; ``None``: univariate scores.
@@ -123,7 +124,7 @@ class Ranking:
     indicators: bool  # whether they are indicators of more than two classes
     original: Any = field(repr=False)  # the records as the estimator takes them
     y: Any = field(repr=False)  # the targets as the estimator takes them
-    groups: np.ndarray = field(repr=False)  # (n,): what half samples take as a whole
+    groups: np.ndarray = field(repr=False)  # (n,): half samples take whole groups
 
     @classmethod
     def of(cls, ranking, units, X, y, estimator, groups):
@@ -131,9 +132,11 @@ class Ranking:
 
         ``ranking`` is ``"univariate"`` or a score function; ``groups=None``: records are alone.
         """
-        labels, n = np.asarray(y), len(y)
+        labels = np.asarray(y)
+        n = len(y)
         groups = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
-        targets, indicators = labels.reshape(n, -1), False
+        targets = labels.reshape(n, -1)
+        indicators = False
         if is_classifier(estimator):
             classes = np.unique(labels)
             indicators = classes.size > 2
@@ -150,10 +153,11 @@ class Ranking:
         of variance for more; all order columns as the F statistic does; -inf for constant columns.
         All lists cost one pass over the data.
         """
-        n, n_lists = len(self.targets), len(lists)
+        n = len(self.targets)
+        n_lists = len(lists)
         inside = np.zeros((n, n_lists))
-        for place, rows in enumerate(lists):
-            inside[rows, place] = 1.0
+        for list_index, rows in enumerate(lists):
+            inside[rows, list_index] = 1.0
         size = inside.sum(axis=0)[:, None]
         mean = inside.T @ self.targets / size
         centered = inside[:, :, None] * (self.targets[:, None, :] - mean)  # (record, list, target)
@@ -166,8 +170,8 @@ class Ranking:
             products = (X.T @ centered.reshape(n, -1)).T.reshape(n_lists, -1, X.shape[1])
             explained = (products**2 / np.where(spread > 0, spread, np.inf)[:, :, None]).sum(axis=1)
             floor = 1e-12 * np.maximum(squares, 1e-300)
-            found = explained / np.maximum(total, floor)
-            scores[:, columns] = np.where(total > floor, found, -np.inf)
+            proportions = explained / np.maximum(total, floor)
+            scores[:, columns] = np.where(total > floor, proportions, -np.inf)
         return scores
 
     def order(self, rows, univariate, *, filled=False):
@@ -178,24 +182,30 @@ class Ranking:
         """
         scores = univariate
         if self.function is not None:
-            found = self.function(safe_indexing(self.original, rows), safe_indexing(self.y, rows))
-            found = np.asarray(found[0] if isinstance(found, tuple) else found, dtype=float)
-            scores = np.where(np.isfinite(found), found, -np.inf)
+            result = self.function(safe_indexing(self.original, rows), safe_indexing(self.y, rows))
+            values = result[0] if isinstance(result, tuple) else result
+            values = np.asarray(values, dtype=float)
+            scores = np.where(np.isfinite(values), values, -np.inf)
         scores = _by_unit(scores, self.units)
         order = np.lexsort((-_by_unit(univariate, self.units), -scores))
         return order if filled else order[np.isfinite(scores[order])]
 
     def shares(self, rows, size):
-        """Return in which share of half samples each unit is among the first ``size``.
+        """Return the proportion of half samples in which each unit is among the first ``size``.
 
-        Complementary halves of the ``rows``, whole groups (Shah and Samworth 2013). The halves are
-        always the same ones: nothing is drawn that a caller could choose among.
+        Complementary halves of the ``rows``, in whole groups (Shah and Samworth 2013). The seed is
+        fixed, so that a caller cannot choose among random halves.
         """
-        groups, rng, halves = self.groups[rows], np.random.default_rng(0), []
-        known = np.unique(groups)
-        for _ in range(_PAIRS if self.function is None else _FEW_PAIRS):
-            first = np.isin(groups, rng.permutation(known)[: len(known) // 2])
-            halves += [half for half in (rows[first], rows[~first]) if half.size]
+        groups = self.groups[rows]
+        unique_groups = np.unique(groups)
+        rng = np.random.default_rng(0)
+        n_pairs = _PAIRS if self.function is None else _FEW_PAIRS
+        halves = []
+        for _ in range(n_pairs):
+            first_half = rng.permutation(unique_groups)[: len(unique_groups) // 2]
+            in_first_half = np.isin(groups, first_half)
+            halves += [rows[in_first_half], rows[~in_first_half]]
+        halves = [half for half in halves if half.size]
         shares = np.zeros(len(self.units))
         for half, scores in zip(halves, self.univariate(halves), strict=True):
             shares[self.order(half, scores)[:size]] += 1.0 / len(halves)
@@ -233,16 +243,16 @@ def _by_unit(scores, units):
 
 
 def _numbers(X):
-    """Return columns as numbers around their middle; it uses no targets."""
+    """Return columns as numbers minus their means, without the targets."""
     if scipy.sparse.issparse(X):
         return X.tocsc()
     if is_frame(X) and not holds_numbers(X):
         values = np.empty((num_samples(X), X.shape[1]))
-        for place in range(X.shape[1]):
-            column = safe_indexing(X, place, axis=1)
-            if is_text(column):  # by their place in alphabetical order
+        for index in range(X.shape[1]):
+            column = safe_indexing(X, index, axis=1)
+            if is_text(column):  # codes in alphabetical order
                 column = np.unique(np.asarray(column).astype(str), return_inverse=True)[1]
-            values[:, place] = np.asarray(column, dtype=float)
+            values[:, index] = np.asarray(column, dtype=float)
     else:
         values = np.array(X, dtype=float)  # a copy
     with np.errstate(all="ignore"):
@@ -253,7 +263,7 @@ def _numbers(X):
 
 
 def is_text(column):
-    """Return whether a column is no numbers."""
+    """Return whether a column is not numeric."""
     try:
         np.asarray(column, dtype=float)
     except (TypeError, ValueError):
@@ -262,7 +272,7 @@ def is_text(column):
 
 
 def text_columns(X):
-    """Return the names of the columns of a frame that are no numbers."""
+    """Return the names of the columns of a frame that are not numeric."""
     if not is_frame(X) or holds_numbers(X):
         return []
     return [str(name) for name in X.columns if is_text(X[name])]

@@ -1,4 +1,4 @@
-"""What a selection says about itself: what was verified, what was not."""
+"""Reports of feature selections: verified scores, and claims that were not verified."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn_bdp.utils.validation import check_option, failure_probability
 #: Rows of a table that are shown; ``rows`` holds all of them.
 SHOWN = 20
 
-#: What a selection says of features that may be no better than none. It is no proof of that.
+#: Text for features that may be no better than chance. It does not prove that they are not.
 NOT_TOLD = "Not distinguished from chance"
 
 #: Share of half samples that a report counts features in.
@@ -46,10 +46,12 @@ class SelectionReport(RenderedResult):
 
     def _card(self):
         columns = self._columns()
-        count = len(next(iter(columns.values()), ()))
-        shown = {name: [_text(one) for one in each[:SHOWN]] for name, each in columns.items()}
-        more = [("", [f"and {count - SHOWN:,} more in report.rows"])] if count > SHOWN else []
-        return Card(self.title, self.lines, [("", shown if count else {}), *more])
+        n_rows = len(next(iter(columns.values()), ()))
+        table = {
+            name: [_text(value) for value in values[:SHOWN]] for name, values in columns.items()
+        }
+        footer = [("", [f"and {n_rows - SHOWN:,} more in report.rows"])] if n_rows > SHOWN else []
+        return Card(self.title, self.lines, [("", table if n_rows else {}), *footer])
 
     def _columns(self):
         return self.rows
@@ -93,25 +95,26 @@ class AssociationReport(SelectionReport):
 
     @classmethod
     def from_content(cls, content, *, confidence_level, asked, unit):
-        """Return the report of what a closing holds.
+        """Return the report of the recorded content of a closed holdout.
 
         ``asked``: attributes that were screened; ``unit``: holdout records or groups, in words.
         """
         beta = failure_probability(confidence_level)
         rows = tuple(AssociationRow(*row) for row in content["rows"])
-        proved, found, found_any = (
+        n_proved, n_found, n_found_any = (
             sum(getattr(row, name) <= beta for row in rows) for name in ("p", "q", "q_any")
         )
-        title = f"{proved:,} of {len(rows):,} attributes proved to be associated with the target"
+        title = f"{n_proved:,} of {len(rows):,} attributes proved to be associated with the target"
         if not rows:
             line = f"None of {asked:,} passed in the training set. The holdout was not read."
             return cls(title, (line,), rows, confidence_level)
         lines = (
-            f"Proved (p <= {beta:g}, Holm): {proved:,} of the {len(rows):,} attributes that passed "
-            f"in the training set, of {asked:,}. With at least {confidence_level:.0%} probability, "
-            "none of them is independent of the target, however attributes depend on one another.",
-            f"False discovery rate of {beta:.0%} (q <= {beta:g}): {found:,} (Benjamini-Hochberg, "
-            f"if attributes are independent or positively dependent), {found_any:,} "
+            f"Proved (p <= {beta:g}, Holm): {n_proved:,} of the {len(rows):,} attributes that "
+            f"passed in the training set, of {asked:,}. With at least {confidence_level:.0%} "
+            "probability, none of them is independent of the target, however attributes depend on "
+            "one another.",
+            f"False discovery rate of {beta:.0%} (q <= {beta:g}): {n_found:,} (Benjamini-Hochberg, "
+            f"if attributes are independent or positively dependent), {n_found_any:,} "
             f"(Benjamini-Yekutieli, any dependence). At most {beta:.0%} of these are expected to "
             "be unrelated to the target.",
             f"p and q come from {content['permutations']:,} permutations of the targets of {unit}, "
@@ -145,8 +148,8 @@ class AssociationReport(SelectionReport):
 
         check_option("dependence", dependence, ("positive", "any"))
         frame = pd.DataFrame(self.rows, columns=AssociationRow._fields)
-        found = frame.pop("q_any")
-        return frame if dependence == "positive" else frame.assign(q=found)
+        q_any = frame.pop("q_any")
+        return frame if dependence == "positive" else frame.assign(q=q_any)
 
     def _columns(self):
         names = ("attribute", "association", "interval", "p", "q", "q, any dependence")
@@ -188,29 +191,30 @@ def _text(value):
 
 
 def screening_report(screen):
-    """Return sentences and the report of a fitted correlation filter."""
+    """Return the summary and the report of a fitted correlation filter."""
     order = np.argsort(screen.pvalues_[screen.support_], kind="stable")
-    kept = np.flatnonzero(screen.support_)[order]
+    selected = np.flatnonzero(screen.support_)[order]
     rows = {
         "attribute": screen.get_feature_names_out()[order].tolist(),
-        "verified association": screen.verified_associations_[kept].tolist(),
-        "interval": list(zip(screen.lower_[kept], screen.upper_[kept], strict=True)),
-        "training side": screen.training_associations_[kept].tolist(),
-        "p-value (training)": screen.pvalues_[kept].tolist(),
+        "verified association": screen.verified_associations_[selected].tolist(),
+        "interval": list(zip(screen.lower_[selected], screen.upper_[selected], strict=True)),
+        "training side": screen.training_associations_[selected].tolist(),
+        "p-value (training)": screen.pvalues_[selected].tolist(),
     }
-    count, total = kept.size * screen.confirmed_, screen.n_features_in_
-    asked = int(np.isfinite(screen.verified_associations_).sum())
-    apart = int(((screen.lower_ > 0.0) | (screen.upper_ < 0.0))[kept].sum())
+    count = selected.size * screen.confirmed_
+    total = screen.n_features_in_
+    n_verified = int(np.isfinite(screen.verified_associations_).sum())
+    n_excluding_0 = int(((screen.lower_ > 0.0) | (screen.upper_ < 0.0))[selected].sum())
     passed = f"in the training set (Benjamini-Hochberg at alpha={screen.alpha:g})"
     lines = [f"Not verified (holdout=None): {count:,} attributes pass {passed}."]
     if screen.holdout_ is not None:
         lines = [
-            f"Verified: the association of the {asked:,} attributes that pass {passed}. All "
+            f"Verified: the association of the {n_verified:,} attributes that pass {passed}. All "
             f"intervals hold together with probability {screen.holdout_.confidence_level:.0%} "
             f"({screen.holdout_.n:,} holdout records).",
-            f"These interim intervals are wide: {apart:,} of {count:,} exclude 0. final_report() "
-            "proves single associations, with p-values and false discovery rates.",
-            f"Not verified: the other {total - asked:,} attributes.",
+            f"These interim intervals are wide: {n_excluding_0:,} of {count:,} exclude 0. "
+            "final_report() proves single associations, with p-values and false discovery rates.",
+            f"Not verified: the other {total - n_verified:,} attributes.",
         ]
     summary = (
         f"No attribute was kept: none of {total:,} has an association that both sides confirm "
@@ -223,37 +227,49 @@ def screening_report(screen):
     return summary, SelectionReport(title, tuple(lines), rows)
 
 
-def path_report(selector, proposals, choice, place, metric, ranking, *, proved, shares, size):
-    """Return sentences and the report of a path; ``place`` is that of what is handed on.
+def path_report(
+    selector, proposals, choice, selected_index, metric, ranking, *, proved, shares, size
+):
+    """Return the summary and the report of a path; ``place``: index of the selected subset.
 
-    ``shares``: of half samples that chose each unit, when each half chose ``size`` of them.
+    ``shares``: proportion of half samples that choose each unit, if each chooses ``size`` units.
     """
-    path, units = selector.score_path_, ranking.units
-    handed, best = proposals[place], proposals[choice.chosen]
+    path = selector.score_path_
+    units = ranking.units
+    selected = proposals[selected_index]
+    best = proposals[choice.chosen]
 
-    def scored(place):
+    def score_text(index):
         """Return a released value with its interval as text."""
-        score, low, high = (path[f"holdout_{name}"][place] for name in ("score", "lower", "upper"))
+        score = path["holdout_score"][index]
+        low = path["holdout_lower"][index]
+        high = path["holdout_upper"][index]
         if math.isnan(score):
-            return f"{path['training_score'][place]:.3g} in cross-validation"
-        interval = path["holdout_interval"][place]
+            return f"{path['training_score'][index]:.3g} in cross-validation"
+        interval = path["holdout_interval"][index]
         if interval == "none":
             return f"{score:.3g} without an interval"
-        kind = " approximately" if interval == "approximate" else ""
-        return f"{score:.3g} [{low:.3g}, {high:.3g}]{kind}"
+        suffix = " approximately" if interval == "approximate" else ""
+        return f"{score:.3g} [{low:.3g}, {high:.3g}]{suffix}"
 
-    least, kept = "a constant prediction", "The one best feature is"
+    baseline = "a constant prediction"
+    selection_text = "The one best feature is"
     if units.fixed:
-        least, kept = "the fixed features alone", "The fixed features alone are"
-    kept += " handed on; on_empty='keep_best' keeps the others"
-    if place == choice.chosen:
-        kept = "They are kept" + " because n_features_to_select asks for them" * choice.asked
-    compared = "" if choice.constant is None else f", {least} scores {scored(choice.constant)}"
+        baseline = "the fixed features alone"
+        selection_text = "The fixed features alone are"
+    selection_text += " handed on; on_empty='keep_best' keeps the others"
+    if selected_index == choice.chosen:
+        selection_text = "They are kept"
+        if choice.asked:
+            selection_text += " because n_features_to_select asks for them"
+    baseline_text = ""
+    if choice.constant is not None:
+        baseline_text = f", {baseline} scores {score_text(choice.constant)}"
     summary = (
-        f"{NOT_TOLD}: the best features may be no better than {least}. The "
-        f"{_features(best.columns)} ({best.ranking}) score {scored(choice.chosen)}{compared}. "
-        f"{kept}. This does not prove that they are useless. Add records, or do not interpret the "
-        "list."
+        f"{NOT_TOLD}: the best features may be no better than {baseline}. The "
+        f"{_features(best.columns)} ({best.ranking}) score "
+        f"{score_text(choice.chosen)}{baseline_text}. {selection_text}. This does not prove that "
+        "they are useless. Add records, or do not interpret the list."
     )
     lines = [] if selector.confirmed_ else [summary]
     if failed := np.isnan(path["training_score"]).sum():
@@ -261,36 +277,40 @@ def path_report(selector, proposals, choice, place, metric, ranking, *, proved, 
     if math.isnan(selector.score_):
         lines.append("Not verified: all records chose (holdout=None), or no answer was given.")
     else:
-        lines.append(f"Verified: together they score {scored(place)} ({metric.name}).")
-        if choice.constant not in (None, place):
-            then = "shown to be better" if proved else "the intervals do not separate them"
+        lines.append(f"Verified: together they score {score_text(selected_index)} ({metric.name}).")
+        if choice.constant not in (None, selected_index):
+            comparison = "shown to be better" if proved else "the intervals do not separate them"
             if "none" in (
-                path["holdout_interval"][place],
+                path["holdout_interval"][selected_index],
                 path["holdout_interval"][choice.constant],
             ):
-                then = "no intervals separate them"
-            lines.append(f"Verified: {least} scores {scored(choice.constant)}; {then}.")
-    if handed.chosen:
-        share = STABLE if handed.ranking == "stable" else OFTEN
-        often = sum(shares[unit] >= share for unit in handed.chosen)
+                comparison = "no intervals separate them"
+            constant_text = score_text(choice.constant)
+            lines.append(f"Verified: {baseline} scores {constant_text}; {comparison}.")
+    if selected.chosen:
+        share = STABLE if selected.ranking == "stable" else OFTEN
+        n_stable = sum(shares[unit] >= share for unit in selected.chosen)
         bound = min(expected_false_selections(size, share, shares.size), size)
         lines += [
-            f"Chosen in the training set: ranking {handed.ranking!r}, {_features(handed.columns)}.",
-            f"Stability: of {_features(handed.chosen)} {often:,} come back in {share:.0%} of half "
-            f"samples that choose {size:,} each. Of features that are chosen no oftener than at "
-            f"random, at most {bound:.2g} are expected to (Shah and Samworth 2013).",
+            f"Chosen in the training set: ranking {selected.ranking!r}, "
+            f"{_features(selected.columns)}.",
+            f"Stability: of {_features(selected.chosen)} {n_stable:,} come back in {share:.0%} of "
+            f"half samples that choose {size:,} each. Of features that are chosen no oftener than "
+            f"at random, at most {bound:.2g} are expected to (Shah and Samworth 2013).",
         ]
     lines.append(
         "Not verified: that any single feature is needed, or that one left out is useless. No "
         "false discovery rate is proved."
     )
-    chosen, fixed = [units.members[unit] for unit in handed.chosen], len(units.fixed)
+    chosen = [units.members[unit] for unit in selected.chosen]
+    fixed = [[column] for column in units.fixed]
     rows = {
-        "feature": [units.label(one) for one in (*chosen, *([column] for column in units.fixed))],
-        "chosen by": [handed.ranking] * len(chosen) + ["fixed"] * fixed,
-        "half samples": [f"{shares[unit]:.0%}" for unit in handed.chosen] + [""] * fixed,
+        "feature": [units.label(columns) for columns in (*chosen, *fixed)],
+        "chosen by": [selected.ranking] * len(chosen) + ["fixed"] * len(fixed),
+        "half samples": [f"{shares[unit]:.0%}" for unit in selected.chosen] + [""] * len(fixed),
     }
-    count, total = selector.n_features_to_select_, selector.n_features_in_
+    count = selector.n_features_to_select_
+    total = selector.n_features_in_
     title = f"{type(selector).__name__}: {count:,} of {total:,} features"
     return summary, SelectionReport(title, tuple(lines), rows)
 
