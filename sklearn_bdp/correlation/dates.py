@@ -171,10 +171,10 @@ def holds_dates(values: Any) -> bool:
     """Return whether an index, a series or a list certainly holds dates, periods or ISO text."""
     if values is None or isinstance(values, str) or not np.iterable(values):
         return False
-    kind = str(getattr(values, "dtype", "object"))
-    if kind.startswith(("datetime64", "period")):
+    dtype = str(getattr(values, "dtype", "object"))
+    if dtype.startswith(("datetime64", "period")):
         return True
-    if kind not in ("object", "str", "string") and not kind.startswith("<U"):
+    if dtype not in ("object", "str", "string") and not dtype.startswith("<U"):
         return False
     listed = list(values)
     is_date = bool(listed) and all(
@@ -187,7 +187,7 @@ def date_level(index: Any) -> Any:
     """Return the index if it certainly holds dates, or its only level that does; None if not."""
     if not hasattr(index, "levels"):
         return index if holds_dates(index) else None
-    levels = [place for place, level in enumerate(index.levels) if holds_dates(level)]
+    levels = [i for i, level in enumerate(index.levels) if holds_dates(level)]
     return index.get_level_values(levels[0]) if len(levels) == 1 else None
 
 
@@ -221,17 +221,17 @@ def index_dates(X: Any, name: str = "X") -> Array | None:
         return values
     in_order = f"{name}.reset_index(drop=True) if the rows are one series in time order"
     if hasattr(index, "levels"):
-        levels = [place for place, level in enumerate(index.levels) if holds_dates(level)]
+        levels = [i for i, level in enumerate(index.levels) if holds_dates(level)]
         count = f"{len(levels)} levels" if levels else "no level"
         raise ValueError(
             f"{name} has a MultiIndex of which {count} certainly holds dates. Pass times=, one "
             f"date per record, such as times={_level_call(index, name)}, or pass {in_order}."
         )
     values = index.tolist()
-    shown = ", ".join(map(repr, values[:_SHOWN])) + ", …" * (len(values) > _SHOWN)
+    examples = ", ".join(map(repr, values[:_SHOWN])) + ", …" * (len(values) > _SHOWN)
     if any(isinstance(value, str) for value in values):
         raise ValueError(
-            f"{name} has an index of text ({shown}), which does not show the order of its rows. "
+            f"{name} has an index of text ({examples}), which does not show the order of its rows. "
             f"If it holds dates, set {name}.index = {parsing_call(values, name + '.index')}. "
             f"Otherwise, pass {in_order}. The holdout was not queried."
         )
@@ -239,7 +239,7 @@ def index_dates(X: Any, name: str = "X") -> Array | None:
         return None
     problem = "that repeats" if index.is_monotonic_increasing else "that does not ascend"
     raise ValueError(
-        f"{name} has an index {problem} ({shown}), so its rows may not be in time order. If it "
+        f"{name} has an index {problem} ({examples}), so its rows may not be in time order. If it "
         f"counts years, days or other dates, pass times={name}.index. If its order is right, pass "
         f"{name}.sort_index() and the targets in the same order. Otherwise, pass {in_order}. The "
         "holdout was not queried."
@@ -247,10 +247,10 @@ def index_dates(X: Any, name: str = "X") -> Array | None:
 
 
 def _level_call(index, name):
-    """Return what reads dates from the level of a MultiIndex that most likely holds them."""
-    for place, level in enumerate(index.levels):
+    """Return a call that reads dates from the most likely level of a MultiIndex."""
+    for i, level in enumerate(index.levels):
         values = level.tolist()
-        key = level.name if level.name is not None else place
+        key = level.name if level.name is not None else i
         expression = f"{name}.index.get_level_values({key!r})"
         call = parsing_call(values, expression)
         if values and "…" not in call and all(isinstance(value, str) for value in values):
@@ -327,7 +327,7 @@ def horizon_in_dates(horizon: Any, dates: Array | None) -> int:
 
 
 def step_name(dates: Array) -> str:
-    """Return what one step in time is called: ``"day"`` … ``"month"``, else ``"date"``."""
+    """Return the name of one step in time: ``"day"`` … ``"month"``, else ``"date"``."""
     if dates.dtype.kind != "M" or dates.min() == dates.max():
         return "date"
     step = float(np.median(np.diff(np.unique(dates)) / np.timedelta64(1, "s")))

@@ -99,11 +99,11 @@ class GraphModel(ComponentModel):
 
     def _is_whole(self, indices):
         """Return whether the records are whole components."""
-        kept = np.bincount(self.components_[indices], minlength=self.n_components_)
-        return bool(np.all((kept == 0) | (kept == np.bincount(self.components_))))
+        counts = np.bincount(self.components_[indices], minlength=self.n_components_)
+        return bool(np.all((counts == 0) | (counts == np.bincount(self.components_))))
 
     def _excluded(self, indices):
-        """Return what the records stand for where the largest component could not be held out."""
+        """Return the caveat of a graph whose largest component could not be held out."""
         sizes = np.bincount(self.components_)
         giant = int(np.argmax(sizes))
         if (self.components_[indices] == giant).any() or sizes[giant] <= len(indices):
@@ -224,10 +224,12 @@ class DependencyGraph(GraphModel, Groups):
         return cls(data, reach=reach, nodelist=nodelist)
 
     def _set_structure(self, matrix, reach, nodes, caveats=()):
-        self.reach, self.holds_given_rest = reach, reach == "edges"
+        self.reach = reach
+        self.holds_given_rest = reach == "edges"
         matrix.data = np.ones_like(matrix.data)
         self._set_graph(matrix, nodes=nodes, caveats=caveats)
-        self.codes_, self.sizes_ = self.components_, np.bincount(self.components_)
+        self.codes_ = self.components_
+        self.sizes_ = np.bincount(self.components_)
         self._freeze(reach)
 
     def describe(self) -> str:
@@ -241,36 +243,39 @@ class DependencyGraph(GraphModel, Groups):
         if self.reach == "components":
             self._check_parts(n, n / 2)
             return super().split(n, holdout, random_state=random_state)
-        wanted = holdout_size(n, holdout)
-        chosen, left = buffered_set(self.adjacency_, holdout, generator(random_state))
-        if len(chosen) < min(FEWEST, wanted):
+        size = holdout_size(n, holdout)
+        chosen, train = buffered_set(self.adjacency_, holdout, generator(random_state))
+        if len(chosen) < min(FEWEST, size):
             raise ValueError(
                 f"reach='edges' must hold out {FEWEST} nodes without neighbors in the training "
                 f"set, and finds {len(chosen)}. Declare fewer edges, or bring X_val, y_val."
             )
-        return Split(left, chosen)
+        return Split(train, chosen)
 
     def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
         n = self.check_n(n)
         if self.reach == "components":
             self._check_parts(n, n - 1)
             return super().folds(n, n_splits, random_state=random_state)
-        n_splits, graph = check_splits(n_splits, n, "records"), self.adjacency_
+        n_splits = check_splits(n_splits, n, "records")
+        graph = self.adjacency_
         # Stretches of this order are compact: few of their neighbors are outside and lost.
-        order, pairs = reverse_cuthill_mckee(graph, symmetric_mode=True), []
+        order = reverse_cuthill_mckee(graph, symmetric_mode=True)
+        pairs = []
         for test in np.array_split(order, n_splits):
-            kept = np.ones(n, dtype=bool)
-            kept[test] = kept[graph[test].indices] = False
-            if not kept.any():
+            in_training = np.ones(n, dtype=bool)
+            in_training[test] = False
+            in_training[graph[test].indices] = False
+            if not in_training.any():
                 raise ValueError(
                     f"n_splits must leave training records, got {n_splits=}: use more folds."
                 )
-            pairs.append((np.flatnonzero(kept), np.sort(test)))
+            pairs.append((np.flatnonzero(in_training), np.sort(test)))
         return pairs
 
-    def _check_parts(self, n, most):
-        """Raise what to do instead where a component is larger than what can be cut."""
-        if self.sizes_.max() > most and n > 1:
+    def _check_parts(self, n, max_size):
+        """Raise an error with alternatives if a component is too large for a split."""
+        if self.sizes_.max() > max_size and n > 1:
             raise ValueError(
                 f"correlation has one connected component with {self.sizes_.max()} of {n} records. "
                 "A component counts as one record, so nothing representative can be held out. Set "
@@ -316,12 +321,11 @@ class DependencyGraph(GraphModel, Groups):
         indices = check_indices(indices, self.n_records)
         if self.reach == "components" and not self._is_whole(indices):
             return super().subset(indices)
-        part = object.__new__(DependencyGraph)
+        subgraph = object.__new__(DependencyGraph)
         matrix = sparse.csr_array(self.adjacency_[indices][:, indices])
         matrix.sort_indices()
-        names, caveats = self.names(indices), self._excluded(indices)
-        part._set_structure(matrix, self.reach, names, caveats)
-        return part
+        subgraph._set_structure(matrix, self.reach, self.names(indices), self._excluded(indices))
+        return subgraph
 
 
 GIVEN_NODES = "these nodes, given the training nodes"
@@ -368,19 +372,20 @@ class AnyStrength(GraphModel):
         return super().__repr__().replace(type(self).__name__, "MarkovNetwork", 1)
 
     def describe(self) -> str:
-        others = len(self._indptr) - 1 - self.n_records
-        beside = f" and {others} other nodes" if others else ""
+        n_without_record = len(self._indptr) - 1 - self.n_records
+        other_nodes = f" and {n_without_record} other nodes" if n_without_record else ""
         return (
-            f"Markov network of {self.n_records} records{beside} in "
+            f"Markov network of {self.n_records} records{other_nodes} in "
             f"{self.n_components_} independent components, of any strength"
         )
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
-        size, graph = holdout_size(self.check_n(n), holdout), self.adjacency_[:n]
+        size = holdout_size(self.check_n(n), holdout)
+        graph = self.adjacency_[:n]
         if len(self._indptr) - 1 > n:  # a component of the others counts as one neighbor
             count, codes = connected_components(self.adjacency_[n:, n:], directed=False)
-            places = np.r_[np.arange(n), n + codes][graph.indices]
-            graph = sparse.csr_array((graph.data, places, graph.indptr), shape=(n, n + count))
+            columns = np.r_[np.arange(n), n + codes][graph.indices]
+            graph = sparse.csr_array((graph.data, columns, graph.indptr), shape=(n, n + count))
         chosen = independent_set(graph, size, generator(random_state))
         if len(chosen) < FEWEST:
             problem = (
@@ -403,13 +408,13 @@ class AnyStrength(GraphModel):
         Nodes without a record join what they touch.
         """
         indices = check_indices(indices, self.n_records)
-        kept = np.r_[indices, np.arange(self.n_records, len(self._indptr) - 1)]
-        codes = connected_components(self.adjacency_[kept][:, kept], directed=False)[1]
+        nodes = np.r_[indices, np.arange(self.n_records, len(self._indptr) - 1)]
+        codes = connected_components(self.adjacency_[nodes][:, nodes], directed=False)[1]
         codes = np.unique(codes[: len(indices)], return_inverse=True)[1]
         return nodes_given_rest(self, indices, codes)
 
     def training_part(self, indices: ArrayLike) -> CorrelationModel:
-        """Return nodes without promise: inner folds are random."""
+        """Return nodes without a guarantee: inner folds are random."""
         return unnamed_groups(np.arange(len(check_indices(indices, self.n_records))))
 
 
@@ -438,8 +443,9 @@ def _positions_of_rows(parameter, rows, names, *, masked):
 def nodes_given_rest(network, indices, codes):
     """Return the model of nodes whose ``codes`` are their components given all others (G27)."""
     degree = np.diff(network._indptr)[: network.n_records]
-    caveats, number = GIVEN_CAVEATS, int(codes.max()) + 1
-    if number == len(indices):
+    caveats = GIVEN_CAVEATS
+    n_components = int(codes.max()) + 1
+    if n_components == len(indices):
         caveats += (
             "Every held-out node has all its labeled neighbors in the training set. The mean "
             f"degree is {degree[indices].mean():.2f} of held-out nodes and "
@@ -447,58 +453,66 @@ def nodes_given_rest(network, indices, codes):
         )
     return GivenRest(
         codes,
-        f"{len(indices)} nodes of a Markov network in {number} components that are independent "
-        "given all other records, at any strength",
+        f"{len(indices)} nodes of a Markov network in {n_components} components that are "
+        "independent given all other records, at any strength",
         target=GIVEN_NODES,
         caveats=caveats,
         nodes=network.names(indices),
     )
 
 
-def buffered_set(near, fraction, rng):
-    """Return rows of which no two are neighbors, and what is left without their neighbors.
+def buffered_set(graph, fraction, rng):
+    """Return rows of which no two are neighbors, and the other rows without their neighbors.
 
-    The rows are a ``fraction`` of what is used, buffer excluded. Of the free rows the one comes
-    next that costs least: the training rows lost to the buffer in relation to ``1 + degree``
+    The first are a ``fraction`` of all returned rows, buffer excluded. Of the free rows the one
+    comes next that costs least: the training rows lost to the buffer in relation to ``1 + degree``
     (theory G27). Costs only fall, so a lazy heap holds each of them.
     """
-    n, degree = near.shape[0], np.diff(near.indptr)
-    start, columns = near.indptr.tolist(), near.indices.tolist()
-    lost, ties, free, chosen = degree.tolist(), rng.random(n).tolist(), [True] * n, []
+    n = graph.shape[0]
+    degree = np.diff(graph.indptr)
+    start = graph.indptr.tolist()
+    columns = graph.indices.tolist()
+    lost = degree.tolist()
+    ties = rng.random(n).tolist()
+    is_free = [True] * n
+    chosen = []
     scale = (1.0 / (1.0 + degree)).tolist()
     heap = [(lost[row] * scale[row], ties[row], row) for row in range(n)]
     heapq.heapify(heap)
-    left = n  # rows that are free
-    while heap and len(chosen) < fraction * (len(chosen) + left):
+    n_free = n
+    while heap and len(chosen) < fraction * (len(chosen) + n_free):
         cost, _, row = heapq.heappop(heap)
-        if not free[row] or cost != lost[row] * scale[row] or lost[row] + 1 >= left:
+        if not is_free[row] or cost != lost[row] * scale[row] or lost[row] + 1 >= n_free:
             continue
-        left -= lost[row] + 1
-        free[row] = False
+        n_free -= lost[row] + 1
+        is_free[row] = False
         chosen.append(row)
         for buffer in columns[start[row] : start[row + 1]]:
-            if not free[buffer]:
+            if not is_free[buffer]:
                 continue
-            free[buffer] = False
-            for other in columns[start[buffer] : start[buffer + 1]]:
-                lost[other] -= 1
-                if free[other]:
-                    heapq.heappush(heap, (lost[other] * scale[other], ties[other], other))
-    return np.sort(chosen), np.flatnonzero(free)
+            is_free[buffer] = False
+            for neighbor in columns[start[buffer] : start[buffer + 1]]:
+                lost[neighbor] -= 1
+                if is_free[neighbor]:
+                    cost = lost[neighbor] * scale[neighbor]
+                    heapq.heappush(heap, (cost, ties[neighbor], neighbor))
+    return np.sort(chosen), np.flatnonzero(is_free)
 
 
-def independent_set(near, size, rng):
+def independent_set(graph, size, rng):
     """Return at most ``size`` rows of which no two are neighbors, ascending (theory G27).
 
-    ``near`` is a CSR array with one row per record. Its first columns are records; each further
+    ``graph`` is a CSR array with one row per record. Its first columns are records; each further
     column is a component of nodes without a record, which at most one chosen row may touch. Rows
     come in the order of ``Exp(1) / (1 + degree)``: the weights undo the preference of greedy sets
     for nodes of low degree. Reads the graph and the seed only.
     """
-    n, width = near.shape
-    order = np.argsort(rng.exponential(size=n) / (1.0 + np.diff(near.indptr)), kind="stable")
-    start, columns = near.indptr.tolist(), near.indices
-    blocked, chosen = np.zeros(width, dtype=bool), []
+    n, width = graph.shape
+    order = np.argsort(rng.exponential(size=n) / (1.0 + np.diff(graph.indptr)), kind="stable")
+    start = graph.indptr.tolist()
+    columns = graph.indices
+    blocked = np.zeros(width, dtype=bool)
+    chosen = []
     for row in order.tolist():
         touched = columns[start[row] : start[row + 1]]
         if blocked[row] or (width > n and blocked[touched[touched >= n]].any()):

@@ -97,19 +97,19 @@ class ChainSequences(CorrelationModel):
     def gaps(self, train: Array, holdout: Array) -> tuple[int | None, int | None]:
         smallest = None
         for positions in self._positions():
-            held = np.flatnonzero(np.isin(positions, holdout))
+            tested = np.flatnonzero(np.isin(positions, holdout))
             trained = np.flatnonzero(np.isin(positions, train))
-            if held.size and trained.size:
-                gap = int(held.min() - trained.max() - 1)
+            if tested.size and trained.size:
+                gap = int(tested.min() - trained.max() - 1)
                 smallest = gap if smallest is None else min(smallest, gap)
         return smallest, None
 
     def cuts(self, train: Array, test: Array) -> int:
         count = 0
         for positions in self._positions():
-            held = np.flatnonzero(np.isin(positions, test))
+            tested = np.flatnonzero(np.isin(positions, test))
             trained = np.flatnonzero(np.isin(positions, train))
-            count += bool(held.size and trained.size and not trained.max() < held.min())
+            count += bool(tested.size and trained.size and not trained.max() < tested.min())
         return count
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
@@ -117,35 +117,35 @@ class ChainSequences(CorrelationModel):
             return unnamed_groups(self.codes_).split(n, holdout, random_state=random_state)
         self.check_n(n)
         gap = self.gap_for(SPLIT_FAILURE)
-        parts = [
+        splits = [
             (positions, tail_split(len(positions), holdout, gap)) for positions in self._positions()
         ]
-        train = np.concatenate([positions[part.train] for positions, part in parts])
-        held = np.concatenate([positions[part.holdout] for positions, part in parts])
-        return Split(np.sort(train), np.sort(held), gap)
+        train = np.concatenate([positions[split.train] for positions, split in splits])
+        held_out = np.concatenate([positions[split.holdout] for positions, split in splits])
+        return Split(np.sort(train), np.sort(held_out), gap)
 
     def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
         n_splits = check_integer("n_splits", n_splits, low=2)
         if self.n_sequences >= n_splits:
             return unnamed_groups(self.codes_).folds(n, n_splits, random_state=random_state)
-        parts = [
+        chain_folds = [
             (positions, self.chain.folds(len(positions), n_splits))
             for positions in self._positions()
         ]
         folds = []
-        for fold in range(n_splits):
-            train = np.concatenate([positions[own[fold][0]] for positions, own in parts])
-            test = np.concatenate([positions[own[fold][1]] for positions, own in parts])
+        for k in range(n_splits):
+            train = np.concatenate([positions[pairs[k][0]] for positions, pairs in chain_folds])
+            test = np.concatenate([positions[pairs[k][1]] for positions, pairs in chain_folds])
             folds.append((np.sort(train), np.sort(test)))
         return folds
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
-        places = check_indices(indices, self.n_records)
+        indices = check_indices(indices, self.n_records)
         for positions in self._positions():
-            kept = np.flatnonzero(np.isin(positions, places))
-            if kept.size and kept.size != kept[-1] - kept[0] + 1:
+            chosen = np.flatnonzero(np.isin(positions, indices))
+            if chosen.size and chosen.size != chosen[-1] - chosen[0] + 1:
                 raise ValueError(
                     "indices must be contiguous inside each sequence, and ascending, got "
-                    f"{places[:5]}…"
+                    f"{indices[:5]}…"
                 )
-        return ChainSequences(self.chain, self.codes_[places])
+        return ChainSequences(self.chain, self.codes_[indices])

@@ -181,7 +181,7 @@ def autocorrelation_time_test(
     time = time if time == math.inf else check_real("time", time, low=1.0)
     level = check_probability("level", level)
     scored = ~np.isnan(series)
-    places = [np.flatnonzero(scored)] if sequences is None else _places(sequences, scored)
+    positions = [np.flatnonzero(scored)] if sequences is None else _positions(sequences, scored)
     if folds is not None:
         folds = check_array("folds", folds, shape=(len(series),))
         codes = np.unique(folds[scored], return_inverse=True)[1]
@@ -189,9 +189,10 @@ def autocorrelation_time_test(
         sums = np.bincount(codes, weights=series[scored])
         series[scored] -= (sums / np.bincount(codes))[codes]
     values = series[scored]
-    n, least = len(values), FEWEST_BLOCKS * BLOCK_LENGTHS[0] * time
-    if n < least:
-        return DependenceReport(False, note=_UNTESTED.format(time=time, n=n, least=least))
+    n = len(values)
+    min_scores = FEWEST_BLOCKS * BLOCK_LENGTHS[0] * time
+    if n < min_scores:
+        return DependenceReport(False, note=_UNTESTED.format(time=time, n=n, least=min_scores))
     variance = float(values.var())
     if not variance > 1e-24 * max(1.0, float(np.abs(values).max())) ** 2:
         return DependenceReport(False, note=_TESTED.format(time=time, n=n))
@@ -199,7 +200,7 @@ def autocorrelation_time_test(
     worst = (1.0, 1.0, 0)  # p-value, ratio of variances, length of blocks
     for length in BLOCK_LENGTHS:
         block = math.ceil(length * time)
-        means = np.concatenate([_block_means(series[part], block) for part in places])
+        means = np.concatenate([_block_means(series[rows], block) for rows in positions])
         if len(means) < FEWEST_BLOCKS:
             continue
         ratio = block * float(means.var(ddof=1)) / (variance * time)
@@ -270,7 +271,7 @@ def _classes(labels):
     return codes
 
 
-def _places(sequences, scored):
+def _positions(sequences, scored):
     """Return the positions of the scored records of each sequence, in their order."""
     codes = np.unique(np.asarray(sequences), return_inverse=True)[1]
     if len(codes) != len(scored):
