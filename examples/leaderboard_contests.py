@@ -220,10 +220,11 @@ def summary(contests):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Play contests on the leaderboard.")
     parser.add_argument("--contests", type=int, default=120)
+    parser.add_argument("--first-seed", type=int, default=0, help="seed of the first contest")
     arguments = parser.parse_args()
     contests = []
-    for seed in range(arguments.contests):
-        contests.append(play_contest(seed))
-        if (seed + 1) % 10 == 0:
-            print(f"{seed + 1} contests played", flush=True)
+    for count in range(1, arguments.contests + 1):
+        contests.append(play_contest(arguments.first_seed + count - 1))
+        if count % 10 == 0:
+            print(f"{count} contests played", flush=True)
     print(*summary(contests), sep="\n")
