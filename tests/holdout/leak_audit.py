@@ -8,8 +8,8 @@ behind it); then let it look at objects, text, files, pickles and tracebacks:
         search.fit(X, y)
     audit.check(seen, search, pickle.dumps(search), path_of_ledger)
 
-A number counts as found when a float lies within 1e-9 of it or of its complement, when its digits
-stand in a text, or when its bytes stand in binary data. Released answers lie on a coarse grid, so
+The audit finds a number if a float lies within 1e-9 of it or of its complement, if a text contains
+its digits, or if binary data contain its bytes. Released answers lie on a coarse grid, so
 a planted value with many digits does not occur among them by chance.
 """
 
@@ -36,7 +36,7 @@ _DIGITS = 7  # of a decimal expansion: enough to exclude chance, few enough to m
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """Where a raw score was found, and in which shape."""
+    """Location and form of a raw score that the audit found."""
 
     where: str
     what: str
@@ -44,7 +44,7 @@ class Finding:
 
 @dataclasses.dataclass
 class Seen:
-    """What a block of code showed to the world."""
+    """Output, logs and warnings of a block of code."""
 
     stdout: str = ""
     stderr: str = ""
@@ -77,7 +77,7 @@ class LeakAudit:
                 self.packs.append(np.ascontiguousarray(row, dtype=np.uint8).tobytes())
                 self.packs.append(np.ascontiguousarray(row, dtype=np.int64).tobytes())
 
-    # -- what to look at --------------------------------------------------------------------------
+    # -- searching -------------------------------------------------------------------------------
 
     def check(self, *things):
         """Raise AssertionError if any of the things holds a raw score."""
@@ -230,7 +230,7 @@ class LeakAudit:
 
 
 def _shown(thing):
-    """Yield what an object says of itself."""
+    """Yield the label and text of each representation of an object."""
     for label, show in (("repr", repr), ("str", str)):
         with contextlib.suppress(Exception):
             yield label, show(thing)

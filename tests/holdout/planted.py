@@ -1,4 +1,4 @@
-"""A holdout and a model whose raw score on it is known to the test and to nobody else."""
+"""A holdout and a model whose raw score on it only the test knows."""
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin

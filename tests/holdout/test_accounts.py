@@ -118,7 +118,7 @@ def test_rows_of_an_asked_ledger_are_known(path):
 
 
 def test_a_new_holdout_of_a_subgroup_is_another_account():
-    """Issue 33: rows of an asked holdout, held out again, are told."""
+    """Issue 33: a warning reports rows of a queried holdout that are held out again."""
     women = np.arange(200) % 3 == 0
     first = ReusableHoldout(X, y)
     assert told(lambda: ReusableHoldout(X[women], y[women])) == 0  # nothing was asked yet

@@ -1,4 +1,4 @@
-"""The certificate of a holdout: what holds now, and only that."""
+"""The certificate of a holdout states the guarantee that applies now, and no other."""
 
 import math
 
@@ -125,7 +125,7 @@ def test_certificates_state_errors_in_score_units():
 
 
 def test_why_an_interval_is_wide_is_told_of_the_chosen_answer_itself():
-    """Trees on iris release equal numbers: 3.80 nats were told for an answer of 2.55."""
+    """Trees on iris release equal scores: 3.80 nats were reported for an answer of 2.55 nats."""
     tree, grid = DecisionTreeClassifier(random_state=0), {"max_depth": [1, 2, 3, 4, 5, 6]}
     for seed in range(3):
         search = ReusableHoldoutSearchCV(tree, grid, random_state=seed, holdout=0.4)
@@ -135,7 +135,7 @@ def test_why_an_interval_is_wide_is_told_of_the_chosen_answer_itself():
         assert (own.lower, own.upper) == search.best_interval_
         sampling, asked, noise = search.certificate_.parts
         assert sampling + asked + noise == pytest.approx(0.5 * (own.upper - own.lower))
-        # One query known exactly, at beta and at what this answer's code length leaves of it.
+        # An exact score: intervals at beta and at the level that this answer's code length leaves.
         tail = score_tail(holdout.dependence, holdout.n, binary=True)
         for level, half in ((0.0, sampling), (own.code_length - math.log(0.9), sampling + asked)):
             side = math.log(0.05 / 2) - level

@@ -1,4 +1,4 @@
-"""One value says what a holdout will be; every field is a parameter of the holdout."""
+"""A single value describes a holdout in advance; every field is a parameter of the holdout."""
 
 import copy
 import inspect

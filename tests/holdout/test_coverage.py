@@ -1,6 +1,6 @@
 """Intervals under attack: an analyst who overfits the holdout on purpose, on pure noise.
 
-Every query has the same expectation, 1/2, whatever was asked before: labels are fair coins,
+Every query has the same expectation, 1/2, whatever the earlier queries: labels are fair coins,
 independent of everything the analyst can choose. So each interval must contain 1/2, all of them
 at once with frequency at least 1 - beta.
 """
@@ -46,7 +46,7 @@ def attack(holdout, hits, rng):
         score = (votes + rng.choice([-0.5, 0.5], size=N) > 0).astype(float)  # ties by a coin
         raw.append(score.mean())
         answers.append(holdout.answer([0.5], [score]))
-    # What plain reuse would do: flip each feature to its better side, take the majority.
+    # Plain reuse flips each feature to its better side and takes the majority.
     naive_signs = np.where(hits.mean(axis=1) >= 0.5, 1, -1)
     naive = (naive_signs[:, None] * (2 * hits - 1)).sum(axis=0) > 0
     return answers, max(naive.mean(), *raw)
@@ -101,7 +101,7 @@ def chained(run):
 )
 def test_intervals_hold_under_attack(make, draw):
     wrong, naive = failures(make, draw, runs=25, seed=1)
-    assert naive > 0.56  # plain reuse reports skill where there is none
+    assert naive > 0.56  # plain reuse reports skill on pure noise
     assert at_most_beta(wrong, 25)
 
 

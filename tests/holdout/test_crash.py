@@ -1,4 +1,4 @@
-"""kill -9 at random moments: what reached the analyst is in the ledger, and life goes on."""
+"""kill -9 at random times: the ledger has every answer the analyst received and stays usable."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="kill -9 is POSIX")
 
 
 def received(log):
-    """Return what victims wrote: key to released numbers. A torn last line is no answer."""
+    """Return the released numbers that victims wrote, by key; skip an incomplete last line."""
     if not log.exists():
         return {}
     lines = [line.split(" ") for line in log.read_text().split("\n")[:-1]]
@@ -34,7 +34,7 @@ def wait_for_an_answer(log, seconds=120):
 
 
 def kill_at_random(server, folder, *, kills, seed):
-    """Kill ``kills`` victims on one ledger; return the ledger's path and what was received."""
+    """Kill ``kills`` victims on one ledger; return its path and the received answers."""
     path, log = folder / "holdout.sqlite", folder / "received"
     moments = random.Random(seed)
     for number in range(kills):
@@ -98,7 +98,7 @@ def test_a_process_that_dies_in_a_report_leaves_the_holdout_open_and_is_charged(
     victim.start()
     victim.join()
     assert victim.exitcode == -signal.SIGKILL
-    with contextlib.closing(sqlite3.connect(path)) as whole:  # what stands in its journal, too
+    with contextlib.closing(sqlite3.connect(path)) as whole:  # includes its journal
         whole.execute("VACUUM INTO ?", (str(copy),))
     plain = ReusableHoldout(workers.X, workers.Y)
     for number in range(asked):

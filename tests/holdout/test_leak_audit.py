@@ -1,4 +1,4 @@
-"""The audit finds what is there: a tool that finds nothing would prove nothing."""
+"""The audit finds planted scores: a tool that never finds any would prove nothing."""
 
 import functools
 import sqlite3

@@ -1,4 +1,4 @@
-"""Metrics that are no mean, asked through a holdout: widths, noise and what class sizes cost."""
+"""Holdout queries of metrics that are not means: widths, noise and the cost of class sizes."""
 
 import dataclasses
 import math
@@ -102,7 +102,7 @@ def test_a_grid_of_answers_does_not_round_shares(options):
 
 
 def test_class_shares_are_asked_once_for_each_set_of_classes(tmp_path):
-    """G20: what was asked stays known, in another process too, and a whole set shares it."""
+    """G20: class shares are queried once per ledger; metrics of the same classes share them."""
     X, y = records(600, 0.5)
     path, spent = tmp_path / "ledger.db", []
     for name, classes in (("roc_auc", (0, 1)), ("recall", (0, 1)), ("recall", (0, 1, 2))):

@@ -1,4 +1,4 @@
-"""Predictions instead of models: what is submitted, under which names, and at what price."""
+"""Predictions instead of models: accepted submissions, their names and their cost."""
 
 import json
 import pickle

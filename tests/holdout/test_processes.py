@@ -51,7 +51,7 @@ def test_a_pickle_of_a_collected_holdout_finds_its_records(kept, path):
     del holdout
     back = pickle.loads(data)
     assert back.history() == history
-    assert back.remaining_budget == 0  # an old pickle is no way back to an old budget
+    assert back.remaining_budget == 0  # an old pickle does not restore an old budget
 
 
 # -- ways to another process, and entry points ----------------------------------------------------
@@ -182,7 +182,7 @@ def test_dask_workers_share_the_ledger_and_refuse_memory(path):
 
 
 def elsewhere(server, data):
-    """Return what a fresh process sees of a pickled holdout."""
+    """Load a pickled holdout in a new process and return the results of ``revive``."""
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=server) as pool:
         return pool.submit(workers.revive, data).result()
 

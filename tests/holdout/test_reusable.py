@@ -1,4 +1,4 @@
-"""What a holdout answers, what it charges, and what it refuses before charging."""
+"""A holdout's answers, its charges, and the requests it rejects before charging."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What other processes do to a holdout; importable, so that they can be spawned."""
+"""Functions that other processes run on a holdout; spawned processes import them from here."""
 
 import contextlib
 import io
@@ -62,7 +62,7 @@ def ask_as(path, group, user):
 
 
 def run_code(code, *arguments):
-    """Run a script in this process, with a command line; return what it prints."""
+    """Run a script in this process, with a command line; return its standard output."""
     sys.argv = ["script", *map(str, arguments)]
     with contextlib.redirect_stdout(io.StringIO()) as out:
         exec(code, {"__name__": "__main__"})
@@ -92,9 +92,9 @@ def ask_until_killed(path, log, worker):
 
 
 def revive(data):
-    """Load a holdout in this process and look at it.
+    """Load a holdout in this process, read it and query it.
 
-    Returns a dict: what it shows without being asked, and what it does when asked.
+    Returns a dict of the values that are readable without a query, and of the error of a query.
     """
     holdout = pickle.loads(data)
     seen = {"repr": repr(holdout)}
@@ -113,7 +113,7 @@ def revive(data):
 
 
 class Dying:
-    """A model whose prediction kills its process, where that is asked for."""
+    """A model whose prediction kills its process if ``deadly`` is set."""
 
     deadly = False
 

@@ -1,4 +1,4 @@
-"""A closing holds its rows: what public facts forbid is refused before, nothing is lost after."""
+"""Closed holdouts keep their rows; requests that public facts rule out are rejected before."""
 
 import math
 import threading
@@ -174,7 +174,7 @@ def test_predictions_are_checked_alike_wherever_they_enter(predictions):
     assert len(holdout.answer([0.5], np.ones((1, N)))) == 1
 
 
-# -- What public facts forbid -----------------------------------------------------------------
+# -- Requests that public facts rule out ------------------------------------------------------
 
 VALUES = X[:, 0] + np.random.default_rng(2).normal(size=N)
 REGRESSOR = LinearRegression().fit(X, VALUES)
@@ -278,7 +278,7 @@ class Stops:
 
     def __init__(self, kind, bound=0.0):
         self.kind, self.bound = kind, bound
-        self.lock = threading.Lock()  # nobody can take a digest of it
+        self.lock = threading.Lock()  # no digest of it can be taken
 
     def __call__(self, estimator, X, y):
         score = float(np.mean(estimator.predict(X) == y))
@@ -404,7 +404,7 @@ ALONE = ["accuracy", "recall", "roc_auc", "average_precision"]
 
 
 def test_rows_that_are_read_alone_are_those_of_a_report_of_one_row():
-    """G32: each row at its own level, whatever stands beside it."""
+    """G32: each row has its own level, which does not depend on the other rows."""
     report = ReusableHoldout(X, Y, random_state=0).final_report(MODEL, scoring=ALONE, joint=False)
     for row in report.rows:
         holdout = ReusableHoldout(X, Y, random_state=0)

@@ -24,7 +24,7 @@ from sklearn_bdp.correlation import DependencyGraph, Groups, MarkovChain, Markov
 from sklearn_bdp.exceptions import UnfinishedReportError
 from sklearn_bdp.metrics import available_metrics
 
-# What is asked is odd, and holdouts are small.
+# The reports are unusual, and the holdouts are small.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SklearnBdpWarning")
 
 METRICS = sorted(
@@ -175,7 +175,7 @@ def check_report(rng, counts):
 
 
 def row_outcome(row):
-    """Return "row with an interval", or the reason why there is none."""
+    """Return "rows with an interval", or the reason why the row lacks an interval."""
     ends = [*(row.proven or ()), *(row.approximate or ())]
     assert np.isfinite(ends).all(), row
     reasons = [why for words, why in REASONS.items() if words in " ".join(row.notes)]
@@ -225,7 +225,7 @@ class KillAtLine:
 
 
 def report_in_process(path, seed, log, at):
-    """Ask for a report, write down what is shown, and die at one line of it."""
+    """Request a report and log its rows; the process is killed at one line of the package."""
     warnings.simplefilter("ignore")
     holdout, model = killed_holdout(path, seed)
     sys.settrace(KillAtLine(at))
@@ -251,7 +251,7 @@ def killed_holdout(path, seed):
 @pytest.mark.skipif(os.name != "posix", reason="kill -9 is POSIX")
 @pytest.mark.parametrize("kills", [12, pytest.param(500, marks=pytest.mark.slow)])
 def test_a_process_that_is_killed_loses_no_report(server, tmp_path, kills):
-    """What was shown is in the ledger; an open holdout has shown nothing, and is charged."""
+    """Rows that were shown are in the ledger; an open holdout has shown no row and is charged."""
     lines = np.random.default_rng(kills)
     charge = report_attempt_length(n_earlier=0, finished=False)
     ends = collections.Counter()

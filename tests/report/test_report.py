@@ -270,7 +270,7 @@ def test_the_interval_of_the_last_word_holds(runs):
     assert wrong <= binom.ppf(0.999, runs, beta)
 
 
-FAILS: list = []  # what the next prediction raises
+FAILS: list = []  # exceptions that the next predictions raise
 
 
 class Said(ClassifierMixin, BaseEstimator):

@@ -24,7 +24,7 @@ from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.correlation import Groups, MarkovChain
 from sklearn_bdp.metrics import PerRecordScore, available_metrics
 
-# What is asked is odd, and holdouts are small.
+# The reports are unusual, and the holdouts are small.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SklearnBdpWarning")
 
 N = 60

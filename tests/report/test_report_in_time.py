@@ -151,7 +151,7 @@ def test_no_outcome_makes_a_difference_beyond_its_range(name, more):
 
 
 class Given(Ridge):
-    """Predicts what it is given."""
+    """Model that predicts the values passed to its constructor."""
 
     def __init__(self, values=None):
         self.values = values
@@ -383,7 +383,7 @@ def test_two_models_are_drawn_over_time_and_no_label_is_cut(height):
 
 
 def test_panels_are_reported_by_dates():
-    """50 shops with common shocks: what counts is how much means of dates vary."""
+    """50 shops with common shocks: the variance of the means of dates sets the width."""
     rng = np.random.default_rng(0)
     dates, shops = 300, 50
     X = rng.normal(size=(dates, shops, 2))

@@ -41,7 +41,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning"),
 ]
 
-INTERRUPTS: list = []  # what the next prediction of all records raises
+INTERRUPTS: list = []  # exceptions that predictions of all records raise
 
 
 class Ranks(ClassifierMixin, BaseEstimator):
@@ -328,7 +328,7 @@ def test_records_of_a_stratified_split_are_not_alike(path):
 
 
 class Noted(LogisticRegression):
-    """Notes what it is fitted on."""
+    """Model that records the sum of the data of each fit."""
 
     fits: ClassVar[list] = []
 
