@@ -82,7 +82,7 @@ class ReusableHoldout:
         How the holdout records are correlated, anything
         :func:`~sklearn_bdp.correlation.check_correlation` takes. ``None``: independent.
     random_state : int or None, default=None
-        ``None``: cryptographic randomness. Use an int only in tests: anyone who knows it can
+        ``None``: cryptographic randomness. Use an int only in tests: anyone with the seed can
         subtract the noise, and the certificate reports it.
     gap : int, pair of int or None, default=None
         Records dropped between the training data and this holdout (before it, after it) where both
@@ -256,7 +256,7 @@ class ReusableHoldout:
         Returns
         -------
         ReusableHoldout
-            A new one, or one that goes on where the ledger stands.
+            A new holdout, or one that continues from the state in the ledger.
         """
         holdout = cls.__new__(cls)
         holdout._open(config, X, y, correlation, gap, random_state, notes, context)
@@ -438,7 +438,7 @@ class ReusableHoldout:
             The answer to one query then moves no other answer. Under a fixed threshold that
             threshold is used.
         about : sequence of tuple, default=None
-            The metric of each query, the model in words, and who submitted it, if anyone did. The
+            The metric of each query, the model in words, and the submitter, if any. The
             ledger then names them, and :meth:`history` is in units of the metrics.
 
         Returns
@@ -498,7 +498,7 @@ class ReusableHoldout:
             Variance of a record's cross-validated score, in squared units of [0, 1]; see
             :meth:`answer`.
         key : str or None, default=None
-            What the query is known by; without one, the same model asked again costs again.
+            Query key. Without one, submitting the same model again spends information again.
 
         Returns
         -------
@@ -668,7 +668,7 @@ class ReusableHoldout:
             A metric that asks a model for predictions only; ``None``: accuracy. Public targets
             (:meth:`from_targets`) say which classes there are, and bound regression errors.
         cv_score : float, default=None
-            What score is expected, in the units of ``scoring``. ``None``: that of
+            Expected score, in the units of ``scoring``. ``None``: the score of
             ``training_predictions``, the last score that was released to this submitter for the
             metric, or else the middle of its range.
         training_predictions : tuple (y, y_pred) or (y, y_pred, groups), default=None
@@ -676,7 +676,7 @@ class ReusableHoldout:
             form of the first argument. A metric without a proven bound needs them: their spread
             gives its interval.
         name, submitter : str or None, default=None
-            The submission and who submits it; :meth:`history` shows both.
+            The submission and its submitter; :meth:`history` shows both.
 
         Returns
         -------
@@ -782,14 +782,14 @@ class ReusableHoldout:
         scoring: str | BoundedMetric | None = None,
         prevalence: float | None = None,
     ) -> Preview:
-        """Work out what the next batch would get, before anything is asked; nothing is spent.
+        """Preview the next batch before any query is made; nothing is spent.
 
         Parameters
         ----------
         n_queries : int, default=1
             Queries of the batch.
         score : float, default=0.5
-            About what score is expected, in [0, 1]: the nearer to 0 or 1, the narrower.
+            Approximate expected score, in [0, 1]: the nearer to 0 or 1, the narrower.
         n_train : float, default=None
             Records behind each training value; by default as many as the holdout has.
         scoring : str or BoundedMetric, default=None
@@ -873,7 +873,7 @@ class ReusableHoldout:
             the two, or between each and the rest. Fix subgroups without looking at outcomes.
             Proven gaps rest on both subgroups, each at half the level.
         per : {"record", None}, default=None
-            What scores are a mean over. ``None``: units, a random visit of a random patient;
+            Sampling scheme of the mean score. ``None``: units, a random visit of a random patient;
             records under a level of privacy, whose noise is added to means over records.
         training : tuple (X, y) or (X, y, groups), default=None
             Training records. They give the range of targets and classes, and how much scores and
@@ -930,8 +930,8 @@ class ReusableHoldout:
         """Refuse training records that are records of this holdout.
 
         They are compared by value: another order, type of number or container does not hide them,
-        nor do permuted columns where both sides have names. What is equal by chance, judged by how
-        often training records equal one another, passes.
+        nor do permuted columns if both sides have names. Matches that chance explains are accepted,
+        judged by how often training records equal one another.
 
         Parameters
         ----------
@@ -960,8 +960,8 @@ class ReusableHoldout:
     def check_model(self, estimator: Any) -> None:
         """Refuse a model that keeps records of this holdout among those it was fitted on.
 
-        Neighbours, support vector machines and Gaussian processes keep their training rows as they
-        are; what other models were fitted on cannot be seen.
+        Nearest neighbors, support vector machines and Gaussian processes keep their training rows
+        unchanged. The training rows of other models cannot be seen.
 
         Parameters
         ----------
@@ -980,7 +980,7 @@ class ReusableHoldout:
     # -- records ------------------------------------------------------------------------------
 
     def find_answers(self, keys: list[str]) -> dict[str, Any]:
-        """Return what was already answered; looking costs nothing.
+        """Return recorded answers; this spends nothing.
 
         Parameters
         ----------
@@ -1002,9 +1002,9 @@ class ReusableHoldout:
         Parameters
         ----------
         name : str
-            What :meth:`notes` finds it by.
+            Name to pass to :meth:`notes`.
         content : object
-            Anything that JSON can say; nothing computed from holdout scores, except released
+            Any JSON-serializable object; nothing computed from holdout scores, except released
             values.
         """
         with self.account.writing() as book:
@@ -1031,13 +1031,13 @@ class ReusableHoldout:
 
     @property
     def information_spent(self) -> float:
-        """Code length of the next query, in nats: what adaptivity has cost so far."""
+        """Information spent so far, in nats: the code length of the next query."""
         with self.account.reading() as book:
             return float(route(book.last, self.account.settings)[0])
 
     @property
     def remaining_budget(self) -> int | None:
-        """Number of corrected answers left; ``None`` where there is no cap."""
+        """Number of corrected answers left; ``None`` if there is no maximum."""
         budget = self.account.settings.budget
         if budget is None:
             return None
@@ -1045,7 +1045,7 @@ class ReusableHoldout:
             return budget - book.last.n_rounds
 
     def certificate(self) -> Certificate:
-        """Return the guarantee as it stands.
+        """Return the current guarantee.
 
         Returns
         -------
