@@ -1,4 +1,4 @@
-"""What was done to data since a model was last scored on them is done to the holdout, too."""
+"""Alterations of data since a model's last score on them are applied to the holdout, too."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""What real estimators and callers do with a search."""
+"""Searches as real estimators and callers use them."""
 
 import numpy as np
 import pytest

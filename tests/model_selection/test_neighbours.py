@@ -1,4 +1,4 @@
-"""What users of scikit-learn bring along: progress bars, several outputs, their own losses."""
+"""Searches with progress bars, several outputs and the losses of scikit-learn's users."""
 
 import re
 
@@ -41,7 +41,7 @@ def test_a_progress_bar_shows_candidates_and_verification(data, holdout, capsys)
     assert "search" in shown
     assert ("verification" in shown) == (holdout is not None)
     assert "100%" in shown
-    if holdout is not None:  # what is released is for cv_results_, not for the screen
+    if holdout is not None:  # released scores go to cv_results_, not to the screen
         assert f"{fitted.best_score_:.3f}" not in shown
 
 

@@ -1,4 +1,4 @@
-"""What a search says of further questions is about its own metric, not about means."""
+"""A search forecasts further queries for its own metric, not for means."""
 
 import warnings
 

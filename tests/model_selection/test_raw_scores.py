@@ -1,4 +1,4 @@
-"""No habit hands out the raw holdout score: score, and what a model prints while it is scored."""
+"""Neither score() nor the output that a model prints in scoring shows the raw holdout score."""
 
 import pickle
 
@@ -36,7 +36,7 @@ def test_score_of_held_out_records_is_refused(data, kind):
     held = search.holdout_indices_
     before = search.holdout_.information_spent
     train = search.train_indices_
-    one = held[:1]  # whoever asks row by row gets the whole
+    one = held[:1]  # row-by-row calls would reveal every record
     for rows in (held, slice(None), held[:20], np.r_[train, held[:9]], one, np.r_[train, one]):
         with refused(SharedRecordsError, "final_report"):
             search.score(X[rows], y[rows])
@@ -90,7 +90,7 @@ def test_a_search_that_goes_on_refuses_them_too_and_a_foreign_holdout_says_nothi
     second = fitted((X[train], y[train]), holdout=first.holdout_)
     with pytest.raises(SharedRecordsError):
         second.score(X[held], y[held])
-    # Whoever keeps a holdout did not give its records to fit: what they are is not told for free.
+    # Records of a separate holdout were not passed to fit: score() does not identify them for free.
     kept = ReusableHoldout(X[held], y[held], random_state=0)
     third = fitted((X[train], y[train]), holdout=kept)
     before = kept.information_spent

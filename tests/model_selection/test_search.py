@@ -277,7 +277,7 @@ def test_the_label_counts_of_the_holdout_stay_unknown():
     assert low <= 0.5 <= high
     splitter = StratifiedShuffleSplit(n_splits=1, test_size=0.3, random_state=0)
     told = ReusableHoldoutSearchCV(tree, holdout=splitter, **options).fit(X, y)
-    assert told.best_interval_[0] > 0.5  # which is why the certificate says what it speaks of
+    assert told.best_interval_[0] > 0.5  # the reason why the certificate states its scope
     assert "exactly these class proportions" in str(told.certificate_)
     assert "class proportions" not in str(fitted.certificate_)
 

@@ -1,4 +1,4 @@
-"""At home in scikit-learn: what GridSearchCV takes is taken; what fails, fails before any fit."""
+"""Searches accept the arguments of GridSearchCV; bad arguments raise before any fit."""
 
 import os
 import subprocess
@@ -50,7 +50,7 @@ class NeverFits(DecisionTreeClassifier):
         raise AssertionError("a fit was started")
 
 
-# -- what it is --------------------------------------------------------------------------------
+# -- type of a search -------------------------------------------------------------------------
 
 
 def test_it_is_a_grid_search_in_both_modes(data):
@@ -209,7 +209,7 @@ def test_auto_verifies_those_that_may_still_be_selected(data):
     assert shown[np.argmax(results["mean_test_score"])]
 
 
-# -- what fails, fails before the first fit ------------------------------------------------------
+# -- errors before the first fit ----------------------------------------------------------------
 
 EARLY = {
     "refit is a number": ({"refit": 3}, "refit"),
@@ -319,7 +319,7 @@ class FailsLater(ClassifierMixin, BaseEstimator):
 
 
 def test_a_model_that_fails_on_new_records_is_not_told(data):
-    """Whether it fails on every holdout record would be an answer: nothing of the kind is said."""
+    """A message about failures on every holdout record would be an answer, so none is shown."""
     holdout = ReusableHoldout(data[0][400:], data[1][400:], random_state=0)
     again = search(
         FailsLater(), {"C": [1.0]}, holdout=holdout, training_score="resubstitution",
@@ -356,7 +356,7 @@ def test_an_estimators_own_score_is_not_compared_with_another_metric(data):
     fitted = search(Own(random_state=0)).fit(*data)
     assert fitted.cv_results_["training_score"].min() > 0.5  # accuracy on both sides
     train = (part[fitted.train_indices_] for part in data)
-    assert fitted.score(*train) == -0.277  # and score() is what scikit-learn says it is
+    assert fitted.score(*train) == -0.277  # and score() is the estimator's own, as in scikit-learn
 
 
 # -- data in all shapes --------------------------------------------------------------------------
@@ -452,7 +452,7 @@ def test_metadata_routing_hands_weights_to_fit_and_groups_to_the_splitter(data):
     np.testing.assert_array_equal(fitted.predict(data[0]), expected.predict(data[0]))
 
 
-# -- what candidates share is fitted once ----------------------------------------------------------
+# -- shared steps are fitted once ------------------------------------------------------------------
 
 
 class Counting(TransformerMixin, BaseEstimator):

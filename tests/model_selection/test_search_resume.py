@@ -25,8 +25,8 @@ SIZES = []
 
 @pytest.fixture(scope="module")
 def data():
-    # Class after class: what row order says of independent records is then not asked, which by
-    # luck of the split would take three more fits.
+    # Sorted by class, so that the search skips the test of independence by row order, which might
+    # take three more fits, depending on the split.
     X, y = load_breast_cancer(return_X_y=True)
     order = np.argsort(y, kind="stable")
     return StandardScaler().fit_transform(X)[order, :6], y[order]
@@ -84,8 +84,8 @@ def test_ctrl_c_at_fit_39_of_40_keeps_the_others(data, counted, seed):
     search = made(counted(), random_state=seed)
     interrupt(search, data, counted, 39)
     search.fit(*data)
-    # The fit that was interrupted and the last one; own classes are keyed by the fitted model, so
-    # that what was asked has to be fitted again to be recognised, but no fold has.
+    # The interrupted fit and the last one; users' classes are keyed by the fitted model, so that
+    # answered candidates have to be fitted again to be recognized, but no fold has.
     assert counted.fits <= 10
     assert len(search.holdout_.history()) == 10
     assert np.isfinite(search.cv_results_["holdout_score"]).all()
@@ -113,7 +113,7 @@ def test_recorded_candidates_are_not_fitted_again(data, monkeypatch):
     assert len(fits) in (2, 3)
     assert len(search.holdout_.history()) == 10
     numbers = {record.batch for record in search.holdout_.history()}
-    assert numbers == {1, 2}  # what was finished was asked before the exit
+    assert numbers == {1, 2}  # finished candidates were queried before the exit
 
 
 def test_interrupted_in_the_folds_only_training_scores_are_kept(data, counted):
@@ -176,7 +176,7 @@ def test_with_a_ledger_a_new_process_pays_for_nothing_twice(data, counted, tmp_p
     interrupt(made(counted(), holdout=config), data, counted, 39)  # random_state=None
     again = made(counted(), holdout=config).fit(*data)  # another object: nothing but the file
     assert len(again.holdout_.history()) == 10  # those asked before the exit are among them
-    # The ledger that is there by now is no part of what was searched.
+    # The ledger, which exists by now, does not change the identity of the search.
     assert counted.fits <= 10 + 3  # dependence is looked at in folds of its own
     assert not list(tmp_path.glob("*.folds"))
 
@@ -272,7 +272,7 @@ counter = []
 
 
 def raw_scores(error):
-    """Return what the frames of a traceback hold that was computed from the holdout."""
+    """Return the evaluations on the holdout that the frames of a traceback hold."""
     found, seen = [], set()
 
     def look(value, depth):

@@ -119,7 +119,7 @@ def test_a_metric_that_was_beside_is_asked_finely_when_it_ranks(data):
     single = search("roc_auc", True, **options).fit(X, y)
     assert len(holdout.history()) == len(ALL) * n + n
     assert half_width(single).min() < 0.7 * half_width(coarse, "_roc_auc").min()
-    # What is recorded for a single metric is free where it ranks among several.
+    # Answers recorded for a single metric are free when it ranks among several.
     search(["roc_auc", "accuracy"], "roc_auc", **options).fit(X, y)
     assert len(holdout.history()) == len(ALL) * n + n + n
 
@@ -164,7 +164,7 @@ def test_a_level_of_privacy_covers_every_metric(data):
 
 @pytest.mark.parametrize("on_exhausted", ["raise", "nan"])
 def test_a_budget_is_for_what_ranks(data, on_exhausted):
-    """Where a declared budget ends among the further metrics, the search is done all the same."""
+    """If a declared budget ends among the further metrics, the search still completes."""
     grid = {"max_depth": [1, 2, 3, 4, 6, 8, 12]}
     tree = DecisionTreeClassifier(random_state=0)
     config = HoldoutConfig(
@@ -187,7 +187,7 @@ def test_the_score_on_the_training_part_is_compared_for_every_metric(data):
 
 
 def test_models_that_lack_what_a_metric_needs(data):
-    """Without probabilities there is no Brier score; the rest is verified."""
+    """Without probabilities the Brier score is unanswered; the other metrics are verified."""
     with warned(UserWarning, "non-finite"):
         fitted = search(estimator=LinearSVC()).fit(*data)
     results = fitted.cv_results_

@@ -1,4 +1,4 @@
-"""Errors in time that vary much less than their range: what a final report knows of them (G22)."""
+"""Final reports on errors in time that vary much less than their range (G22)."""
 
 import numpy as np
 import pytest
