@@ -1,8 +1,8 @@
 """Correlation of records: models, tails, and how records are cut without cutting dependence.
 
-Every model answers how fast a mean of scores concentrates, how to split records, and what leakage
-follows from a level of differential privacy (:mod:`sklearn_bdp.correlation.leakage`, loaded when
-asked).
+Every model states how fast a mean of scores concentrates, how to split records, and the leakage
+that follows from a level of differential privacy (:mod:`sklearn_bdp.correlation.leakage`, loaded
+on demand).
 """
 
 from sklearn_bdp.correlation._check_correlation import check_correlation

@@ -1,4 +1,4 @@
-"""What callers declare as ``correlation``, as a model; of a list the worst counts."""
+"""Conversion of the argument ``correlation`` to a model; of a list the worst counts."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class WorstOf(CorrelationModel):
 def check_correlation(
     correlation: Correlation, *, groups: ArrayLike | None = None
 ) -> CorrelationModel:
-    """Return the correlation model that an argument stands for.
+    """Return the correlation model that an argument declares.
 
     Parameters
     ----------
@@ -144,11 +144,11 @@ def check_correlation(
     Raises
     ------
     ValueError, TypeError
-        If the argument is none of these or malformed.
+        If the argument is not one of these, or is malformed.
 
     See Also
     --------
-    CorrelationModel : Base class of what it returns.
+    CorrelationModel : Base class of the returned models.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What every correlation model answers: a frozen value with a handful of pure queries."""
+"""Base class of correlation models: frozen values with a handful of pure methods."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class CorrelationModel(ABC):
     #: True when whole components of records are independent of each other.
     is_componentwise: bool = False
 
-    #: True of a holdout whose components are independent given what is known (the graph, other
-    #: records) and need not be alike (theory G27): means are bounded, class scores are refused.
+    #: True for a holdout whose components are independent given the graph and the other
+    #: records and need not be alike (theory G27): means are bounded, class scores are refused.
     is_given_rest: bool = False
 
     #: True when the holdout is drawn among records that depend on the training records, because
@@ -78,16 +78,16 @@ class CorrelationModel(ABC):
     #: True when each date is judged given its past, and nothing is assumed (theory G26).
     is_time_ordered: bool = False
 
-    #: Sentences that a certificate must add: what is assumed, what is not covered.
+    #: Sentences that a certificate must add: assumptions, and cases that are not covered.
     caveats: tuple[str, ...] = ()
 
-    #: What intervals refer to, in the words of a certificate's first line.
+    #: Target of the intervals, in the words of a certificate's first line.
     target: str = "new records"
 
-    _content: tuple[Any, ...]  # what makes two models equal
-    _codes: Array | None = None  # of components, where the model is tied to records
+    _content: tuple[Any, ...]  # two models are equal if their contents are
+    _codes: Array | None = None  # of components, if the model is tied to records
     _record_weights: Array | None = None
-    _size_hint = ""  # what to do where the number of records is another one
+    _size_hint = ""  # advice if the number of records differs
 
     @property
     def has_class_bounds(self) -> bool:
@@ -213,7 +213,7 @@ class CorrelationModel(ABC):
         return self._record_weights
 
     def units(self, n: int) -> tuple[int, str]:
-        """Return how many things were drawn independently, and what to call them.
+        """Return the number of independently drawn sampling units, and their name.
 
         Parameters
         ----------
@@ -223,9 +223,9 @@ class CorrelationModel(ABC):
         Returns
         -------
         count : int
-            Of what more has to be brought where intervals are too wide.
+            Number of sampling units; add more of them if intervals are too wide.
         name : str
-            ``"records"``, or ``"groups"`` where several records belong to one.
+            ``"records"``, or ``"groups"`` if several records belong to one group.
         """
         return self.check_n(n), "records"
 
@@ -394,7 +394,7 @@ class CorrelationModel(ABC):
         Raises
         ------
         ValueError
-            If the method does not apply to this model; the message names what is missing.
+            If the method does not apply to this model; the message names the missing condition.
         """
         level = check_real("dp_epsilon", dp_epsilon, low=0.0)
         return self._level("leakage", level, n, method)
@@ -565,19 +565,19 @@ class CorrelationModel(ABC):
         return hoeffding_lower_limit(values, levels, self.effective_n(n))
 
     def estimated(self, labels: ArrayLike, known: ArrayLike) -> CorrelationModel:
-        """Return the model with what it leaves open read off the labels of known records.
+        """Return the model with its open parameters estimated from labels of training records.
 
         Parameters
         ----------
         labels : array-like of shape (n,)
-            Labels of all records; only those of known records are read.
+            Labels of all records; only those of training records are read.
         known : array-like of int
             The training records.
 
         Returns
         -------
         CorrelationModel
-            The model itself where it leaves nothing open.
+            The model itself if it has no open parameters.
         """
         return self
 
@@ -690,7 +690,7 @@ def holdout_size(n, holdout):
 
 
 def check_splits(n_splits, available, what):
-    """Return ``n_splits`` as an int between 2 and what is available."""
+    """Return ``n_splits`` as an int between 2 and ``available``."""
     n_splits = check_integer("n_splits", n_splits, low=2)
     if not n_splits <= available:
         raise ValueError(f"cv ({n_splits=}) must be at most {available}, the number of {what}.")

@@ -1,6 +1,6 @@
 """Records in time: a Markov chain, visible or hidden behind the records.
 
-First the models, then how a series is cut, what follows from a transition matrix, and the
+First the models, then splits of a series, quantities derived from a transition matrix, and the
 autocorrelation time of cross-validated scores (theory G11).
 """
 
@@ -30,8 +30,8 @@ from sklearn_bdp.correlation.tails import chain_lower_limit
 from sklearn_bdp.utils.root_finding import doubled, last_whole
 from sklearn_bdp.utils.validation import check_array, check_boolean, check_integer, check_real
 
-SPLIT_FAILURE = 1e-3  # what the gap of a chain's `split` may cost
-FOLD_FAILURE = 0.05  # inner cross-validation carries no promise; a short gap will do
+SPLIT_FAILURE = 1e-3  # failure probability of the gap of a chain's `split`
+FOLD_FAILURE = 0.05  # inner cross-validation is not guaranteed; a short gap suffices
 ROW_SUM_TOLERANCE = 1e-8
 _DRIFT = "A future unlike the past (drift) is not covered."
 
@@ -47,7 +47,7 @@ PAIRS = 7
 #: Fewest scores of an estimate.
 FEWEST = 16
 
-#: What an estimate is multiplied with (theory G11): how far it may well fall short.
+#: Factor by which estimates are multiplied (theory G11), because they may well fall short.
 SAFETY = 1.5
 
 #: Scores per autocorrelation time below which the estimate itself falls short.
@@ -68,7 +68,7 @@ class MarkovChain(CorrelationModel):
     interpolation : bool, default=False
         With ``observed=True``: hold out single records between their neighbors, instead of the
         last ones. Given its neighbors a record is independent of all others (theory G27). The
-        score is that of interpolation, never of forecasts. What is made is another model.
+        score is that of interpolation, never of forecasts. The result is another model.
 
     Attributes
     ----------
@@ -297,7 +297,7 @@ class MarkovChain(CorrelationModel):
         -----
         The contraction :math:`\lambda` of the chain solves
         :math:`(1+\lambda)/(1-\lambda) = 1.5\,\tau`, with :math:`\tau` by the slow swings of the
-        scores (:func:`slow_autocorrelation_time`). What is assumed: every query's scores
+        scores (:func:`slow_autocorrelation_time`). Assumption: every query's scores
         concentrate no worse than those of this chain. Nothing that is rare on the training set
         can be read off it: regimes that hold less than about a fifth of the records must be
         declared. A steady drift is not taken for dependence, and not covered. For means over
@@ -462,9 +462,9 @@ def tail_split(n, holdout, gap):
 def block_folds(n, n_splits, gap, *, forward=False):
     """Return contiguous test blocks; training drops ``gap`` records on both sides of a block.
 
-    ``forward``: each trains on what came before only, and the first block on nothing.
+    ``forward``: each split trains on earlier records only; the first block is not a test set.
     """
-    first = int(forward)  # blocks that are no test set
+    first = int(forward)  # blocks that are not a test set
     n_splits = check_splits(n_splits, n - first, "records less one" if forward else "records")
     edges = np.arange(first, n_splits + first + 1) * n // (n_splits + first)
     place, pairs = np.arange(n), []
@@ -570,9 +570,10 @@ def projective_diameter(matrix):
 def block_spread(reach, n):
     """Return the least sum of squared martingale ranges over block lengths (theory H4).
 
-    ``reach`` is what follows a block, in units of one record: the sum of the Dobrushin coefficients
-    of the powers, that is expected records that still differ after two chains were started apart
-    and coupled maximally (Griffeath 1975). The result is in units of the squared sensitivity.
+    ``reach`` is the effect on the records after a block, in units of one record. It is the sum of
+    the Dobrushin coefficients of the powers, that is, the expected number of records that still
+    differ after two chains were started apart and coupled maximally (Griffeath 1975). The result
+    is in units of the squared sensitivity.
     """
     sizes = np.unique(np.clip(np.ceil(reach * np.linspace(0.25, 4.0, 200)), 1, n))
     sizes = np.union1d(sizes, [1.0, float(n)])
@@ -602,7 +603,7 @@ def slow_autocorrelation_time(scores: ArrayLike) -> float:
     -----
     The mean of the squared cosine coefficients of the ten lowest frequencies, in units of the
     variance: each of them estimates the variance of a long mean. The first one, which a steady
-    drift fills, weighs no more than the largest of the others. Where the next frequencies say
+    drift fills, weighs no more than the largest of the others. If the next frequencies show
     more (by their median, which a season does not move), half of the difference is added. A
     windowed sum of autocorrelations stops where they drown in noise and misses hidden regimes
     altogether (it reads 1.3 for 11.6).

@@ -72,7 +72,7 @@ class ComponentModel(CorrelationModel):
         return Split(np.flatnonzero(~chosen[labels]), np.flatnonzero(chosen[labels]))
 
     def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
-        if self.holds_given_rest:  # bounds hold whatever is in the training set
+        if self.holds_given_rest:  # bounds are valid for any training set
             return Independent().folds(n, n_splits, random_state=random_state)
         labels = self.components(self.check_n(n))
         sizes = np.bincount(labels)

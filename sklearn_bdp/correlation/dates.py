@@ -198,7 +198,7 @@ def index_dates(X: Any, name: str = "X") -> Array | None:
     ------
     ValueError
         If the index orders the records in another way than the rows do, or may hold dates in a
-        form that is not certain: rows would be taken in an order that nobody declared.
+        form that is not certain: rows would be taken in an undeclared order.
     """
     index: Any = getattr(X, "index", None)
     if not hasattr(index, "is_monotonic_increasing"):  # not a frame of pandas

@@ -1,4 +1,4 @@
-"""Graphs of which only the structure is known: how they are read, and what may be held out.
+"""Graphs with known structure and unknown strength, and the nodes that may be held out.
 
 Components (:class:`DependencyGraph`), nodes with a buffer (``reach="edges"``), or nodes that are
 not neighbors, given all others (:class:`AnyStrength`; theory G27).
@@ -405,7 +405,7 @@ class AnyStrength(GraphModel):
     def given_rest(self, indices: ArrayLike) -> CorrelationModel:
         """Return the components of the holdout given all other records (theory G27).
 
-        Nodes without a record join what they touch.
+        Nodes without a record connect the holdout nodes that they touch.
         """
         indices = check_indices(indices, self.n_records)
         nodes = np.r_[indices, np.arange(self.n_records, len(self._indptr) - 1)]

@@ -1,7 +1,7 @@
 """Forms in which callers give a graph: matrices, networkx, neighbor lists, edges.
 
 Each form becomes :class:`EdgeData`, and that becomes a symmetric matrix with one row per record and
-the :class:`NodeNames` of the records. No form is guessed: what can be read in two ways is rejected.
+the :class:`NodeNames` of the records. No form is guessed: ambiguous input is rejected.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class EdgeData:
     is_table : bool
         Whether names or positions are those of the rows of a matrix.
     form : str
-        What the caller gave, for messages.
+        Form of the caller's input, for messages.
     """
 
     n_nodes: int

@@ -1,7 +1,7 @@
-"""Levels of Bayesian differential privacy: what a DP level means for correlated records.
+"""Levels of Bayesian differential privacy that a DP level implies for correlated records.
 
-Loaded by ``bdp_epsilon``, ``dp_epsilon`` and what needs them (a numeric ``epsilon``, the
-certificate's line on privacy). What computes intervals never imports this module.
+Loaded by ``bdp_epsilon``, ``dp_epsilon`` and code that needs them (a numeric ``epsilon``, the
+certificate's line on privacy). Code that computes intervals never imports this module.
 
 First one calibration for each kind of model: components (theory B0, B1), lists of models, networks
 (messages on forests B6, B7; walks on any graph B8). Then how leakage passes through a kernel (the
@@ -38,8 +38,8 @@ TABLE_LIMIT = 5e7
 class Calibration:
     """Leakage of one model's records, which may follow each other inside components (theory B1).
 
-    DP levels are positive, arguments are checked. The methods mean what those of the same name of
-    :class:`CorrelationModel` mean.
+    DP levels are positive, arguments are checked. The methods mean the same as those of
+    :class:`CorrelationModel` with the same name.
     """
 
     def __init__(self, model):
@@ -133,7 +133,7 @@ class NetworkCalibration(Calibration):
         )
 
     def factor(self):
-        """Return what the DP level grows by at each record by walks (theory B8)."""
+        """Return the factor by which the DP level grows at each record, by walks (theory B8)."""
         model = self.model
         return model._remember("factor", lambda: reach_factor(model.adjacency_, model._reach()))
 
@@ -195,8 +195,8 @@ class NetworkCalibration(Calibration):
 def birkhoff_messages(parent, diameters, dp_epsilon):
     """Return messages ``(upward, below, total)`` on a rooted forest (theory B6).
 
-    ``upward`` goes from each node to its parent, ``below`` sums what comes from the children,
-    ``total`` from all neighbours. ``diameters`` are those of the edges to the parents.
+    ``upward`` goes from each node to its parent, ``below`` sums the messages from the children,
+    ``total`` those from all neighbors. ``diameters`` are those of the edges to the parents.
     """
     n = len(parent)
     gain, small = (-np.expm1(-diameters / 2)).tolist(), np.exp(-diameters / 2).tolist()
@@ -247,7 +247,7 @@ def reach_factor(matrix, reach):
 
 
 def kernel_leakage(kernel, weight):
-    """Return ``L_P(w)``, in nats: what a record tells about its neighbour and all behind it.
+    """Return ``L_P(w)``, in nats: the leakage about a record's neighbor and all behind it.
 
     ``max_{u,v,A} ln[(1 + P(u,A)(e^w - 1)) / (1 + P(v,A)(e^w - 1))]``, where row ``u`` of ``kernel``
     is the distribution of the neighbour given value ``u``; zeros are allowed.
@@ -371,10 +371,10 @@ def close_above(update, dp_epsilon, reached, step, steps):
 
 
 def contracted_sides(diameter, dp_epsilon, steps, *, exact=256):
-    """Return what a side of ``m`` records adds for an adversary who knows any of it (theory B5).
+    """Return the leakage added by a side of ``m`` records, any of which may be known (theory B5).
 
     Non-decreasing rows. The first ``exact`` steps are followed one by one, the fixed point bounds
-    the rest: where fewer than ``steps + 1`` rows are returned, the last bounds all later ones.
+    the rest: if fewer than ``steps + 1`` rows are returned, the last bounds all later ones.
     """
     sides = [0.0]
     for _ in range(min(steps, exact)):
@@ -409,12 +409,12 @@ def both_sides(left, right, n):
 
 
 def bridge_sides(matrix, dp_epsilon, steps, *, far, cap=4000):
-    r"""Return what a side of ``m`` records can add when one of them is known, ``m <= steps``.
+    r"""Return the leakage that a side of ``m <= steps`` records can add when one of them is known.
 
     ``matrix`` is the transition matrix for the side of the future, its transpose for the side of
     the past. The bridge to value ``s``, ``j`` steps away, moves by
-    :math:`H(u,y) \propto M(u,y)\, M^{j-1}(y,s)`, whatever the distribution of the first state.
-    ``far`` is what the columns of the powers become in the limit: ones towards the future, the
+    :math:`H(u,y) \propto M(u,y)\, M^{j-1}(y,s)`, for any distribution of the first state.
+    ``far`` is the limit of the columns of the powers: ones towards the future, the
     stationary distribution towards the past.
 
     Row ``m`` of the result is the largest leakage over known records at most ``m`` steps away;
@@ -594,7 +594,7 @@ def spectral_dp_epsilon(bdp_epsilon, gap, smallest, n):
 def block_information(dp_epsilon, extra, n):
     """Return the least sum of squared block leakages / 8 on a chain, in nats (theory G1, B7).
 
-    ``extra`` is what the records after a block add to the leakage of its own.
+    ``extra`` is the leakage that the records after a block add to the block's own.
     """
     return dp_epsilon**2 * block_spread(extra / dp_epsilon, n) / 8.0
 
@@ -659,7 +659,7 @@ class ChainCalibration(Calibration):
         return reverse / reverse.sum(axis=1, keepdims=True)
 
     def unknown(self, dp_epsilon, n):
-        """Return the leakage of past and future to an adversary who knows none of them (B7)."""
+        """Return the leakage of past and future if the adversary knows no record of them (B7)."""
         kernels, width = (self.reverse, self.model.transition), 2 if len(self.reverse) == 2 else 1
         return self.model._remember(
             ("unknown", dp_epsilon, n),
@@ -670,7 +670,7 @@ class ChainCalibration(Calibration):
 
     def _tight(self, dp_epsilon, n):
         chain, k = self.model, len(self.model.transition)
-        # Of a side to an adversary who knows any of it (B5).
+        # Of a side, any records of which may be known (B5).
         left = right = contracted = contracted_sides(chain.diameter_, dp_epsilon, n - 1)
         if chain.observed and k <= MOST_STATES:
 
@@ -701,7 +701,7 @@ class ChainCalibration(Calibration):
         return quilt_leakage(*sides, dp_epsilon, n, factor=factor)
 
     def extra(self, dp_epsilon, n):
-        """Return what follows a record in the better order of time (theory B7)."""
+        """Return the leakage by records after a record, in the better order of time (theory B7)."""
         return min(float(side[-1].max()) for side in self.unknown(dp_epsilon, n))
 
     def sequential_information(self, dp_epsilon, n):
@@ -712,7 +712,7 @@ class ChainCalibration(Calibration):
         length = max(len(after), len(before))
         if n <= 4 * length:
             records, weights = np.arange(n), np.ones(n)
-        else:  # the middle is all alike: one representative stands for it
+        else:  # the middle is all alike: one record represents it
             records = np.r_[np.arange(length), length, np.arange(n - length, n)]
             weights = np.ones(len(records))
             weights[length] = n - 2 * length

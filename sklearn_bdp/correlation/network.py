@@ -43,7 +43,7 @@ from sklearn_bdp.utils.validation import check_array, check_integer, check_real
 
 LARGEST_COUPLING = 12.0  # beyond it neighbours determine each other
 CONFIDENCE = 0.95  # of the upper limit
-_NO_GRAPH: Any = object()  # stands for the graph when a pickle makes an object without arguments
+_NO_GRAPH: Any = object()  # replaces the graph when a pickle makes an object without arguments
 
 
 class NetworkModel(GraphModel):
@@ -72,7 +72,7 @@ class NetworkModel(GraphModel):
         self.is_given_rest = given_rest
         if given_rest:
             self.target, self.caveats = GIVEN_NODES, caveats + GIVEN_CAVEATS
-        # Split by nodes are components too large to hold out, where no edge is infinite.
+        # Components too large to hold out are split by nodes if no edge is infinite.
         self._is_finite = self._to_estimate or bool(np.isfinite(self._data).all())
         large = given_rest or sizes.max() > self.n_records / 4
         self.holds_given_rest = bool(large and self._is_finite)
@@ -317,7 +317,7 @@ class MarkovNetwork(NetworkModel):
                 "with influences in nats, or a number for all edges."
             )
         matrix, nodes = read_graph(edges, reads_weights=by_name, nodelist=nodelist)
-        if not by_name:  # what is estimated may be anything until then
+        if not by_name:  # influences to be estimated are unrestricted until then
             value = math.inf if self._to_estimate else influence
             matrix.data = np.full_like(matrix.data, value)
             matrix.eliminate_zeros()
@@ -686,7 +686,7 @@ def rooted(matrix, roots, wanted):
     """Return a breadth-first order of the wanted records, and the position of each one's parent.
 
     ``roots`` holds one record per component. The sweeps below work on positions in this
-    order, so that memory is read in sequence and ``parent[k] < k`` always; ``-1`` stands for roots.
+    order, so that memory is read in sequence and ``parent[k] < k`` always; ``-1`` marks roots.
     """
     n = matrix.shape[0]
     # One extra node points at every root, so that a single search covers all components.
@@ -702,7 +702,7 @@ def rooted(matrix, roots, wanted):
 
 
 def couplings(parent, contractions):
-    """Return ``theta_v R_v`` of each node: what its parent's change costs below.
+    """Return ``theta_v R_v`` of each node: the cost of its parent's change in its subtree.
 
     ``R_v = 1 + sum_children theta_c R_c`` are the expected records that feel a change at ``v``;
     ``contractions`` are the Dobrushin coefficients of the kernels given the parents.
@@ -720,8 +720,8 @@ def block_costs(parent, components, unit, passed, target):
 
     Blocks are connected, at most ``target`` nodes each, grown from the leaves; they are revealed
     roots first, so only the subtrees below a block feel it. Any partition gives a valid bound.
-    ``unit`` is what one record of a block costs by itself, ``passed`` what a node's subtree adds to
-    the block of its parent.
+    ``unit`` is the cost of one record of a block by itself, ``passed`` the amount that a node's
+    subtree adds to the block of its parent.
     """
     cost = [0.0] * (max(components) + 1)
     size, outside = [1] * len(parent), [0.0] * len(parent)
@@ -748,7 +748,7 @@ def dobrushin_reach(matrix, components):
     """Return ``r >= (I - C)^{-1} 1``, expected records that feel a change of each record.
 
     ``C_ij = tanh(diameter_ij / 4)`` bounds how far record ``j`` moves the distribution of ``i``
-    given all others. Where the series diverges in a component the entries are infinite.
+    given all others. If the series diverges in a component, its entries are infinite.
 
     They are the martingale differences of any query, in units of its sensitivity. ``matrix`` holds
     symmetric edge diameters in nats.

@@ -34,7 +34,7 @@ class ChainSequences(CorrelationModel):
     """Sequences of records that are independent of each other, each a Markov chain.
 
     Made by ``correlation=chain`` with ``groups=``, the sequence of each record. Rows of a sequence
-    are in time order; rows of different sequences may stand in any order. With at least ten
+    are in time order; rows of different sequences may be in any order. With at least ten
     sequences whole ones are held out, otherwise the last records of each.
 
     Parameters

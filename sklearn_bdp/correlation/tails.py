@@ -19,7 +19,7 @@ _SHIFTS = (0.0, 0.0, 0.0, -1.0, 0.0)  # hinges tried, the last one beside the be
 _ROUNDING = 1e-6  # nats: relative error of a hinge, with a margin
 _NEWTON = 40  # steps at most; five or six are usual
 _LEAST = 1e-12  # of a value: smaller limits on chains are 0
-_DEEPEST = -690.0  # below, e^level is no double
+_DEEPEST = -690.0  # e^level may underflow below it
 _SMALLEST = math.exp(_DEEPEST)
 _QUARTER = math.log(0.25)
 
@@ -203,7 +203,7 @@ def bounded_lower_limit(values: Array, levels: Array, n: int) -> Array:
             np.copyto(mean, step, where=is_improved)
             best = successes - overshoot + shift  # the best of all: k - t = mean excess
         mean *= 1.0 - _SAFE
-        # Far out a hinge is no double and its step may end anywhere: the bound is evaluated there.
+        # Far out a hinge is not a double and its step may end anywhere: evaluate the bound there.
         reached = _hinge(mean, successes - distances, n)[0] - np.log(distances)
     rejected = (reached > _DEEPEST) & (reached <= level + 0.5 * _ROUNDING)
     limit[usable] = np.where(rejected, mean, limit[usable])

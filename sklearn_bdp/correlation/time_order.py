@@ -14,7 +14,7 @@ from sklearn_bdp.correlation.dates import date_numbers, horizon_in_dates
 
 
 class TimeOrdered(CorrelationModel):
-    """Records in time, each date judged by what was known before it (theory G26).
+    """Records in time, each date judged by the data known before it (theory G26).
 
     Made by ``correlation="time"``. Nothing is assumed about dependence, drift or seasons. Intervals
     refer to the expected score over the holdout's own dates, not to a long run: for that, declare
@@ -32,7 +32,7 @@ class TimeOrdered(CorrelationModel):
         after the first forecast. With ``times``, also a span such as ``"7D"``, a ``Timedelta`` or
         an offset of pandas: the most dates in such a span.
     step : str, default="date"
-        What one step in time is called in certificates, as ``"day"``.
+        Name of one time step in certificates, such as ``"day"``.
 
     Attributes
     ----------

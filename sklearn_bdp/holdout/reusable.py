@@ -873,7 +873,7 @@ class ReusableHoldout:
             the two, or between each and the rest. Fix subgroups without looking at outcomes.
             Proven gaps rest on both subgroups, each at half the level.
         per : {"record", None}, default=None
-            Sampling scheme of the mean score. ``None``: units, a random visit of a random patient;
+            Elements that scores average over. ``None``: units, a random visit of a random patient;
             records under a level of privacy, whose noise is added to means over records.
         training : tuple (X, y) or (X, y, groups), default=None
             Training records. They give the range of targets and classes, and how much scores and
