@@ -59,7 +59,7 @@ def test_regressor_is_selected_and_verified(name):
 
 
 def assert_verified(selector, *, has_interval):
-    """Assert what every fitted selector shows of the chosen subset."""
+    """Assert the score, interval and report of the subset that a fitted selector chose."""
     path = selector.score_path_
     chosen = np.flatnonzero(path["selected"])[0]
     interval = path["holdout_interval"][chosen]

@@ -1,4 +1,4 @@
-"""What a filter proves on a closed holdout: exact p-values, intervals that agree, what it costs."""
+"""Proofs of a filter on a closed holdout: exact p-values, intervals that agree, the charges."""
 
 import itertools
 import pickle
@@ -104,7 +104,7 @@ def test_a_claim_agrees_with_its_interval_and_the_rates_are_scipys():
         _, lower, upper, p, q, q_any = rows.T
         np.testing.assert_array_equal((lower > 0) | (upper < 0), p <= 0.05)
         raw = permutation_statistics(*args, level=0.05 / 12, rng=np.random.default_rng(0))[1]
-        stepped += ((raw > 0.05 / 12) & (p <= 0.05)).sum()  # what Holm's steps prove besides
+        stepped += ((raw > 0.05 / 12) & (p <= 0.05)).sum()  # further proofs by Holm's steps
         np.testing.assert_allclose(q, stats.false_discovery_control(raw))
         np.testing.assert_allclose(q_any, stats.false_discovery_control(raw, method="by"))
         steps = np.sort(raw) * (12 - np.arange(12))

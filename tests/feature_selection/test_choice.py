@@ -1,4 +1,4 @@
-"""Which subset is chosen and what is said of it, by models whose hits are scripted."""
+"""Choice of a subset and the messages about it, with models whose hits are scripted."""
 
 from types import SimpleNamespace
 

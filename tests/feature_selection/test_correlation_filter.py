@@ -19,7 +19,7 @@ from sklearn_bdp.exceptions import NothingSelectedError, UnknownFeaturesError
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter
 from tests.facts import refused, warned
 
-#: Each fit has a holdout of its own here, of the same targets: that is what is compared.
+#: These tests compare fits that each have a holdout of their own, with the same targets.
 ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 

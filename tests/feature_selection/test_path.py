@@ -26,9 +26,9 @@ from sklearn_bdp.exceptions import DependenceWarning, NothingConfirmedWarning
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
 from tests.facts import refused, warned
 
-#: Each fit has a holdout of its own here, of the same targets: that is what is compared.
+#: These tests compare fits that each have a holdout of their own, with the same targets.
 ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
-#: A hundred groups show what is asked here, whatever they are worth.
+#: A hundred groups suffice for these tests, whatever their effective sample size.
 FEW_GROUPS = pytest.mark.filterwarnings(
     "ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning"
 )
@@ -538,7 +538,7 @@ def test_a_frame_takes_few_more_steps_per_column_than_an_array():
 
 @ANEW
 def test_how_many_fits_there_are_does_not_depend_on_the_number_of_columns():
-    """What grows with the columns is one pass over the data, as for univariate selection."""
+    """Only one pass over the data grows with the columns, as for univariate selection."""
 
     class Counting(GaussianNB):
         count = 0

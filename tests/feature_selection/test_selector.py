@@ -1,4 +1,4 @@
-"""The selector: what it selects, what it tells, and what it never shows."""
+"""The selector: its selection, its reports, and the values that it never shows."""
 
 import dataclasses
 import inspect
@@ -26,7 +26,7 @@ from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatu
 from sklearn_bdp.holdout import ExpertSettings
 from tests.facts import refused
 
-#: Each fit has a holdout of its own here, of the same targets: that is what is compared.
+#: These tests compare fits that each have a holdout of their own, with the same targets.
 ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 

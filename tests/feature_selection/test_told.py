@@ -1,4 +1,4 @@
-"""What a selector says: of fits that failed, of what could not be told from chance, at the end."""
+"""Messages of a selector on failed fits, on features that chance may explain, and at the end."""
 
 import pickle
 import warnings
@@ -25,7 +25,7 @@ from sklearn_bdp.exceptions import (
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
 from tests.facts import refused, warned
 
-#: Each fit has a holdout of its own here, of the same targets: that is what is compared.
+#: These tests compare fits that each have a holdout of their own, with the same targets.
 ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 
