@@ -1,7 +1,7 @@
-"""Messages as a channel (theory G21): what refusals tell an analyst is charged, or is nothing.
+"""Messages as a channel (theory G21): information in rejections is charged, or there is none.
 
-Each attack collects every message of its calls. It ends with an interval that holds, or with
-messages that are the same for another holdout.
+Each attack collects every message of its calls. It ends with an interval that contains its
+target, or with messages that are the same for another holdout.
 """
 
 import math
@@ -30,7 +30,7 @@ def noise(seed, n=300):
 
 
 def heard(call):
-    """Return what a call says, whatever way it says it."""
+    """Return the messages of a call, in warnings and in an exception."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -71,13 +71,13 @@ def test_every_word_about_shared_rows_is_charged():
     np.testing.assert_array_equal(guessed, y)  # the labels can be had: at a price
     assert holdout.information_spent - start > 30 * math.log(2)  # one bit each, at least
     score = holdout.answer([0.5], [(guessed == y).astype(float)])
-    assert score.lower[0] < 0.5 < score.upper[0]  # what it would be on new records
+    assert score.lower[0] < 0.5 < score.upper[0]  # the expected score on new records
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_bisection_of_shared_rows_does_not_break_an_interval(seed):
-    """2,160 calls recovered 148 of 148 records from the number that was told: [.900, 1] at .5."""
+    """2,160 calls recovered 148 of 148 records from the reported count: [0.900, 1] for 0.5."""
     X, y = noise(seed, 148)
     holdout = ReusableHoldout(X, y, random_state=seed)
     known = np.zeros(148, dtype=bool)
@@ -87,7 +87,7 @@ def test_bisection_of_shared_rows_does_not_break_an_interval(seed):
         guess = np.where(known[rows], y[rows], rng.integers(0, 2, rows.size))
         said = heard(lambda rows=rows, guess=guess: holdout.check_training_rows(X[rows], guess))
         assert not any(sign.isdigit() for sign in "".join(said))
-        if not said:  # nobody is in it: at most one label of these is right
+        if not said:  # no shared rows reported: at most one of these labels is right
             known[rows] = True
     score = holdout.answer([0.5], [known.astype(float)])
     assert score.lower[0] <= 0.5 <= score.upper[0]
@@ -153,7 +153,8 @@ def test_a_drawn_split_needs_no_look_at_the_holdout():
     with refused(SharedRecordsError, "X[search.train_indices_]"):
         again.fit(X, y)
     assert first.holdout_.information_spent == spent
-    # Records of another table mixed among them are answered alike: nothing of the holdout is told.
+    # Mixed with records of another table they get the same error, which reveals nothing about
+    # the holdout.
     other, labels = noise(5)
     with refused(SharedRecordsError, "X[search.train_indices_]"):
         again.fit(np.r_[X[part], other], np.r_[y[part], labels])
@@ -166,7 +167,7 @@ def test_a_drawn_split_needs_no_look_at_the_holdout():
 
 
 class Referred(ClassifierMixin, BaseEstimator):
-    """Neighbours of what comes as ``reference``: it was "verified" at .997 on pure noise."""
+    """Neighbors among the records of ``reference``: "verified" at 0.997 on pure noise."""
 
     def __init__(self, k=1):
         self.k = k

@@ -37,7 +37,7 @@ def test_weights_of_all_paths_sum_to_one(n_findings):
 
 
 def test_an_analyst_who_stops_at_the_first_finding_has_no_more_than_one():
-    """A fixed price per finding and free silence is no code: 121 checks had more than one."""
+    """A fixed price per finding with free silence is not a code: 121 checks summed to above one."""
     stops = [math.exp(-length([None] * place + ["rows"], 1)) for place in range(500)]
     assert math.fsum(stops) + math.exp(-length([None] * 500, 1)) == pytest.approx(1.0)
 

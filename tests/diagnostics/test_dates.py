@@ -1,4 +1,4 @@
-"""Rows that change with their order, and what an index of dates tells, under correlation=None."""
+"""Rows that change with their order, and evidence in an index of dates, if correlation=None."""
 
 import warnings
 

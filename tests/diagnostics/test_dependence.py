@@ -1,4 +1,4 @@
-"""Dependence: what arguments hint at, what training-side scores show, correlation="time" (G11)."""
+"""Dependence: hints in arguments, evidence in training-set scores, correlation="time" (G11)."""
 
 import warnings
 
@@ -292,7 +292,7 @@ class NeverFitted(LogisticRegression):
 
 
 def few(n_groups, **settings):
-    """Return the warning about few groups, given before any fit; None where there is none."""
+    """Return the warning about few groups that comes before any fit; None without a warning."""
     X, y = independent(4 * n_groups)
     search = ReusableHoldoutSearchCV(
         NeverFitted(), {"C": [1.0]}, correlation="groups", random_state=0, **settings

@@ -94,7 +94,7 @@ def test_ordinary_splits_of_ordinary_data_pass(load):
 
 @pytest.mark.parametrize("kinds", [2, 4, 8])
 def test_splits_of_populations_with_equal_records_pass(kinds):
-    """The rate of equal records inside the training part says what is legitimate."""
+    """The rate of equal records inside the training set shows how many are legitimate."""
     rng = np.random.default_rng(kinds)
     refused = 0
     for _ in range(60):

@@ -1,4 +1,7 @@
-"""What stands on both sides of a split is said once, and in the certificate."""
+"""Order, groups and classes on both sides of a split.
+
+Groups on both sides are reported once, and in the certificate.
+"""
 
 import pickle
 import warnings
@@ -36,7 +39,7 @@ def said(fit, what):
     return result, [str(w.message) for w in caught if what in str(w.message)]
 
 
-# -- order of what comes beside the records -------------------------------------------------------
+# -- order of targets, groups and weights --------------------------------------------------------
 
 FRAME = pd.DataFrame(X, index=np.arange(400) + 1000).add_prefix("c")
 LABELS = pd.Series(y, index=FRAME.index)
@@ -215,7 +218,7 @@ def test_the_same_classes_in_another_type_are_the_same(coded):
 
 
 def test_an_index_that_only_counts_may_have_been_made_anew():
-    """Frames made of arrays number their rows: the places may be right, so that is no error."""
+    """Frames made of arrays number their rows: positions may be right, so this is not an error."""
     frame = pd.DataFrame(X).add_prefix("c")
     labels = pd.Series(y, index=np.random.default_rng(0).permutation(len(y)))
     with warned(UserWarning, "y.loc[X.index]"):

@@ -1,4 +1,4 @@
-"""The page of guards agrees with what the guards say of themselves."""
+"""The page of guards agrees with the definitions of the guards."""
 
 import importlib
 import re
@@ -39,7 +39,7 @@ def rows():
 
 
 def test_the_page_lists_every_guard():
-    """Put what ``python tests/diagnostics/test_table.py`` prints into the page where this fails."""
+    """If this fails, put the output of ``python tests/diagnostics/test_table.py`` into the page."""
     lines = PAGE.read_text("utf-8").split("|---|---|---|---|---|\n")[1].splitlines()
     listed = [tuple(line.strip("| ").split(" | ")) for line in lines if line.startswith("|")]
     assert all(when for _, _, when, *_ in listed)
