@@ -1,4 +1,4 @@
-"""Graphs with known structure and unknown strength, and the nodes that may be held out.
+"""Graphs of known structure and unknown strength: input, and nodes that may be held out.
 
 Components (:class:`DependencyGraph`), nodes with a buffer (``reach="edges"``), or nodes that are
 not neighbors, given all others (:class:`AnyStrength`; theory G27).

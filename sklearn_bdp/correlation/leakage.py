@@ -247,7 +247,7 @@ def reach_factor(matrix, reach):
 
 
 def kernel_leakage(kernel, weight):
-    """Return ``L_P(w)``, in nats: the leakage about a record's neighbor and all behind it.
+    """Return ``L_P(w)``, in nats: the leakage about a record through its neighbor and all behind it.
 
     ``max_{u,v,A} ln[(1 + P(u,A)(e^w - 1)) / (1 + P(v,A)(e^w - 1))]``, where row ``u`` of ``kernel``
     is the distribution of the neighbour given value ``u``; zeros are allowed.
