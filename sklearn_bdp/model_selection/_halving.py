@@ -42,8 +42,9 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     max_resources : int or "auto", default="auto"
         Most that a candidate may get; ``"auto"``: all training records.
     min_resources : int, "exhaust" or "smallest", default="exhaust"
-        What a candidate of the first rung gets. ``"smallest"``: two records of each class in each
-        fold, or 1 of a parameter; ``"exhaust"``: so many that the last rung gets as much as it can.
+        Resources of a candidate in the first rung. ``"smallest"``: two records of each class in
+        each fold, or 1 of a parameter; ``"exhaust"``: so many that the last rung gets as much as
+        it can.
     aggressive_elimination : bool, default=False
         Repeat the first rung until the candidates that are left can have ``max_resources``.
     scoring : str, callable, list, tuple, dict or None, default=None
@@ -65,7 +66,7 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     return_train_score : bool, default=False
         Whether to report scores on the training folds.
     holdout : float, HoldoutConfig, splitter, ReusableHoldout or None, default=0.25
-        What is held out, or the holdout of an earlier search.
+        Records to hold out, or the holdout of an earlier search.
     correlation : None, array, sparse array, graph, model, list, "groups" or "time", default=None
         How records depend on one another.
     training_score : {"cv"}, default="cv"
@@ -179,13 +180,13 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         halve(self, evaluate, callback_ctx)
 
     def _ranked(self, results):
-        """Return results in which scikit-learn finds the scores that decide who survives."""
+        """Return results in which scikit-learn finds the scores that select the survivors."""
         scores = {name: each for name, each in results.items() if name.startswith("mean_test_")}
         first = next(iter(scores.values()))
         return {**results, "mean_test_score": scores.get(f"mean_test_{self.refit}", first)}
 
     def _select_best_index(self, refit, refit_metric, results):
-        """Return the best row of the last rung, where there is no holdout to ask."""
+        """Return the best row of the last rung if there is no holdout to query."""
         if callable(refit):
             return super()._select_best_index(refit, refit_metric, results)
         return SuccessiveHalving._select_best_index(refit, refit_metric, self._ranked(results))

@@ -120,9 +120,9 @@ class _Memory:
 class HoldoutScorer:
     """Scorer that verifies fitted models on a reusable holdout.
 
-    ``scorer(estimator, X, y)`` scores ``(X, y)``, which must be training data, and returns what
-    the holdout answers when that score is compared with it. Use it as ``scoring=`` in
-    :func:`~sklearn.model_selection.cross_val_score`,
+    ``scorer(estimator, X, y)`` scores ``(X, y)``, which must be training data, and returns
+    the verified score, the holdout's answer when that score is compared with it. Use it as
+    ``scoring=`` in :func:`~sklearn.model_selection.cross_val_score`,
     :class:`~sklearn.model_selection.GridSearchCV`,
     :func:`~sklearn.inspection.permutation_importance`, or call it in a loop.
 
@@ -232,7 +232,7 @@ class HoldoutScorer:
         UnknownFeaturesError
             When the model was fitted on columns that cannot be found in the holdout.
         ValueError, TypeError
-            When ``X`` and ``y`` are no training data of the kind that the holdout holds.
+            If ``X`` and ``y`` are not training data of the kind that the holdout contains.
         BudgetExhaustedError, ProcessBoundaryError, LedgerError
             As :meth:`ReusableHoldout.answer <sklearn_bdp.ReusableHoldout.answer>`.
         """

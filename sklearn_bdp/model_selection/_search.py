@@ -100,8 +100,8 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         accuracy for classifiers and a clipped absolute error for regressors (R² has no bounded
         sensitivity), with a warning. With several metrics the one that ``refit`` names ranks, or
         else the first. The others are verified beside it, coarsely, so that its intervals stay as
-        narrow as they were; ``answered_from_<name>`` is ``"unverified"`` for those that the
-        holdout cannot be asked about (F1, R², what a callable returns besides).
+        narrow as they were; ``answered_from_<name>`` is ``"unverified"`` for those that
+        cannot be verified on the holdout (F1, R², the other scores that a callable returns).
     n_iter : int or None, default=None
         Number of sampled candidates (random search); ``None`` takes the whole grid.
     n_jobs : int or None, default=None
@@ -117,7 +117,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         Index lists and ``PredefinedSplit`` refer to the data given to ``fit``; holdout records
         drop out of them.
     verbose : int, default=0
-        1: what is fitted and verified; 2 and more: a line for each fold, as in
+        1: report fits and verifications; 2 and more: a line for each fold, as in
         :class:`~sklearn.model_selection.GridSearchCV`. No holdout score is ever printed.
     pre_dispatch : int or str, default="2*n_jobs"
         As in :class:`~sklearn.model_selection.GridSearchCV`.
@@ -137,13 +137,13 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
     correlation : None, array, sparse array, graph, model, list, "groups" or "time", default=None
         How records depend on one another; see
         :func:`~sklearn_bdp.correlation.check_correlation`. ``"time"``: records in time order. The
-        last dates become the holdout, and each is judged by what was known before it. Nothing is
+        last dates become the holdout, and each is judged by the data known before it. Nothing is
         assumed, learned or tested about their dependence. Order is read from the index or
         ``times=``, and without dates from the rows. A declared strength of dependence (a chain, an
         influence of a network) is tested on the training set. Under None the cross-validated
         scores are checked for dependence over the order of rows and over ``groups``.
     training_score : {"cv", "resubstitution"}, default="cv"
-        What is compared with the holdout: the cross-validated score, or the score on the
+        Score to compare with the holdout: the cross-validated score, or the score on the
         training set itself (the papers' setting; it overfits and spends information).
     verify : "all", "auto" or int, default="all"
         Show the holdout all candidates, only so many with the best cross-validated score, or
@@ -174,7 +174,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         To be passed to the next search as ``holdout``. It carries the records, also in pickles
         of the search; :meth:`without_holdout` leaves them out.
     certificate_ : Certificate
-        What holds, with which probability, under which assumptions.
+        The guarantee, its probability and its assumptions.
     train_indices_, holdout_indices_ : ndarray of int or None
         Rows of the data on each side of the split.
     dependence_test_ : DependenceReport or None
@@ -678,7 +678,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         return super().score(X, y, **params)
 
     def preview(self, n_candidates: int | None = None, *, score: float | None = None) -> Preview:
-        """Work out what another search would get of this holdout; nothing is spent.
+        """Preview another search on this holdout; nothing is spent.
 
         Parameters
         ----------
@@ -686,7 +686,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             Candidates of that search; by default as many as this one had. Each is asked about
             by as many metrics as in this one.
         score : float, default=None
-            About what score is expected, in score units; by default the best verified one.
+            Approximate expected score, in score units; by default the best verified one.
 
         Returns
         -------
