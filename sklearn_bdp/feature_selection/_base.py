@@ -49,13 +49,13 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         -------
         array-like of shape (n_samples, n_selected_features)
             The selected columns as they are, missing values and all. A frame with columns that
-            are no numbers (text, categories, dates) stays a frame; else an array, or what
-            :meth:`set_output` asks for.
+            are not numbers (text, categories, dates) stays a frame; else an array, or the
+            container that :meth:`set_output` requests.
 
         Raises
         ------
         NothingSelectedError
-            If nothing was selected: what follows in a pipeline could only fail on no columns.
+            If nothing was selected: the next step of a pipeline could only fail without columns.
         """
         check_is_fitted(self)
         if not self.support_.any():
@@ -69,7 +69,7 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         return selected if gives_frames(self) or not holds_numbers(X) else np.asarray(selected)
 
     def report(self) -> Any:
-        """Return what was verified and what was not.
+        """Return the verified and the unverified results.
 
         Returns
         -------

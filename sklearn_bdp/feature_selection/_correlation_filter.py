@@ -65,14 +65,14 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
     clip : float, default=2.0
         Standard deviations at which scores are clipped.
     on_empty : {"raise", "keep_best"}, default="raise"
-        What happens if no attribute is confirmed. ``"raise"``: ``fit`` warns, and ``transform``
+        Behavior if no attribute is confirmed. ``"raise"``: ``fit`` warns, and ``transform``
         raises an error with the results; ``"keep_best"``: the attribute with the
         smallest p-value in the training set is kept, and the report labels it as not confirmed.
     random_state : None, int or RandomState, default=None
         Seeds split and noise. An integer is meant for tests: the certificate reports it.
     holdout : float, HoldoutConfig, splitter, ReusableHoldout or None, default=0.25
-        As for :class:`HoldoutFeatureSelector`. ``None``: what passes among all records is kept,
-        and nothing is verified.
+        As for :class:`HoldoutFeatureSelector`. ``None``: attributes that pass among all
+        records are kept, and nothing is verified.
     correlation : None, array, sparse array, graph, model, list or "groups", default=None
         How *records* depend on one another; see
         :func:`~sklearn_bdp.correlation.check_correlation`.
@@ -104,7 +104,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
     :math:`1/\sqrt n`. A third of all useless attributes pass that on the training set; here the
     cut follows from the number of attributes.
 
-    What is proved are the intervals. That a kept attribute is useful is proved where its interval
+    The intervals are proved. That a kept attribute is useful is proved if its interval
     excludes 0. Each candidate costs information: about a quarter of a nat if the holdout agrees,
     about three if it does not.
 
@@ -468,8 +468,8 @@ def permutation_statistics(bounded, scores, column, *, level, rng):
 
     .. math:: p = (1 + \#\{|t^*| \ge |t|\}) / (B + 1),
 
-    whatever the distributions are. The half-width is ``se`` times the ``|t*|`` that leaves out the
-    share ``level``: it is below :math:`|\operatorname{cov}|` exactly where ``p <= level``. Because
+    for any distributions. The half-width is ``se`` times the ``|t*|`` that leaves out the
+    share ``level``: it is below :math:`|\operatorname{cov}|` exactly if ``p <= level``. Because
     the statistic is studentized it covers other covariances than 0, too, as nearly as a t interval
     does (Janssen 1997; Chung and Romano 2013).
 

@@ -339,7 +339,7 @@ def choose(proposals, setting, *, tol, target):
     chosen = best
     luck = math.nan
     if tol != "auto" and target is None:
-        # A difference of 0.05 is within a tolerance of 0.05, whatever the rounding.
+        # A difference of 0.05 is within a tolerance of 0.05, despite rounding.
         min_level = levels[best] - tol / (setting.metric.upper - setting.metric.lower) - 1e-12
         within_tolerance = [index for index in candidates if levels[index] >= min_level]
         chosen = min(within_tolerance, key=lambda index: (sizes[index], -levels[index]))

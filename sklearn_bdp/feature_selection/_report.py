@@ -24,14 +24,14 @@ OFTEN = 0.9
 
 @dataclass(frozen=True)
 class SelectionReport(RenderedResult):
-    """Report of a selection: what was verified, and what was not.
+    """Report of a selection: verified and unverified results.
 
     Attributes
     ----------
     title : str
         One line.
     lines : tuple of str
-        Sentences: what was verified, and what was not.
+        Sentences on the verified and the unverified results.
     rows : dict of list
         One entry per kept feature or group in each list, ready for ``pandas.DataFrame``.
 
@@ -78,7 +78,7 @@ class AssociationReport(SelectionReport):
     title : str
         One line.
     lines : tuple of str
-        Sentences: what is proved, what is found at a false discovery rate, and what it rests on.
+        Sentences: proved results, results at a false discovery rate, and their assumptions.
     rows : tuple of AssociationRow
         Attributes that passed in the training set, most certain first: attribute, value, lower,
         upper, p, q, q_any.

@@ -45,7 +45,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
     of a constant prediction to compare it with. All intervals hold together with probability
     ``confidence_level``, including those of later queries to the same holdout.
 
-    The holdout verifies what the features are worth together, not each feature: a few hundred
+    The holdout verifies the joint value of the features, not each feature: a few hundred
     records can tell 0.79 from 0.5, but not which of two thousand features is useless.
 
     Parameters
@@ -67,7 +67,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         a smaller subset may be, in score units. ``"auto"``: the best subset, by scores that are
         smoothed along the path.
     on_empty : {"baseline", "keep_best"}, default="baseline"
-        What is handed on if the selected features are not distinguished from chance; ``fit`` warns
+        Features to hand on if the selected ones are not distinguished from chance; ``fit`` warns
         in any case. ``"baseline"``: the fixed features or, without any, the one best feature;
         ``"keep_best"``: the selected features, and the report labels them.
     scoring : str, callable or None, default=None
@@ -84,7 +84,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
     random_state : None, int or RandomState, default=None
         Seeds split and noise. An integer is meant for tests: the certificate reports it.
     error_score : "raise" or float, default=nan
-        What to do when a fit fails; unless ``"raise"``, such a subset is not a candidate.
+        Behavior if a fit fails; unless ``"raise"``, such a subset is not a candidate.
     holdout : float, HoldoutConfig, splitter, ReusableHoldout or None, default=0.25
         A fraction of the records, a :class:`~sklearn_bdp.HoldoutConfig`, a splitter with one
         split, or an existing holdout; the data given to ``fit`` are then all training data.
@@ -92,7 +92,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
     correlation : None, array, sparse array, graph, model, list, "groups" or "time", default=None
         How records depend on one another; see
         :func:`~sklearn_bdp.correlation.check_correlation`. ``"time"``: records in time order. The
-        last dates become the holdout, and each is judged by what was known before it. Nothing is
+        last dates become the holdout, and each is judged by the data known before it. Nothing is
         assumed, learned or tested about their dependence.
     verify : int or "all", default=1
         Number of subsets to verify. The selected one is always among them; the others are those
@@ -105,7 +105,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
     n_features_to_select_ : int
         How many.
     score_path_ : dict of arrays
-        Ready for ``pandas.DataFrame``, one entry per subset: ``ranking`` (who proposed it),
+        Ready for ``pandas.DataFrame``, one entry per subset: ``ranking`` (its source),
         ``n_features``, ``features`` (columns, as a tuple), ``training_score``, ``holdout_score``,
         ``holdout_lower``, ``holdout_upper`` (NaN where it was not asked), ``answered_from``,
         ``selected``; in score units.
@@ -125,7 +125,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
     holdout_ : ReusableHoldout
         To be passed on, for instance to a search.
     certificate_ : Certificate
-        What holds, with which probability, under which assumptions; its notes end with the
+        The guarantee, its probability and its assumptions; its notes end with the
         verified score of the selection, so that it travels with a fitted pipeline.
     train_indices_, holdout_indices_ : ndarray of int or None
         Rows of the data on each side of the split.
@@ -147,7 +147,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
     share records). The holdout has to score the subset above the
     constant prediction, too. For numbers, more than ten classes and fixed features the question in
     the training set is how far the best subset is ahead of the constant. The judgment is not part
-    of the certificate. What is proved are the intervals: features help for certain (with
+    of the certificate. The intervals are proved: features help for certain (with
     probability ``confidence_level``) if their interval lies above that of the constant prediction.
     That nothing helps is never proved. A number of features that was asked for is kept in any case.
 
@@ -155,8 +155,8 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
     most :math:`q^2 / ((2\tau - 1) p)` of those that are chosen no oftener than at random are
     expected to come back in a share :math:`\tau` of the halves [3]_.
 
-    What is handed on is what was verified. To choose again from all records after the final
-    report, fit a clone with ``holdout=None`` on all of them. What it chooses is not verified.
+    Exactly the verified features are handed on. To choose again from all records after the final
+    report, fit a clone with ``holdout=None`` on all of them. Its choice is not verified.
 
     After features were chosen and a model was tuned on the same training set, its cross-validated
     score is too high. The interval of the holdout is not affected.
@@ -328,7 +328,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         return self
 
     def _select(self, proposals, choice, division, setting, verifier, ranking, *, strength):
-        """Ask the holdout; set what is selected, what was found, and what is said of it."""
+        """Verify the chosen subsets; set the selected features, their score and the report."""
         metric, place = setting.metric, choice.chosen
         found = verify(verifier, proposals, choice, self.verify)
         self.confirmed_, proved = judge(found, choice, verified=verifier is not None)
