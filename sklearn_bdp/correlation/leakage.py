@@ -247,10 +247,10 @@ def reach_factor(matrix, reach):
 
 
 def kernel_leakage(kernel, weight):
-    """Return ``L_P(w)``, in nats: the leakage about a record through its neighbor and all behind it.
+    """Return ``L_P(w)``, in nats: leakage about a record through its neighbor and all behind.
 
     ``max_{u,v,A} ln[(1 + P(u,A)(e^w - 1)) / (1 + P(v,A)(e^w - 1))]``, where row ``u`` of ``kernel``
-    is the distribution of the neighbour given value ``u``; zeros are allowed.
+    is the distribution of the neighbor given value ``u``; zeros are allowed.
 
     For a ratio ``r`` the best set of a pair is ``{y : P(u,y) > r P(v,y)}`` and
     ``sum_y max(P(u,y) - r P(v,y), 0)`` is half of a city-block distance, so all pairs are tried
