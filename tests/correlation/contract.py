@@ -1,4 +1,4 @@
-"""What every correlation model keeps: one class of tests, inherited by each model.
+"""Contract of correlation models: one class of tests, inherited by the tests of each model.
 
 A new model writes ``class TestMine(ModelContract): model = staticmethod(lambda: Mine(...))`` and
 ``n`` (its number of records); everything below then holds for it or fails by name.
@@ -113,7 +113,7 @@ class ModelContract:
         assert (np.diff(log_tail_above(model, grid, 0.8, self.n)) >= -1e-9).all()
 
     def test_limits_are_rejected_by_the_tail(self):
-        """G5: two routes, the inversion and the tail at what it returns."""
+        """G5: two routes, the inversion and the tail at the limits that it returns."""
         model, values = self.model(), np.linspace(0.0, 1.0, 21)
         for level in (-1.0, -4.0, -20.0):
             limits = model.mean_lower_limit(values, level, self.n)

@@ -5,7 +5,7 @@ with one
 axis per record. The worst ``epsilon``-DP mechanism for an adversary who knows the records ``S``
 and wants to tell two values of record ``i`` apart solves
 
-    maximise  mu . g   subject to   nu . g = 1,   g(x) <= e^epsilon g(x') for Hamming neighbours,
+    maximize  mu . g   subject to   nu . g = 1,   g(x) <= e^epsilon g(x') for Hamming neighbors,
 
 where ``mu`` and ``nu`` are the distributions of the dataset given ``(x_i, x_S)`` and ``(x_i',
 x_S)``.
@@ -61,7 +61,7 @@ def distinguish(mu, nu, epsilon):
 
 
 def leakage(joint, epsilon, record, known):
-    """Worst leakage about one record to an adversary who knows the records ``known``."""
+    """Worst leakage about one record to an adversary with knowledge of the records ``known``."""
     n, worst = joint.ndim, 0.0
     others = [j for j in range(n) if j != record and j not in known]
     table = joint.transpose([*known, record, *others])
@@ -142,7 +142,7 @@ def stationary(matrix):
 
 
 def chain_distribution(matrix, n, *, emissions=None):
-    """Joint distribution of ``n`` records of a chain, or of what ``emissions[i]`` shows of it."""
+    """Joint distribution of ``n`` records of a chain, or of emissions of its states if given."""
     matrix = np.asarray(matrix, dtype=float)
     k = len(matrix)
     emissions = [np.eye(k)] * n if emissions is None else emissions

@@ -1,4 +1,4 @@
-"""What is misspelled as a correlation is told together with what was probably meant."""
+"""Errors for a misspelled correlation name the value that was probably meant."""
 
 import pytest
 from sklearn.datasets import make_classification

@@ -1,4 +1,4 @@
-"""What is certainly a date is read; anything else is refused with the remedy."""
+"""Unambiguous dates are read; any other value raises an error with the remedy."""
 
 import datetime
 import warnings

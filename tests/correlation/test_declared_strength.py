@@ -53,7 +53,7 @@ def test_folds_and_sequences_are_compared_inside():
 
 @pytest.mark.parametrize("heavy", [False, True])
 def test_power_and_false_alarms(heavy):
-    """Where the truth is five times the declared time; theory G33 has .94 and at most .0053."""
+    """If the true time is five times the declared time; theory G33 has 0.94 and at most 0.0053."""
     rng = np.random.default_rng(2)
     found = [
         sum(

@@ -1,4 +1,4 @@
-"""The oracle itself: hand-computed cases, so that the tests that lean on it stand."""
+"""The oracle itself: hand-computed cases, so that other tests can rely on it."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Levels of privacy are a module of their own: what computes intervals never enters it."""
+"""Levels of privacy have a module of their own, which interval computations never load."""
 
 import subprocess
 import sys

@@ -45,7 +45,7 @@ def test_estimate_finds_the_time_of_regimes(contraction):
 
 
 def test_slow_hidden_regimes_are_not_missed():
-    """Why the estimate is no windowed sum (theory G11), which reads less than half of this."""
+    """A windowed sum (theory G11) is not used because it gives less than half of this time."""
     rng = np.random.default_rng(0)
     contraction, scores = 0.995, (0.93, 0.75)
     truth = regime_time(contraction, scores=scores)

@@ -1,4 +1,4 @@
-"""What a chain reads off its transition matrix, against hand-computed cases."""
+"""Quantities that a chain derives from its transition matrix, against hand-computed cases."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What a search keeps while it runs."""
+"""Models that a search keeps while it runs, and its progress messages."""
 
 import itertools
 import time

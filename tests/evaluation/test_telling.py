@@ -1,4 +1,4 @@
-"""What a search or a selection says of its choice, and what it refuses before asking."""
+"""Messages of a search or a selection about its choice, and errors before it queries."""
 
 import re
 import warnings
@@ -212,7 +212,7 @@ def test_an_interval_of_nearly_the_whole_range_is_called_vacuous():
     assert f"roc_auc of the chosen candidate is {fitted.best_score_:.3g}" in message
     assert "scoring='accuracy'" in message
     assert next_question(fitted.certificate_).endswith(", the whole range.")
-    # One cause, one warning: of a holdout that is too small for anything this was said before.
+    # One cause, one warning: the warning that the holdout is too small for anything came before.
     _, messages = told(lambda: found.fit(X[:16], y[:16] % 2), UninformativeIntervalWarning)
     assert len(messages) == 1
 

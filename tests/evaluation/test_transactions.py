@@ -1,4 +1,4 @@
-"""What a search costs in ledger transactions: files are locked, and looked at, that often."""
+"""Number of ledger transactions of a search: how often files are locked and read."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Displays: what they read, what they draw, and that matplotlib is asked for only when drawing."""
+"""Displays: their data, their drawings, and the import of matplotlib only when drawing."""
 
 import sys
 from types import SimpleNamespace

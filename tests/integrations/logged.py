@@ -49,6 +49,6 @@ class Dying(Logged):
 
 
 def finished(path):
-    """Return what was fitted to the end: (column, records, digest of the data), in order."""
+    """Return the completed fits, in order, as (column, records, digest of the data)."""
     lines = Path(path).read_text().splitlines() if Path(path).exists() else []
     return [tuple(line.split()[1:4]) for line in lines if line.startswith("end")]

@@ -67,7 +67,7 @@ def kill_one_worker(client, path, after):
 
 def search(path, **options):
     grid = {"column": list(range(N_CANDIDATES))}
-    # As bytes: a string that names a file stands for what the file says, and logs grow.
+    # As bytes: a string that names a file is hashed with its content, and logs grow.
     return ReusableHoldoutSearchCV(
         Logged(os.fsencode(path), seconds=0.1), grid, cv=2, random_state=0, **options
     )
@@ -114,7 +114,7 @@ def test_workers_share_one_budget_through_the_ledger(client, data, tmp_path):
                 n_jobs=-1,
             )
         assert np.isfinite(scores).all()
-        # What a class of the user's does is known by its predictions on the rows it is scored on.
+        # Models of users' classes are identified by their predictions on the scored rows.
         assert len(holdout.history()) == 8
     assert len({record.key for record in holdout.history()}) == 8
 

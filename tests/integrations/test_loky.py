@@ -25,7 +25,7 @@ def test_a_killed_worker_costs_neither_budget_nor_finished_folds(tmp_path, n_rec
     y = (X[:, 0] + rng.normal(size=600) > 0).astype(int)
 
     def made(name, deadly, seconds=0.1):
-        # As bytes: a string that names a file stands for what the file says, and logs grow.
+        # As bytes: a string that names a file is hashed with its content, and logs grow.
         log, flag = (os.fsencode(tmp_path / file) for file in (name, "died"))
         # Slow enough that joblib hands fits out one by one: a batch that dies is lost whole.
         model = Dying(log, seconds=seconds, deadly=deadly, flag=flag)
@@ -37,7 +37,7 @@ def test_a_killed_worker_costs_neither_budget_nor_finished_folds(tmp_path, n_rec
         search.fit(X, y)
     search.fit(X, y)  # the flag says that it died: this time it lives
     folds = [fit for fit in finished(tmp_path / "fits.log") if fit[1] == "225"]
-    assert len(folds) - len(set(folds)) <= 2  # what the two workers had not handed over yet
+    assert len(folds) - len(set(folds)) <= 2  # fits that the two workers had not returned
     assert len(search.holdout_.history()) == N_CANDIDATES
     alone = made("alone.log", None, seconds=0.0).set_params(n_jobs=None).fit(X, y)
     np.testing.assert_array_equal(

@@ -1,4 +1,4 @@
-"""The same on ray, where it is installed."""
+"""The same on ray, if it is installed."""
 
 import sys
 from pathlib import Path

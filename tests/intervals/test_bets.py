@@ -1,4 +1,4 @@
-"""Limits by bets (G28): no small law fails more often than promised, and what they rest on."""
+"""Limits by bets (G28): their assumptions, and guaranteed failure rates for all small laws."""
 
 import itertools
 import math

@@ -187,7 +187,7 @@ def test_half_widths_of_the_examples():
 
 
 def test_patients_count_not_rows():
-    """G19: what is expected of 400 patients with five visits each is that of 400 records."""
+    """G19: the forecast for 400 patients with five visits each is that for 400 records."""
     model = Groups(np.arange(2000) // 5)
     told = {"kind": "pairs", "classes": ("0", "1"), "class_counts": (5400, 600)}
     sliced, plain = score_tail(model, 2000, **told), score_tail(Independent(), 400, **told)

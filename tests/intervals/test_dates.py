@@ -137,7 +137,7 @@ def test_r2_is_trusted_down_to_a_level_and_needs_a_training_mean():
 
 
 def test_records_of_a_date_are_one_value():
-    """Fifty copies of each record say what one says."""
+    """Fifty copies of each record have the interval of one copy."""
     rng = np.random.default_rng(4)
     y, scores = rng.integers(0, 2, 80), rng.normal(size=80)
     alone = row("roc_auc", y, scores + y)

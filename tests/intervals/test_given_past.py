@@ -83,7 +83,7 @@ def test_no_adversary_fails_a_mixture_of_stakes_more_often_than_promised():
 def worst_failure_of_any(promised, level, choices, dates):
     """Return the largest failure for scores of any values, predictable centers and lower ends.
 
-    ``choices``: (values, chances, center, least) of a date, chosen from what happened before.
+    ``choices``: (values, chances, center, least) of a date, chosen given the past.
     """
 
     @functools.cache
@@ -143,7 +143,7 @@ def test_a_horizon_needs_its_factor():
     assert failure(2) <= math.exp(-level)
 
 
-# -- what is not used, and why (theory G26) ---------------------------------------------------
+# -- limits that are not used (theory G26) ----------------------------------------------------
 
 
 def test_binomial_tails_are_false_given_the_past():

@@ -1,4 +1,4 @@
-"""What a statistic is without each unit (G28): closed forms against computing it anew."""
+"""Statistics without each unit (G28): closed forms against computing them anew."""
 
 import numpy as np
 import pytest
@@ -114,7 +114,7 @@ def test_calibration_moves_by_newton_steps(per_record):
     assert value == pytest.approx(slope(y, said, weights), abs=1e-6)
     assert np.std(left_out) == pytest.approx(np.std(anew), rel=0.05)  # 25 units: two steps
     value, left_out = STATISTICS["calibration_intercept"].left_out(y, said, weights, units, 25)
-    for one in range(25):  # the mean of what is expected is that of what is observed
+    for one in range(25):  # the expected mean equals the observed mean
         kept = units != one
         expected = expit(logit(said[kept]) + left_out[one])
         assert np.average(expected - y[kept], weights=weights[kept]) == pytest.approx(0, abs=1e-4)

@@ -1,4 +1,4 @@
-"""Limits by squared deviations (theory G15): enumeration of every outcome, and what they gain."""
+"""Limits by squared deviations (theory G15): enumeration of every outcome, and their gain."""
 
 import itertools
 import math
@@ -64,7 +64,7 @@ def test_no_groups_miss_more_often_than_promised(sizes, rate):
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (5, 1), (4, 3, 2, 1)])
 def test_no_record_moves_a_mean_square_by_more_than_said(sizes):
-    """G18: what noise for squares of groups is scaled by."""
+    """G18: the noise for squares of groups is scaled by this sensitivity."""
     units, rng = Units.of(sizes), np.random.default_rng(0)
     group, squared = np.repeat(np.arange(len(sizes)), sizes), np.array(sizes) ** 2.0
     for center, _ in itertools.product((0.0, 0.4, 1.0), range(40)):

@@ -197,7 +197,7 @@ def test_bounded_limits_invert_their_tail(n):
 
 @pytest.mark.parametrize("n", [1, 2, 5, 7, 20, 100])
 def test_bounded_limits_are_rejected_however_deep(n):
-    """G8 by summation in logarithms: some hinge or Chernoff's bound rejects what is returned."""
+    """G8 by summation in logarithms: some hinge or Chernoff's bound rejects each limit."""
     rng, counts, corners = np.random.default_rng(n), np.arange(n + 1.0), np.arange(float(n))
     values, levels = np.append(rng.uniform(size=999), 0.63971), -rng.uniform(1.0, 800.0, 1000)
     levels[-1] = -641.7  # with n = 7 by 296 nats too large once

@@ -263,7 +263,7 @@ def test_the_next_search_keeps_groups_whole_or_says_that_it_cannot(data):
         search(holdout=first.holdout_).fit(*part)
 
 
-# what changes on purpose may fall
+# stratified folds make the cross-validated score too high here, on purpose
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.OptimisticScoreWarning")
 def test_the_label_counts_of_the_holdout_stay_unknown():
     # Theory G10: a stratified split tells the class counts, and the interval misses the truth.
