@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items):
     quiet = pytest.mark.filterwarnings("error::sklearn_bdp.exceptions.SklearnBdpWarning")
     for item in items:
         if Path(__file__).parent in item.path.parents:  # not those of scikit-learn
-            item.add_marker(quiet, append=False)  # what a test or its module says goes first
+            item.add_marker(quiet, append=False)  # filters of a test or its module go first
 
 
 @pytest.fixture(scope="session")
@@ -40,8 +40,8 @@ def _no_accounts():
 def _same_draws(request, monkeypatch):
     """Let a test divide its records in the same way each time, also without ``random_state``.
 
-    One division in 200 shows a dependence that is none, and one in some hundreds cuts no group:
-    what holds on average is tested by counted failures, not by the day on which a test fails. Only
+    One division in 200 shows a spurious dependence, and one in some hundreds cuts no group:
+    average properties are tested by counted failures, not by the day on which a test fails. Only
     divisions are drawn so; noise, salts and tokens stay those of the operating system.
     """
     draws = random.Random(request.node.nodeid)
@@ -51,7 +51,7 @@ def _same_draws(request, monkeypatch):
 
 @pytest.fixture
 def command_line(monkeypatch):
-    """Return what runs ``python -m sklearn_bdp`` in this process and returns its exit code."""
+    """Return a function that runs ``python -m sklearn_bdp`` here and returns its exit code."""
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["sklearn_bdp", *map(str, arguments)])

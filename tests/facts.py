@@ -1,4 +1,4 @@
-"""What a test holds of a message: its facts. Wording is in ``test_messages.py`` alone."""
+"""Facts that tests expect in messages. Wording is tested in ``test_messages.py`` alone."""
 
 import re
 
@@ -19,13 +19,13 @@ def warned(category, *facts):
 
 
 def carrying(facts):
-    """Return a pattern of the messages in which each fact stands by itself, in any order."""
+    """Return a pattern of the messages that contain each fact by itself, in any order."""
     texts = [fact.__name__ if isinstance(fact, type) else str(fact) for fact in facts]
     assert not any(map(WORDING.search, texts)), f"{texts}: facts are names and values"
     return "(?s)" + "".join(f"(?=.*{standing_by_itself(text)})" for text in texts)
 
 
 def standing_by_itself(text):
-    """Return a pattern of the text that is no part of a longer name or number."""
+    """Return a pattern of the text that is not part of a longer name or number."""
     before, after = (r"\b" if re.match(r"\w", end) else "" for end in (text[0], text[-1]))
     return before + re.escape(text) + after

@@ -1,4 +1,4 @@
-"""The command line: what it says, what it exits with, what it leaves alone."""
+"""The command line: its output, its exit codes, and the files that it leaves alone."""
 
 import contextlib
 import csv
@@ -37,7 +37,7 @@ def used(path):
 
 @pytest.fixture
 def said(command_line, capsys):
-    """Return what prints the output of a command."""
+    """Return a function that returns the output of a command."""
 
     def output(*arguments):
         assert command_line("ledger", *arguments) == 0
@@ -274,7 +274,7 @@ def test_a_head_that_was_moved_is_repaired_and_no_answer_is_lost(used, said, com
 
 
 def test_a_ledger_with_a_missing_entry_is_not_repaired(used, command_line):
-    """What was answered there stays answered: nothing goes on without it."""
+    """The answers in that entry were given, so the ledger must not continue without them."""
     with contextlib.closing(sqlite3.connect(used)) as connection:
         connection.execute("DROP TRIGGER log_delete")
         connection.execute("DELETE FROM log WHERE number = 2")

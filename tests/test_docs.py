@@ -24,13 +24,13 @@ PAGES = [
         if not {"_build", "auto_examples", "theory"} & set(page.parts)
     ),
 ]
-# What a page takes for granted (its X and y) stands in a comment that readers do not see.
+# The variables that a page assumes (its X and y) are in a comment that readers do not see.
 BLOCK = re.compile(r"^(?:```python|<!-- setup)\n(.*?)^(?:```|-->)", re.M | re.S)
 # A block that means to warn says so in a comment above it: <!-- warns: RowOrderWarning -->
 WARNS = re.compile(r"<!-- warns: ([\w, ]+) -->\n+$")
 # All pages run in one process, and many use the same data.
 ANYWHERE = {"SecondHoldoutWarning"}
-# What a block prints stands below it, after a comment that readers do not see.
+# The output of a block is below it, after a comment that readers do not see.
 OUTPUT = re.compile(r"^<!-- output -->\n```text\n(.*?)^```", re.M | re.S)
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 OPTIONAL = ("optuna", "networkx", "matplotlib", "dask", "ray", "joblibspark", "polars", "pandas")

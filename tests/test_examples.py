@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 STORIES = sorted(EXAMPLES.glob("plot_*.py"))
 
 
-# What an example draws, saved where a user would see it.
+# Script that runs an example and saves its figures, as a user would see them.
 SAVED = """
 import os, runpy, sys
 sys.path.insert(0, os.path.dirname(sys.argv[1]))  # as for a script that is run by its name

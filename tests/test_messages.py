@@ -91,7 +91,7 @@ def no_ledger(folder):
     return ReusableHoldout(X, Y, ledger=folder / "notes.txt")
 
 
-#: What somebody does, and the sentence that says what to do instead.
+#: Mistakes of users, and the sentence of the message that states the fix.
 MISTAKES = {
     "a number of records as the holdout": (
         lambda: HoldoutConfig(20),
@@ -330,7 +330,7 @@ def tried_on_forecasts(predictions, index=DAYS):
 SHOPS = np.arange(200) % 2
 HALF = DAYS[np.arange(200) // 2]
 
-#: Orders of records that nobody declared: nothing is fitted, and the call that is right is shown.
+#: Undeclared orders of records: no model is fitted, and the message shows the right call.
 WRONG_ORDERS = {
     "newest first": (lambda: in_time(indexed(DAYS[::-1])), "pass X.sort_index()"),
     "periods out of order": (

@@ -35,7 +35,7 @@ def reached(tree):
 
 
 def test_tests_reach_no_private_name():
-    """They hold what users see; names of scikit-learn are pinned in ``test_sklearn_compat.py``."""
+    """They test public behavior; names of scikit-learn are pinned in ``test_sklearn_compat.py``."""
     files = set((ROOT / "tests").rglob("*.py")) - {
         ROOT / "tests" / "utils" / "test_sklearn_compat.py"
     }

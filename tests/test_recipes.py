@@ -1,4 +1,4 @@
-"""Recipes of CONTRIBUTING.md, written as they stand there: what they name is all that is needed."""
+"""Recipes of CONTRIBUTING.md, followed word for word: they need only the names they mention."""
 
 import importlib
 import pickle
@@ -33,7 +33,7 @@ GRID = {"C": [0.1, 1.0]}
 
 @pytest.fixture
 def recipe(tmp_path, monkeypatch):
-    """Return what makes a module of a recipe and imports it."""
+    """Return a function that makes a module of a recipe and imports it."""
 
     def follow(name):
         (text,) = re.findall(rf"^\*\*{name}\*\*.*?^```python\n(.*?)^```", RECIPES, re.M | re.S)

@@ -28,7 +28,7 @@ def test_declared_times_are_those_of_long_means(maker):
 
 
 def up(fields, coupling, clamped):
-    """Return how probable it is that a spin of a path is up: all of them, where some are known."""
+    """Return the probability of "up" for each spin of a path, given the clamped spins."""
     spins = np.array(list(itertools.product([-1.0, 1.0], repeat=len(fields))))
     spins = spins[((spins == clamped) | np.isnan(clamped)).all(axis=1)]
     weights = np.exp(spins @ fields + coupling * (spins[:, 1:] * spins[:, :-1]).sum(axis=1))

@@ -232,7 +232,7 @@ def test_theorem_4_follows_from_g1(epsilon):
 
 
 def test_theorem_4_by_enumeration():
-    # The worst analyst: after randomised response, the query that overfits most to what it saw.
+    # The worst analyst: after randomized response, the query that overfits most to the responses.
     n, epsilon = 8, 0.3
     x, p = bits(n), randomised_response(n, epsilon) / 2.0**n
     off = 0.0

@@ -1,4 +1,4 @@
-"""The comparison with related systems: what it prints follows from the certificates."""
+"""The comparison with related systems: its output follows from the certificates."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What every simulator promises: the population accuracy it states is the true one."""
+"""Contract of every simulator: the population accuracy that it states is the true one."""
 
 import pickle
 from functools import partial

@@ -58,7 +58,7 @@ def listed():
 
 
 def identity():
-    """Return what fails with our classes only."""
+    """Return the tests that fail with this package's classes only."""
     passed, failed = outcomes("identity", MODULES["identity"])
     if failed:  # some fail with scikit-learn's own classes, too
         failed &= outcomes("plain", MODULES["identity"], only=failed)[0]
@@ -67,7 +67,7 @@ def identity():
 
 
 def verified():
-    """Return what fails and is not listed."""
+    """Return the tests that fail and are not listed."""
     passed, failed = outcomes("verified", MODULES["verified"])
     patterns = listed()
     unlisted = {name for name in failed if not any(p.match(name) for p in patterns)}
@@ -82,7 +82,7 @@ def verified():
 
 
 def main():
-    """Print what was found; exit with 1 where something does not conform."""
+    """Print the failures; exit with 1 if there are any."""
     wrong = set()
     for mode in sys.argv[1:] or ("identity", "verified"):
         wrong |= {f"{mode}: {name}" for name in globals()[mode]()}

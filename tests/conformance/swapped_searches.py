@@ -2,8 +2,8 @@
 
 ``SEARCHES=identity`` swaps in searches without a holdout, which have to be scikit-learn's bit for
 bit; ``SEARCHES=verified`` searches whose every candidate is verified, on a validation set that is
-a copy of the data, because most of those tests have a few dozen records and compare with what a
-search on all of them gives. ``SEARCHES=plain`` swaps nothing.
+a copy of the data, because most of those tests have a few dozen records and compare with
+the results of a search on all of them. ``SEARCHES=plain`` swaps nothing.
 """
 
 import copy
@@ -19,7 +19,7 @@ MODE = os.environ.get("SEARCHES", "identity")
 
 
 class _Swapped(ReusableHoldoutSearchCV):
-    """What both swapped classes share."""
+    """Base of both swapped classes."""
 
     def fit(self, X, y=None, **params):
         """Fit without a holdout, or verify on a copy of the data."""

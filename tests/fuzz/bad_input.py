@@ -1,9 +1,9 @@
-"""Bad input for every public entry point, and what counts as an answer to it.
+"""Bad input for every public entry point, and the possible outcomes of such calls.
 
-Each call replaces one argument of a valid call. What a parameter may be is written down here a
-second time, apart from the checks of the package, as a predicate with three answers: allowed,
-forbidden, or of no interest (an array of one number for a number). A forbidden value that goes
-through without an error is silently wrong. A refusal should name the parameter.
+Each call replaces one argument of a valid call. The allowed values of a parameter are written
+down here a second time, apart from the checks of the package, as a predicate with three answers:
+allowed, forbidden, or of no interest (an array of one number for a number). A forbidden value that
+raises no error is silently wrong. An error should name the parameter.
 """
 
 import contextlib
@@ -106,7 +106,7 @@ SCALARS = [
 ]
 
 
-# -- what a parameter may be ------------------------------------------------------------------
+# -- allowed values of parameters -------------------------------------------------------------
 
 
 #: numpy registers durations as integers.
@@ -114,7 +114,7 @@ _NO_NUMBERS = (bool, np.bool_, np.timedelta64)
 
 
 def _one_number(value):
-    """Whether a value is an array or list of one number: nobody's mistake, nobody's harm."""
+    """Whether a value is an array or list of one number: not a mistake, and harmless."""
     if isinstance(value, np.ma.MaskedArray) or value is np.ma.masked:
         return False
     return isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind in "fiu"
@@ -186,7 +186,7 @@ def _is_01(value):
 
 
 def anything(value):
-    """What is not judged: a wrong value has no meaning here or is another tool's business."""
+    """Any value, without judgment: a wrong value has no meaning here or is another tool's task."""
     return
 
 
@@ -241,7 +241,7 @@ def finite_array(ndim):
 
 @dataclass
 class Entry:
-    """One public callable with arguments that it takes, and what each of them may be."""
+    """One public callable with valid arguments, and the allowed values of each of them."""
 
     name: str
     call: object
@@ -251,7 +251,7 @@ class Entry:
     aliases: dict = field(default_factory=dict)
 
     def calls(self):
-        """Yield (parameter, value) of each call; what is allowed is no bad input."""
+        """Yield (parameter, value) of each call; allowed values are not bad input."""
         for name, kind in self.kinds.items():
             for value in self.pools.get(name, SCALARS):
                 if kind(value) is not True:
@@ -260,7 +260,7 @@ class Entry:
 
 @dataclass
 class Finding:
-    """What one call came to."""
+    """Outcome of one call."""
 
     entry: str
     parameter: str

@@ -1,4 +1,4 @@
-"""The public entry points, with valid arguments and what each parameter may be."""
+"""The public entry points, with valid arguments and the allowed values of each parameter."""
 
 import functools
 import sys
@@ -458,7 +458,7 @@ def mechanism_entries():
 
 
 def correlation_entries():
-    """Return correlation models and what they are asked."""
+    """Return correlation models and the calls that they answer."""
     chain = models.MarkovChain(CHAIN)
     groups = models.Groups([0, 0, 1, 1, 2])
     states = [0, 1, 1, 0, 1, 0, 0, 1, 1, 1, 0, 0] * 5
@@ -560,7 +560,7 @@ def numbers_of_any_shape(value):
 
 
 def matrix_like(value):
-    """A matrix may be judged by the package; what is none is wrong."""
+    """A matrix, which the package may judge; any other value is wrong."""
     if isinstance(value, np.ma.MaskedArray) or value is np.ma.masked:
         return False
     if isinstance(value, np.ndarray | list | tuple | dict) or sp.issparse(value):
@@ -569,7 +569,7 @@ def matrix_like(value):
 
 
 def sequence_like(value):
-    """A sequence of labels; what is none is wrong."""
+    """A sequence of labels; any other value is wrong."""
     if isinstance(value, np.ma.MaskedArray) or value is np.ma.masked:
         return False
     return None if hasattr(value, "__iter__") and not isinstance(value, str | bytes) else False
@@ -625,7 +625,7 @@ def range_like(value):
 
 
 def inspection_entries():
-    """Return what displays are made from."""
+    """Return the functions that make displays."""
     for name, make, valid, kinds in (
         (
             "HoldoutSearchDisplay.from_search",

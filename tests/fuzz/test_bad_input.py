@@ -10,12 +10,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from bad_input import run, table
 from entries import all_entries
 
-#: Messages of our own that do not name the parameter; the aim is none.
+#: Messages of our own that do not name the parameter; the goal is 0.
 UNNAMED = 50
 
 
 def check(findings):
-    """Print the table and assert what it must show."""
+    """Print the table and assert its required properties."""
     print("\n" + table(findings))
     shown = [f for f in findings if f.outcome in ("silently wrong", "other exception")]
     for f in shown:

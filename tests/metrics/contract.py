@@ -1,4 +1,4 @@
-"""What every bounded metric must hold; a new one inherits it in ``test_contract.py``."""
+"""Properties of every bounded metric; a new metric inherits them in ``test_contract.py``."""
 
 import dataclasses
 import pickle
@@ -14,7 +14,7 @@ from tests.facts import refused
 
 
 class Replies(BaseEstimator):
-    """A model that says what it was told: row ``i`` of ``X`` is the number of a reply."""
+    """A model with fixed replies: row ``i`` of ``X`` is the number of a reply."""
 
     def __init__(self, replies=None, method="predict", classes=None, fails=()):
         self.replies, self.method, self.fails = replies, method, fails
@@ -35,11 +35,11 @@ class MetricContract:
     Attributes
     ----------
     scoring : str or PerRecordScore
-        What `get_metric` takes.
+        Metric, as an argument of `get_metric`.
     options : dict
         Its options.
     method : str
-        What the metric asks the model for.
+        Method of the model that the metric calls.
     classes : list or None
         Classes of the model.
     """
@@ -136,7 +136,7 @@ class MetricContract:
 
     def test_a_model_without_the_method_is_an_error(self):
         y = self.targets()
-        if isinstance(self.scoring, str):  # a declared function knows what it needs
+        if isinstance(self.scoring, str):  # a declared function has its own requirements
             with refused(TypeError, "object"):
                 self.metric.evaluate(object(), np.arange(24)[:, None], y)
 

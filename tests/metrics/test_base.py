@@ -210,7 +210,7 @@ class InterruptLine:
 
 
 def shown_by_process():
-    """Return everything that decides what a process shows."""
+    """Return the streams, warning filters and logging level that control the output."""
     return sys.stdout, sys.stderr, list(warnings.filters), logging.root.manager.disable
 
 
@@ -321,7 +321,7 @@ def test_several_outputs_are_refused_where_not_supported(name):
 
 
 def by_class(name, records, **options):
-    """What a score by class of records (label, prediction or None for a failure) is made of."""
+    """Return the by-class parts of a score of records (label, prediction or None for a failure)."""
     labels, given = zip(*records, strict=True)
     X = np.array([(one or 0, GIVES_NAN * (one is None)) for one in given], dtype=float)
     return get_metric(name, **options).evaluate(Stub(), X, np.array(labels)).by_class
@@ -348,7 +348,7 @@ def test_no_neighbour_is_further_than_the_sensitivity_on_any_dataset(name):
 
 
 def test_scores_by_class_are_plain_where_the_counts_reach_the_floors():
-    """G20: and what a class lacks of its floor counts one half, never the worst."""
+    """G20: records that a class lacks below its floor count one half, never the worst score."""
     rows = by_class("balanced_accuracy", [(0, 0), (0, 1), (0, 0), (1, 1), (1, 0)])
     assert rows.value((3, 2)) == rows.value((1, 1)) == pytest.approx(0.5 * (2 / 3 + 1 / 2))
     assert rows.value((3, 4)) == pytest.approx(0.5 * (2 / 3 + (1 + 0.5 * 2) / 4))

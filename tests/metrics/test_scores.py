@@ -16,7 +16,7 @@ from tests.facts import refused
 
 
 class Fixed(ClassifierMixin, BaseEstimator):
-    """Gives what it was told, row by row (rows are numbered by the first column)."""
+    """Model with fixed predictions, row by row (rows are numbered by the first column)."""
 
     def __init__(self, classes, *, proba=None, labels=None):
         self.classes_ = np.asarray(classes)

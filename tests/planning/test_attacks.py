@@ -1,4 +1,4 @@
-"""Analysts who overfit on purpose: every certificate must be correct, naive reuse must fail."""
+"""Analysts overfit on purpose: every certificate must be correct, naive reuse must fail."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""One batch decided: what is charged, and which distance each answer vouches for."""
+"""Decisions on one batch: its charges, and the distance that each answer guarantees."""
 
 import dataclasses
 import json

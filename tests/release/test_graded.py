@@ -77,7 +77,7 @@ def _looked(cells):
 @pytest.mark.parametrize("spending", ["final", "even"])
 @pytest.mark.parametrize("correlation", [None, MarkovChain([[0.9, 0.1], [0.2, 0.8]])])
 def test_predictions_cells_and_intervals_follow_from_the_ledger_alone(correlation, spending):
-    """G7: what sets a prediction, a cell or a width is D and earlier released cells."""
+    """G7: predictions, cells and widths depend only on D and on earlier released cells."""
     rng = np.random.default_rng(2)  # its year refines leaders
     X, y = np.zeros((400, 1)), np.zeros(400)
     holdout = ReusableHoldout(X, y, correlation=correlation, spending=spending, random_state=0)

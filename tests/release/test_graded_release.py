@@ -24,7 +24,7 @@ def margins(n_above):
 
 
 def batch(training, *, relaxed_to=0.0, n=8, size=8.0, beside=None, margins=margins):
-    """Return what makes a race of a code and of whoever replies."""
+    """Return a function that makes a race of a code and of a source of replies."""
     training = np.array(training, dtype=float)
     count = training.size
     return functools.partial(
@@ -109,21 +109,21 @@ def test_transcripts_of_a_race_have_probabilities_that_sum_to_one(training, besi
 def test_transcripts_of_relaxed_candidates_have_probabilities_that_sum_to_one(
     training, relaxed_to, pace
 ):
-    """Relaxed: least thresholds move cells, and the code is a probability over what they are."""
+    """Relaxed: least thresholds move cells, and the code is a probability over the moved cells."""
     queries = batch(training, relaxed_to=relaxed_to)
     ends = [outcome for outcome, _ in transcripts(queries, running(pace))]
     assert sum(math.exp(-outcome.released) for outcome in ends) == pytest.approx(1.0, abs=1e-9)
     assert any(outcome.relaxed.any() for outcome in ends)
     for outcome in ends:
         assert not (outcome.relaxed & outcome.above).any()
-        # Nobody's first cell is narrower than it was to be: what is known of it is as wide.
+        # No relaxed cell is narrower than its least threshold.
         known = np.where(outcome.relaxed, outcome.most - outcome.least, np.inf)
         assert (known >= np.minimum(relaxed_to, 1.0) - 1e-12).all()  # cut off at 0 and 1
         assert outcome.places.tolist() == rank_code_lengths(np.array(training)).tolist()
 
 
 def test_thresholds_that_read_the_holdout_have_too_much_weight():
-    """Relaxed: three widths, chosen by what the holdout holds, are three times a probability."""
+    """Relaxed: three widths, chosen by reading the holdout, are three times a probability."""
     total = 0.0
     for relaxed_to in (0.6, 0.7, 0.8):
         queries = batch([0.5], relaxed_to=relaxed_to)
@@ -148,7 +148,7 @@ def test_transcripts_of_a_pass_on_a_fixed_grid_sum_to_one(learned):
 
 @pytest.mark.parametrize("training", [[0.6], [0.8, 0.5], [0.02, 0.9]])
 def test_transcripts_of_queries_with_cells_of_their_own_sum_to_one(training):
-    """What is taught by an earlier batch moves the price at most, and teaches nothing further."""
+    """Pairs of an earlier batch change the charge at most, and the batch adds no pair."""
     queries = batch(training)
     state = PredictiveCode(pairs=[(0.7, -0.2, 1e-4, 0)]).state()
     play = lambda race: race.walk(all_alike(0.2), own_cells=True)  # noqa: E731
@@ -173,8 +173,8 @@ def test_an_answer_moves_no_other_one_where_cells_are_their_own():
 def test_an_adaptive_game_of_three_batches_obeys_kraft(part):
     """G2′, G7: sum over batches, histories and places of the weights of queries is at most 1.
 
-    The analyst's next batch depends on the transcript; ranks are poisoned by what was released,
-    and so are least thresholds (relaxed): ``part`` of the distance from the best answer so far.
+    The analyst's next batch depends on the transcript; released values poison the ranks and the
+    least thresholds (relaxed): ``part`` of the distance from the best answer so far.
     """
 
     def continued(number, state, value, most):
@@ -238,7 +238,7 @@ def test_places_are_those_of_the_start_whatever_the_answers_are():
 
 
 def test_what_is_asked_beside_comes_last_and_is_never_the_leader():
-    """The better values beside change neither who leads nor how finely the leader is asked."""
+    """Better secondary scores change neither the leader nor the resolution of its query."""
     beside = [True, False, False, True]
     queries = batch([0.95, 0.5, 0.8, 0.99], n=200, size=600.0, beside=beside)
     alone = batch([0.5, 0.8, 0.1, 0.2], n=200, size=600.0)
@@ -264,7 +264,7 @@ def test_what_is_asked_beside_comes_last_and_is_never_the_leader():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_value_lies_in_the_released_cell_whatever_is_asked(seed):
-    """Without noise every value is inside its cell, refined or not, and so is what is released."""
+    """Without noise each value is inside its cell, refined or not, and so is the released value."""
     rng = np.random.default_rng(seed)
     code, m = PredictiveCode(), 30
     for _ in range(4):

@@ -97,7 +97,7 @@ def test_intervals_hold_whatever_variance_is_claimed(variance, runs):
         wrong = False
         for _ in range(3):
             means = rng.uniform(0.3, 0.9, 6)
-            # Rare, large errors: what a variance of the training side hides best.
+            # Rare, large errors: a training-set variance hides these best.
             scores = np.where(rng.random((6, n)) < 0.03, 0.0, means[:, None] / 0.97)
             scores = np.clip(scores, 0.0, 1.0)
             truth = 0.97 * np.clip(means / 0.97, 0.0, 1.0)

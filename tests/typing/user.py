@@ -1,4 +1,4 @@
-"""What users write, for mypy (``make lint``): it must type-check against the package.
+"""Code that users write, for mypy (``make lint``): it must type-check against the package.
 
 Nothing here runs; a name that is untyped, or a type that users would have to work around, shows.
 """

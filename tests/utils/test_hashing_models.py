@@ -699,7 +699,7 @@ def test_only_models_with_code_of_the_user_predict_for_keys():
     "ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning"
 )  # 20 records
 def test_a_scorer_predicts_each_set_of_rows_once_with_a_model_of_the_user(tmp_path):
-    log = os.fsencode(tmp_path / "log")  # as bytes: strings stand for the files that they name
+    log = os.fsencode(tmp_path / "log")  # as bytes: strings are hashed with the files they name
 
     class Tree(DecisionTreeClassifier):
         def predict(self, X):

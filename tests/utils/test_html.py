@@ -1,4 +1,4 @@
-"""Results in words and pictures: never narrower than what is proved."""
+"""Results in words and pictures: never narrower than the proven intervals."""
 
 import html
 import math
@@ -48,7 +48,7 @@ def test_what_is_named_cannot_become_html():
 
 
 def test_the_first_three_lines_of_a_search_are_plain():
-    """What is known, how surely and on what, what comes next: in words of ``GridSearchCV``."""
+    """The result, its confidence and basis, and the next query: in words of ``GridSearchCV``."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 900)
     X = rng.normal(size=(900, 3)) + y[:, None]

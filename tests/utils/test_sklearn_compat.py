@@ -1,4 +1,4 @@
-"""Pin what the package takes for granted of scikit-learn's private names."""
+"""Pin the package's assumptions about scikit-learn's private names."""
 
 import inspect
 
