@@ -203,7 +203,7 @@ _RULE = (
 
 
 def check_declared(correlation: object) -> None:
-    """Raise where a declared correlation is a mere number, a list with "time", or misspelled."""
+    """Raise if a declared correlation is a mere number, a list with "time", or misspelled."""
     if isinstance(correlation, numbers.Real) and not isinstance(correlation, bool):
         raise ValueError(
             f"{_RULE}, got the number {correlation!r}. If this is an autocorrelation time in "

@@ -242,7 +242,7 @@ class CorrelationModel(ABC):
         Returns
         -------
         ndarray of int, shape (n,)
-            Codes ``0, 1, …``; a single one where every record may depend on every other.
+            Codes ``0, 1, …``; a single one if every record may depend on every other.
         """
         n = self.check_n(n)
         return np.zeros(n, dtype=np.int64) if self._codes is None else self._codes
@@ -258,7 +258,7 @@ class CorrelationModel(ABC):
         Returns
         -------
         int
-            1 for independent records, ``n`` where every record may depend on every other.
+            1 for independent records, ``n`` if every record may depend on every other.
         """
         return int(self._sizes(self.check_n(n))[0].max())
 
@@ -279,7 +279,7 @@ class CorrelationModel(ABC):
         holdout : float
             Fraction of the records for the holdout, in (0, 1).
         random_state : None, int or numpy.random.Generator, default=None
-            Source of the random choice, where there is one.
+            Source of the random choice, if there is one.
 
         Returns
         -------
@@ -473,7 +473,7 @@ class CorrelationModel(ABC):
         return self._at_level("posterior_bias", dp_epsilon, n)
 
     def _at_level(self, bound, dp_epsilon, n):
-        """Return a bound at a DP level: 0 where an answer ignores every record."""
+        """Return a bound at a DP level: 0 if an answer ignores every record."""
         dp_epsilon, n = check_real("dp_epsilon", dp_epsilon, low=0.0), self.check_n(n)
         return float(getattr(self._calibration(), bound)(dp_epsilon, n)) if dp_epsilon > 0 else 0.0
 
@@ -592,7 +592,7 @@ class CorrelationModel(ABC):
         Returns
         -------
         CorrelationModel
-            Their model given all other records where the model has one (theory G13), otherwise
+            Their model given all other records if the model has one (theory G13), otherwise
             that of :meth:`subset`.
         """
         return self.subset(indices)

@@ -281,7 +281,7 @@ class MarkovChain(CorrelationModel):
         ----------
         scores : array-like of shape (n,) or (n_candidates, n)
             Per-record cross-validated scores in time, for example those of cross-validation; with
-            several candidates the slowest counts. NaN where a candidate was not scored.
+            several candidates the slowest counts. NaN for unscored records.
 
         Returns
         -------

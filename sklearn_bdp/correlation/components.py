@@ -89,7 +89,7 @@ class ComponentModel(CorrelationModel):
         return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_splits)]
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
-        # A dropped record may still carry dependence between its neighbours.
+        # A dropped record may still carry dependence between its neighbors.
         indices = check_indices(indices, self.n_records)
         codes = self.components(self.n_records or int(indices.max()) + 1)[indices]
         return unnamed_groups(codes, None if self._labels is None else self._labels.take(codes))

@@ -149,7 +149,7 @@ def group_independence_test(
     Parameters
     ----------
     scores : array-like of shape (n,) or (n, n_kinds)
-        Per-record cross-validated scores in row order; NaN where a record was not scored. Several
+        Per-record cross-validated scores in row order; NaN for unscored records. Several
         kinds, such as scores and residuals, are tested together at one level.
     groups : array-like of shape (n,)
         Group of each record.
@@ -157,7 +157,7 @@ def group_independence_test(
         Place of each record. Neighbors are then groups near each other, in any order of the rows;
         without places, groups that follow each other in the rows.
     level : float, default=0.005
-        Significance of the test (:func:`independence_test`), exact where groups are independent.
+        Significance of the test (:func:`independence_test`), exact if groups are independent.
 
     Returns
     -------

@@ -227,14 +227,14 @@ def birkhoff_messages(parent, diameters, dp_epsilon):
 def reach_factor(matrix, reach):
     """Return factors ``f_i >= 1`` with BDP level at most ``f_i * dp_epsilon`` for record ``i``.
 
-    Infinite where the route does not apply; ``reach`` comes from :func:`dobrushin_reach`.
+    Infinite if the route does not apply; ``reach`` comes from :func:`dobrushin_reach`.
 
     Let ``delta_k`` be the largest log-ratio of the mechanism's density when record ``k`` alone
     changes: ``dp_epsilon`` for every record. Replacing the density by its average over a fresh
     draw of record ``j`` given all others keeps its conditional expectation given the records an
     adversary knows, sets ``delta_j = 0`` and adds at most
     ``4 artanh(tanh(diameter_jk / 4) tanh(delta_j / 4)) <= tanh(diameter_jk / 4) delta_j`` to
-    the neighbours ``k`` (Birkhoff). Repeating this everywhere but at record ``i`` carries all
+    the neighbors ``k`` (Birkhoff). Repeating this everywhere but at record ``i`` carries all
     of ``delta`` to ``i`` or out of the system, so the leakage is at most ``dp_epsilon`` times
     the weight of all walks that end at ``i`` and visit it once,
     ``[(I-C)^{-1} 1]_i / [(I-C)^{-1}]_{ii}``; the denominator is at least
@@ -301,7 +301,7 @@ def two_state_leakage(kernel, weights):
     """Return the leakage of a two-state kernel, each direction by itself.
 
     ``weights`` are the largest ``ln g(0)/g(1)`` and ``ln g(1)/g(0)`` of a function of the
-    neighbour; the result is the same for ``u -> sum_y kernel[u, y] g(y)``. The ratio is monotone in
+    neighbor; the result is the same for ``u -> sum_y kernel[u, y] g(y)``. The ratio is monotone in
     ``g(0)/g(1)``, so the two ends decide and the recursion is exact.
     """
     (p, _), (q, r) = kernel.tolist()
@@ -319,7 +319,7 @@ def two_state_leakage(kernel, weights):
 
 
 def kernel_update(kernel):
-    """Return the update ``weights -> leakage`` of a kernel, by direction where there are two."""
+    """Return the update ``weights -> leakage`` of a kernel, by direction if there are two."""
     if kernel.shape == (2, 2):
         return lambda weights: two_state_leakage(kernel, weights)
     return lambda weights: np.array([kernel_leakage(kernel, float(np.max(weights)))])
@@ -418,7 +418,7 @@ def bridge_sides(matrix, dp_epsilon, steps, *, far, cap=4000):
     stationary distribution towards the past.
 
     Row ``m`` of the result is the largest leakage over known records at most ``m`` steps away;
-    where fewer than ``steps + 1`` rows are returned, the last bounds all later ones. None when the
+    if fewer than ``steps + 1`` rows are returned, the last bounds all later ones. None when the
     chain does not settle within the work limit.
     """
     k = len(matrix)
@@ -458,7 +458,7 @@ def bridge_sides(matrix, dp_epsilon, steps, *, far, cap=4000):
 
 
 def log_ratios(rows):
-    """Return ``max_s ln rows[u, s] / rows[v, s]`` for all ``u, v``; infinite where impossible."""
+    """Return ``max_s ln rows[u, s] / rows[v, s]`` for all ``u, v``; infinite if impossible."""
     k = len(rows)
     result = np.zeros((k, k))
     for u in range(k):
@@ -547,7 +547,7 @@ def quilt_leakage(past, future, dp_epsilon, n, *, factor=4.0):
 
 
 def blanket_influence(backward, forward, n):
-    """Return the max-influence ``a`` of a record on its Markov blanket (its neighbours)."""
+    """Return the max-influence ``a`` of a record on its Markov blanket (its neighbors)."""
     if n == 1:
         return 0.0
     left, right = log_ratios(backward), log_ratios(forward)

@@ -41,13 +41,13 @@ from sklearn_bdp.correlation.graph_input import edges_between, is_mask, is_netwo
 from sklearn_bdp.correlation.tails import component_lower_limit
 from sklearn_bdp.utils.validation import check_array, check_integer, check_real
 
-LARGEST_COUPLING = 12.0  # beyond it neighbours determine each other
+LARGEST_COUPLING = 12.0  # beyond it neighbors determine each other
 CONFIDENCE = 0.95  # of the upper limit
 _NO_GRAPH: Any = object()  # replaces the graph when a pickle makes an object without arguments
 
 
 class NetworkModel(GraphModel):
-    """Shared part of networks: a graph of edge diameters and, where given, the factors.
+    """Shared part of networks: a graph of edge diameters and, if given, the factors.
 
     Forests are bounded by couplings along edges (theory H5), any graph by walks (Dobrushin).
     """
@@ -112,7 +112,7 @@ class NetworkModel(GraphModel):
         return np.tanh(self._rooted()[2] / 4.0)
 
     def _blocks(self, unit, passed):
-        """Best block costs per component (infinite where it is not a tree)."""
+        """Best block costs per component (infinite for components that are not trees)."""
         order, parent, _ = self._rooted()
         costs = best_block_costs(parent.tolist(), self.components_[order].tolist(), unit, passed)
         costs = np.r_[costs, np.zeros(self.n_components_ - len(costs))]
@@ -163,7 +163,7 @@ class NetworkModel(GraphModel):
         if self._to_estimate or self._words:  # strengths that are read off labels
             return drawn
         chosen = independent_set(self.adjacency_, size, rng)
-        # Graph and seed decide, no record (theory G27): nodes at random where these are worth more.
+        # Graph and seed decide, no record (theory G27): nodes at random if these are worth more.
         if len(chosen) < size:
             worth = self._induced(drawn.holdout, tables=False).effective_n(size)
             chosen = drawn.holdout if worth > len(chosen) else chosen
@@ -486,9 +486,9 @@ def fit_potts(graph, y):
     r"""Return the diameter of edges, in nats, by pseudo-likelihood (Potts), and its standard error.
 
     :math:`P[y_i = k \mid \text{rest}] \propto \exp(h_k + J m_{ik})` with :math:`m_{ik}` the
-    neighbours of class ``k`` (Besag 1975), on the graph of the labeled nodes, whose classes
+    neighbors of class ``k`` (Besag 1975), on the graph of the labeled nodes, whose classes
     ``0, 1, …`` are ``y``. The diameter of an edge is :math:`2|J|`. The error is a sandwich with the
-    cross terms of neighbours, and never below the naive one.
+    cross terms of neighbors, and never below the naive one.
     """
     if not y.max() > 0:
         raise ValueError("labels must hold at least two classes, got 1.")
@@ -661,7 +661,7 @@ def diameter_graph(factors, n):
 
     Sums of pairwise diameters bound the diameter between any two sets of records, because a
     mixed second difference of the log-factor telescopes over single records. Records of one
-    factor stay joined even where it does not couple them, so that factors never span components.
+    factor stay joined even if it does not couple them, so that factors never span components.
     """
     known, rows, columns, data = {}, [], [], []
     for scope, table in factors:

@@ -137,7 +137,7 @@ def autocorrelation_time_test(
     Parameters
     ----------
     scores : array-like of shape (n,)
-        Per-record cross-validated scores in time; NaN where a record was not scored.
+        Per-record cross-validated scores in time; NaN for unscored records.
     time : float
         Declared integrated autocorrelation time, in records; at least 1.
     folds : array-like of shape (n,), optional

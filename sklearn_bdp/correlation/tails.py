@@ -28,7 +28,7 @@ def _chain_rate(value, mean, contraction):
     r"""Return the Leon-Perron rate of a stationary chain, in nats per record, and its slope.
 
     For a stationary chain whose operator on mean-zero functions has norm ``contraction`` in (0, 1),
-    ``P[q(X) >= value] <= exp(-n * rate)`` where ``value > mean``; the slope is that by the mean.
+    ``P[q(X) >= value] <= exp(-n * rate)`` if ``value > mean``; the slope is that by the mean.
     ``contraction`` is the second singular value of :math:`D_\pi^{1/2} P D_\pi^{-1/2}`.
 
     The moment generating function is at most ``prod_i nu(t, mean_i)``, where ``nu`` is the
@@ -215,7 +215,7 @@ def _worst_sums(t, weights, counts, logs):
 
     ``S(nu) = sum w_i mu_i`` and ``M(nu) = sum ln(1 + mu_i (e^{t w_i} - 1))`` of the water-filling
     ``w_i mu_i = clip(nu - a_i, 0, w_i)``, ``a_i = w_i / (e^{t w_i} - 1)``, the worst distribution
-    of means: between neighbouring breakpoints the one is ``A nu + B``, the other ``A ln nu + C``.
+    of means: between neighboring breakpoints the one is ``A nu + B``, the other ``A ln nu + C``.
     """
     raised = t * weights
     log_a = np.log(weights) - raised - np.log(-np.expm1(-raised))

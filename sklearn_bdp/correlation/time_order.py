@@ -114,7 +114,7 @@ class TimeOrdered(CorrelationModel):
         Parameters
         ----------
         scores : array-like of shape (n,)
-            Score of every record; NaN where none was scored.
+            Score of every record; NaN for unscored records.
 
         Returns
         -------

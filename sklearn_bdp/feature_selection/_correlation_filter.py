@@ -82,8 +82,8 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
     support_ : ndarray of bool, shape (n_features,)
         Which attributes are kept.
     training_associations_, verified_associations_ : ndarray of shape (n_features,)
-        Association on each side, in [-1, 1], in units of ``clip`` squared. NaN where an attribute
-        was not verified, because it does not pass on the training set.
+        Association on each side, in [-1, 1], in units of ``clip`` squared. NaN for
+        unverified attributes, which do not pass on the training set.
     lower_, upper_ : ndarray of shape (n_features,)
         Intervals of the verified associations; they hold all at once. [-1, 1] for the others.
     pvalues_ : ndarray of shape (n_features,)
@@ -535,7 +535,7 @@ def permutation_tests(bounded, scores, column, *, beta, length, rng):
 
     P-values are adjusted by Holm, by Benjamini and Hochberg, and by Benjamini and Yekutieli, and
     multiplied by ``exp(length)``, for the answers released before the attributes were fixed.
-    An interval excludes 0 exactly where ``p`` is at most ``beta``: Holm proves a few more
+    An interval excludes 0 exactly if ``p`` is at most ``beta``: Holm proves a few more
     attributes than intervals at equal levels do, and of these only the sign.
     """
     price = math.exp(length)

@@ -44,7 +44,7 @@ class Proposal:
     ranking: str
     chosen: tuple  # units, best first
     columns: tuple  # their columns with the fixed ones, sorted
-    #: Cross-validated score of each training record (NaN where it was in no test fold): their mean
+    #: Cross-validated score of each training record (NaN for records in no test fold): their mean
     #: is the score in [0, 1]. For scores by class, the score of the record's fold plus the
     #: record's influence on it (:func:`influence_values`).
     scores: np.ndarray = field(repr=False)

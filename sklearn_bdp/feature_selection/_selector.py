@@ -107,7 +107,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
     score_path_ : dict of arrays
         Ready for ``pandas.DataFrame``, one entry per subset: ``ranking`` (its source),
         ``n_features``, ``features`` (columns, as a tuple), ``training_score``, ``holdout_score``,
-        ``holdout_lower``, ``holdout_upper`` (NaN where it was not asked), ``answered_from``,
+        ``holdout_lower``, ``holdout_upper`` (NaN if not verified), ``answered_from``,
         ``selected``; in score units.
     stability_ : ndarray of shape (n_features,)
         Share of complementary half samples of the training set in which each feature comes back,

@@ -240,7 +240,7 @@ class HoldoutConfig:
         Returns
         -------
         str
-            As a message shows it; empty where approximate intervals are admitted.
+            As a message shows it; empty if approximate intervals are admitted.
         """
         if self.calibration != "tight":
             return f"calibration={self.calibration!r}"

@@ -85,7 +85,7 @@ class ReusableHoldout:
         ``None``: cryptographic randomness. Use an int only in tests: anyone with the seed can
         subtract the noise, and the certificate reports it.
     gap : int, pair of int or None, default=None
-        Records dropped between the training data and this holdout (before it, after it) where both
+        Records dropped between the training data and this holdout (before it, after it) if both
         were cut from one sequence. ``None``: not cut from the same sequence.
     notes : dict or None, default=None
         Facts that a new ledger starts with, names and JSON content (for instance how the data
@@ -365,13 +365,13 @@ class ReusableHoldout:
             Identifiers of queries. A repeated query with the same key gets the recorded answer and
             costs nothing.
         relaxed_to : float or array-like of shape (m,), default=None
-            Least threshold of each query where ``threshold="auto"``. A candidate that is far
+            Least threshold of each query if ``threshold="auto"``. A candidate that is far
             behind needs no answer more precise than about two thirds of its distance from the
             leader, and a relaxed interval saves budget. Public, like all that sets a threshold.
         training_variance : float or array-like of shape (m,), default=None
             Variance of a record's score on the training set, in squared units of [0, 1], at most
             1/4; NaN: unknown. Scores other than 0 and 1 often vary far less than the worst case
-            (errors of a regression); where records are independent, the holdout is then asked how
+            (errors of a regression); if records are independent, the holdout is then asked how
             much the leader's scores vary, and its interval is that much narrower (theory G15).
 
         Returns
@@ -882,7 +882,7 @@ class ReusableHoldout:
 
         joint : bool, default=True
             Whether the intervals of a family hold together. If False, each holds by itself at the
-            confidence level, and is narrower where there are several; a row that is chosen after
+            confidence level, and is narrower if there are several; a row that is chosen after
             reading, such as the best one, then has no guarantee.
 
         Returns

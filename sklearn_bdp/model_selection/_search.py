@@ -71,7 +71,7 @@ _NEEDS_HOLDOUT = "This %(name)s needs a fit with a holdout: call fit, and do not
 _STILL_POSSIBLE = 3.0
 #: Characters up to which a model is named by its code.
 _SHORT = 80
-#: Said where a search is fitted only by name, as scikit-learn's is then.
+#: Message if a search is fitted only by name, as scikit-learn's is then.
 _NOTHING = (
     "no candidate was verified: each has a cross-validated score of NaN (other warnings may show "
     "the cause; often a fold lacks a class). best_score_ is NaN, and best_params_ are the first "
