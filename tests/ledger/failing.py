@@ -1,4 +1,4 @@
-"""A backend that fails when it is told."""
+"""A backend that fails on request."""
 
 from sklearn_bdp.ledger import Backend
 from sklearn_bdp.ledger.ledger import backend_at

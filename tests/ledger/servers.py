@@ -123,7 +123,7 @@ class Server:
             process.resume()
 
     def _processes(self):
-        """Return the server and what it has started."""
+        """Return the server process and the processes that it has started."""
         import psutil
 
         try:
@@ -173,7 +173,7 @@ def _unprivileged_user():
 
 
 def received(log):
-    """Return what victims wrote: key to released numbers. A torn last line is no answer."""
+    """Return the released numbers that victims wrote, by key; skip an incomplete last line."""
     if not log.exists():
         return {}
     lines = [line.split(" ") for line in log.read_text().split("\n")[:-1]]
@@ -181,7 +181,7 @@ def received(log):
 
 
 def kill_at_random(server, place, folder, *, kills, seed, first=0, kill=None):
-    """Kill ``kills`` victims on one ledger; return what they received."""
+    """Kill ``kills`` victims on one ledger; return the answers that they received."""
     log, moments = folder / "received", random.Random(seed)
     for number in range(first, first + kills):
         before = len(received(log))

@@ -25,7 +25,7 @@ def make(path):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """Return the bytes of a ledger with eight batches and what they answered."""
+    """Return the bytes of a ledger with eight batches, and the history of its answers."""
     path = tmp_path_factory.mktemp("whole") / "holdout.sqlite"
     holdout = make(path)
     for number in range(8):
@@ -59,7 +59,7 @@ def interrupted(whole, tmp_path_factory):
 
 
 def verdict(path, history):
-    """Return what a holdout on a damaged file does: refuse, or know every answer as it was."""
+    """Return "refused", "harmless" if all answers are unchanged, or "silent" for a damaged file."""
     try:
         holdout = make(path)
         found = holdout.history()

@@ -59,7 +59,7 @@ def used(path):
 
 
 def edit(path, *statements):
-    """Change a ledger as an editor would who knows about triggers and puts them back."""
+    """Change a ledger without its triggers, then restore the triggers."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
         triggers = connection.execute(
             "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
@@ -356,7 +356,7 @@ def test_a_mechanism_of_another_version_is_named_without_its_noise(used, monkeyp
 
 
 def rewrite(path, change):
-    """Edit entries as somebody who knows how links are computed and computes them anew."""
+    """Edit the entries of a ledger and recompute the links between them."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
         rows = connection.execute("SELECT * FROM log ORDER BY number").fetchall()
         (previous,) = connection.execute("SELECT digest FROM header").fetchone()
@@ -371,7 +371,7 @@ def rewrite(path, change):
 
 
 def test_an_edit_with_links_computed_anew_is_noticed_by_whoever_saw_more(used, server):
-    """What a plain chain cannot show is shown to every process and pickle that saw a link."""
+    """A chain alone cannot show the edit, but processes and pickles that saw a link notice it."""
     running, asleep = make(used), pickle.dumps(make(used))
     rewrite(used, lambda number, text: text.replace('"a1"', '"x1"'))
     assert "x1" in make(used).find_answers(["x1"])  # a stranger sees nothing: documented
@@ -641,7 +641,7 @@ def test_a_full_disk_is_named_and_nothing_is_released(path):
 
 
 def ask_as(server, path, group, user):
-    """Return what another user is told."""
+    """Return the result of ``workers.ask_as`` in a process of another user."""
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=server) as pool:
         return pool.submit(workers.ask_as, path, group, user).result()
 
@@ -737,7 +737,7 @@ def test_what_was_seen_needs_no_file(used, monkeypatch):
             asked = ("a0", None, None), ("never", None, None)
             assert set(book.match(asked)) == {asked[0]}
             assert book.last.n_answered == 6
-    make(used).answer([0.5], scores())  # another handle: what it recorded is found by transactions
+    make(used).answer([0.5], scores())  # another handle: transactions find its records
     with ledger.seen() as book:
         assert book.last.n_answered == 6
     with ledger.transaction() as book:

@@ -126,7 +126,7 @@ def test_a_pickle_opens_the_server_again_and_knows_a_restored_backup(running, pl
     assert len(make(place).history()) == 1  # a stranger sees nothing: documented
 
 
-# -- what a server does ---------------------------------------------------------------------------
+# -- actions of a server --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("statement", [
@@ -292,7 +292,7 @@ def test_the_password_is_nowhere(running, place, capsys):
 
 
 def reached(error):
-    """Yield an error, those behind it, and what the frames of all of them hold but the test's."""
+    """Yield an error, its causes, and the local variables of their frames outside this file."""
     waiting, seen = [error], set()
     while waiting:
         failure = waiting.pop()

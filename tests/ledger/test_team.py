@@ -31,7 +31,7 @@ if server_programs() is None:
 X, Y, scores = workers.X, workers.Y, workers.scores
 ROLES = ("owner", "ann", "bob", "reader")
 PAGE = (Path(__file__).parents[2] / "doc" / "guide" / "teams.md").read_text("utf-8")
-#: What the page grants, to these roles.
+#: The grants of the page, to these roles.
 GRANTS = re.search(r"```sql\n(.*?)```", PAGE, re.DOTALL)[1].replace("TO analyst", "TO ann, bob")
 
 
@@ -136,7 +136,7 @@ def test_no_role_can_change_or_remove_what_is_recorded(running, team, request, r
 
 
 def test_entries_that_do_not_follow_are_rejected_by_the_function(running, team, request):
-    """An analyst cannot append what stops the holdout for all."""
+    """An analyst cannot append an entry that stops the holdout for all users."""
     holdout = make(team["ann"])
     holdout.answer([0.5], scores(1, 0))
     call = "SELECT sklearn_bdp.sklearn_bdp_append(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"

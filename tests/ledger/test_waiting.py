@@ -1,4 +1,4 @@
-"""Time and memory: the order of writers, ledgers with many answers, and what is logged."""
+"""Time and memory: the order of writers, ledgers with many answers, and logged messages."""
 
 import contextlib
 import dataclasses
@@ -198,12 +198,12 @@ def test_a_digest_is_that_of_lengths_and_bytes():
         assert digest(*texts) == hashlib.sha256(joined).hexdigest()
 
 
-# -- what is logged -------------------------------------------------------------------------------
+# -- logged messages ------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def logged(path, caplog):
-    """Return what is logged of a short life, and the values that were released."""
+    """Return the log of a short-lived holdout, and the released values."""
     with caplog.at_level(logging.DEBUG, logger="sklearn_bdp"):
         holdout = ReusableHoldout(X, Y, ledger=path)
         answers = holdout.answer([0.5, 0.0], scores(2, 0))

@@ -227,7 +227,7 @@ def attack(holdout, rng, m=40):
         chosen = order[:count]
         votes = (signs[chosen, None] * (2 * hits[chosen] - 1)).sum(axis=0)
         score = (votes + rng.choice([-0.5, 0.5], size=n) > 0).astype(int)
-        # The optimist's guess makes the predictor learn from what it should not.
+        # An optimistic guess teaches the predictor a misleading difference.
         answers.append(holdout.answer([0.5 + 0.3 * rng.random()], [score]))
     return answers
 
