@@ -16,7 +16,7 @@ from sklearn_bdp.exceptions import (
     LedgerVersionError,
 )
 from sklearn_bdp.holdout import ReusableHoldout
-from sklearn_bdp.ledger.backend import FORMAT, FORMATS
+from sklearn_bdp.ledger.backend import FORMAT, FORMATS, Row
 from sklearn_bdp.ledger.ledger import Chain, backend_at
 from tests.facts import refused
 from tests.holdout import workers
@@ -139,7 +139,7 @@ def unfinished(request, path):
     rows = []
     for row in stored.rows[:-1]:  # without the record that closes
         previous = chain.link(previous, row.kind, row.content, row.answers, row.commitment)
-        rows.append(row._replace(digest=previous))
+        rows.append(Row(*row[:-1], digest=previous))
     assert '"name":"closing"' in rows[-1].content
     assert '"charge"' not in rows[-1].content
     with backend_at(path) as backend:

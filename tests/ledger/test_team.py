@@ -309,7 +309,10 @@ def test_received_answers_survive_kill_9_of_two_analysts(team, server, tmp_path,
 def test_of_two_reports_at_once_one_closes_the_holdout(team, server):
     with server.Pool(2) as pool:
         outcomes = pool.starmap(workers.report_once, [(team["ann"], 1), (team["bob"], 2)])
-    assert sorted(outcomes) == ["HoldoutClosedError", "reported"]
+    # The other one comes after the closing, or between the beginning of a report and its end,
+    # which makes the first attempt fail (theory G35).
+    assert sorted(outcomes)[1] == "reported"
+    assert sorted(outcomes)[0] in ("HoldoutClosedError", "LedgerBusyError")
     with pytest.raises(HoldoutClosedError):
         make(team["ann"]).answer([0.5], scores(1, 1))
     assert sum(record.metric is not None for record in make(team["bob"]).history()) == 1
