@@ -5,10 +5,10 @@ that follows from a level of differential privacy (:mod:`sklearn_bdp.correlation
 on demand).
 """
 
-from sklearn_bdp.correlation._check_correlation import check_correlation
 from sklearn_bdp.correlation.base import CorrelationModel
 from sklearn_bdp.correlation.chain import MarkovChain
 from sklearn_bdp.correlation.components import Groups, Independent
+from sklearn_bdp.correlation.declaration import check_correlation
 from sklearn_bdp.correlation.dependence import (
     DependenceReport,
     group_independence_test,

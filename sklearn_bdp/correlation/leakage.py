@@ -18,9 +18,9 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from sklearn_bdp.correlation._check_correlation import WorstOf
 from sklearn_bdp.correlation.base import CorrelationModel
 from sklearn_bdp.correlation.chain import MarkovChain, block_spread, is_reversible
+from sklearn_bdp.correlation.declaration import WorstOf
 from sklearn_bdp.correlation.network import NetworkModel
 from sklearn_bdp.utils.root_finding import doubled, last_accepted, safe_inverse
 

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 from scipy.stats import chi2, norm
 
 from sklearn_bdp._typing import Array
-from sklearn_bdp.correlation._check_correlation import WorstOf
 from sklearn_bdp.correlation.base import CorrelationModel
 from sklearn_bdp.correlation.chain import MarkovChain
+from sklearn_bdp.correlation.declaration import WorstOf
 from sklearn_bdp.correlation.dependence import DependenceReport
 from sklearn_bdp.correlation.network import MarkovNetwork, fit_potts
 from sklearn_bdp.correlation.sequences import ChainSequences

@@ -24,7 +24,6 @@ from sklearn.utils import check_array as check_values
 from sklearn.utils import check_random_state, get_tags, indexable
 from sklearn.utils.validation import has_fit_parameter
 
-from sklearn_bdp.correlation._check_correlation import check_correlation, check_declared
 from sklearn_bdp.correlation.base import CorrelationModel
 from sklearn_bdp.correlation.components import Groups, check_one_kind_of_labels, check_row_order
 from sklearn_bdp.correlation.dates import (
@@ -35,6 +34,7 @@ from sklearn_bdp.correlation.dates import (
     index_dates,
     step_name,
 )
+from sklearn_bdp.correlation.declaration import check_correlation, check_declared
 from sklearn_bdp.correlation.node_matching import NodeMatching
 from sklearn_bdp.correlation.sequences import is_chain
 from sklearn_bdp.correlation.time_order import TimeOrdered

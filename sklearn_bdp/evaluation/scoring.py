@@ -26,7 +26,6 @@ from sklearn_bdp.evaluation.holdout_split import config_of
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
 from sklearn_bdp.holdout import History
 from sklearn_bdp.holdout.reusable import ReusableHoldout
-from sklearn_bdp.intervals.approximate import TESTED_LEVEL
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.metrics import PerRecordScore
 from sklearn_bdp.metrics.approximate import ApproximateMetric
@@ -375,10 +374,10 @@ def _notes_on_approximation(metric, assessment, holdout):
         )
     code_length = getattr(answer, "code_length", math.nan)
     level = holdout.account.settings.sampling_failure / 2.0 * math.exp(-code_length)
-    if level < TESTED_LEVEL:
+    if level < metric.tested_level:
         yield (
             f"the approximate interval has a level of {level:.1g} on each side, beyond the range "
-            f"in which the method was simulated (down to {TESTED_LEVEL:g})"
+            f"in which the method was simulated (down to {metric.tested_level:g})"
         )
 
 

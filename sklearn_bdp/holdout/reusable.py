@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp._version import __version__
-from sklearn_bdp.correlation._check_correlation import check_correlation
 from sklearn_bdp.correlation.components import check_row_order
+from sklearn_bdp.correlation.declaration import check_correlation
 from sklearn_bdp.diagnostics.overlap import TrainingData, targets_digest
 from sklearn_bdp.diagnostics.tables import check_time_sorted
 from sklearn_bdp.exceptions import UnboundedMetricError
@@ -674,7 +674,9 @@ class ReusableHoldout:
         training_predictions : tuple (y, y_pred) or (y, y_pred, groups), default=None
             Targets of training records and the model's out-of-fold predictions of them, in the
             form of the first argument. A metric without a proven bound needs them: their spread
-            gives its interval.
+            gives its interval. Predictions of records that the model was fitted on have a spread
+            that is too small, which no check can find. Use
+            :func:`~sklearn.model_selection.cross_val_predict`.
         name, submitter : str or None, default=None
             The submission and its submitter; :meth:`history` shows both.
 
@@ -759,9 +761,10 @@ class ReusableHoldout:
         if not self.dependence.is_independent and groups is not None:
             unit_codes = np.unique(groups, return_inverse=True)[1]
         positions = np.arange(len(y))[:, None]
+        predictions = metric.predictions(predicted, positions, y)
         return reference_of_predictions(
             metric,
-            metric.predictions(predicted, positions, y),
+            dataclasses.replace(predictions, from_caller=True),
             unit_codes=unit_codes,
             **self._holdout_facts(groups),
         )

@@ -27,8 +27,11 @@ _MIN_DF = 3.0
 _THIN_CELL = 0.6
 #: Standard deviation of one record where nothing is known, in units of the range.
 _UNKNOWN_DEVIATION = 0.5
-#: Level of one side below which the formulas were not simulated.
-TESTED_LEVEL = 1e-4
+#: Level of one side below which the formulas were not simulated. Of losses without an upper end,
+#: rare large values decide coverage below it.
+TESTED_LEVEL = 1e-3
+#: The same for metrics of the confusion matrix and of clipped squared errors.
+SMALLEST_TESTED_LEVEL = 1e-4
 
 
 class InfluenceSpread(NamedTuple):

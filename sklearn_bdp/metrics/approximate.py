@@ -19,7 +19,13 @@ from sklearn.metrics import get_scorer
 from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp._typing import Array, FloatOrArray
-from sklearn_bdp.intervals.approximate import ApproximateLimits, InfluenceSpread, influence_spread
+from sklearn_bdp.intervals.approximate import (
+    SMALLEST_TESTED_LEVEL,
+    TESTED_LEVEL,
+    ApproximateLimits,
+    InfluenceSpread,
+    influence_spread,
+)
 from sklearn_bdp.intervals.jackknife import STATISTICS
 from sklearn_bdp.metrics.base import BoundedMetric, Evaluation, ScoreShape, as_labels, silenced
 from sklearn_bdp.metrics.confusion import confusion_scores
@@ -81,6 +87,8 @@ class Predictions:
     y: Array = dataclasses.field(repr=False)
     response: Array = dataclasses.field(repr=False)
     pos_label: Any = None
+    #: Whether a caller passed them. Nobody can check that they are out of fold.
+    from_caller: bool = False
 
     @classmethod
     def concatenate(cls, parts: list[Predictions]) -> Predictions:
@@ -154,6 +162,13 @@ class ApproximateMetric(BoundedMetric):
         """Whether the scorer is a function of one response of the model."""
         return hasattr(self.scorer, "_score_func")
 
+    @property
+    def tested_level(self) -> float:
+        """Level of one side below which the limits were not simulated (theory G34)."""
+        if self.function_name in (*_CONFUSION, *_SQUARED, *_SKILL):
+            return SMALLEST_TESTED_LEVEL
+        return TESTED_LEVEL
+
     def __repr__(self) -> str:
         # What a ledger knows the metric by: not its range, which follows the candidates.
         return f"ApproximateMetric({self.name!r}, {self.digest!r})"
@@ -219,7 +234,7 @@ class ApproximateMetric(BoundedMetric):
         if self.function_name not in _CONFUSION or not is_labels:
             return None
         labels, code = np.unique(np.concatenate([y, response]), return_inverse=True)
-        if labels.size**2 > _MAX_CONFUSION_CELLS:
+        if not 4 <= labels.size**2 <= _MAX_CONFUSION_CELLS:
             return None
         cell = code[: y.size] * labels.size + code[y.size :]
         counts = np.bincount(cell, minlength=labels.size**2)
@@ -491,6 +506,10 @@ class ApproximateMetric(BoundedMetric):
         target_mean = float(np.mean(y))
         squares = (y - predictions.response) ** 2, (y - target_mean) ** 2
         clips = [_CLIP_FACTOR * float(np.quantile(values, _CLIP_QUANTILE)) for values in squares]
+        if predictions.from_caller:
+            # Errors of records that the model was fitted on are too small: clipped at them, a
+            # score on the holdout would confirm the score on the training set.
+            clips[0] = max(clips)
         if not min(clips) > 0.0:
             return TrainingReference(target_mean=target_mean)
         return TrainingReference(error_clip=clips[0], target_clip=clips[1], target_mean=target_mean)
@@ -521,19 +540,17 @@ class ApproximateMetric(BoundedMetric):
         return ""
 
     def limits_of_labels(
-        self, estimator: Any, X: Any, y: ArrayLike, level: float
+        self, y: Array, response: Array, level: float
     ) -> tuple[float, float] | None:
         """Return limits of one look at independent records, for a metric of the confusion matrix.
 
         The spread is that of these records with one pseudo record per class, so that there is one
-        where all predictions are correct.
+        if all predictions are correct.
 
         Parameters
         ----------
-        estimator : estimator
-            Fitted on other records.
-        X, y : array-like
-            Records and targets.
+        y, response : ndarray of shape (n_records,)
+            Targets, and labels predicted by a model that was fitted on other records.
         level : float
             Failure probability of both limits together.
 
@@ -542,20 +559,15 @@ class ApproximateMetric(BoundedMetric):
         tuple of float or None
             Limits in score units; None for other metrics, and with too few records of a class.
         """
-        try:
-            with silenced():
-                predictions = self.predictions(estimator, X, y)
-        except Exception:  # of the model; the row reports it
-            return None
-        n_records = len(predictions.y)
+        predictions = Predictions(y, response)
         if self._confusion_labels(predictions) is None:
             return None
         reference = self.training_reference(
-            predictions, unit_codes=None, n_holdout_units=n_records, n_holdout_records=n_records
+            predictions, unit_codes=None, n_holdout_units=len(y), n_holdout_records=len(y)
         )
         if reference.family != "proportion":
             return None
-        limits = ApproximateLimits("proportion", n_records, reference.spread)
+        limits = ApproximateLimits("proportion", len(y), reference.spread)
         score = np.array([self.to_unit(reference.score)])
         lower, upper = limits.limits(score, score, np.array([math.log(level / 2.0)]))
         return float(self.from_unit(lower[0])), float(self.from_unit(upper[0]))

@@ -266,7 +266,8 @@ def reference_of_predictions(
         Without an interval where theory G34 rules one out.
     """
     reference = metric.training_reference(predictions, **holdout_facts)
-    if not math.isfinite(reference.score):
+    # A range that suits predictions of records that the model was fitted on is too small.
+    if predictions.from_caller or not math.isfinite(reference.score):
         return metric, reference
     metric = metric.with_range([reference.score])
     return metric, metric.training_reference(predictions, **holdout_facts)

@@ -645,17 +645,26 @@ class Rows:
         has_ends = math.isfinite(row.lower) and math.isfinite(row.upper)
         if metric.is_open or (has_ends and metric.lower <= row.lower <= row.upper <= metric.upper):
             return row
-        is_independent = self.times is None and np.unique(self.units).size == self.units.size
-        model, X = self.records.asked(statement.models[0])
-        limits = (
-            metric.limits_of_labels(model, X, self.records.y, level) if is_independent else None
-        )
+        limits = None
+        if self.times is None and np.unique(self.units).size == self.units.size:
+            limits = self._limits_of_labels(metric, statement.models[0], level)
         if limits is not None:
             return row._replace(lower=limits[0], upper=limits[1], notes=(_FEW_ERRORS,))
         if not has_ends:
             return row
         ends = np.clip([row.lower, row.upper], metric.lower, metric.upper)
         return row._replace(lower=float(ends[0]), upper=float(ends[1]))
+
+    def _limits_of_labels(self, metric, name, level):
+        """Return limits from the predicted labels of a model, or None for other metrics."""
+        if self.records.y.ndim != 1 or self.records.y.dtype.kind == "f":
+            return None
+        _, code_of_label = self.records.codes(name)
+        labels = np.array(list(code_of_label))
+        called = self.records.rows(name, "labels", code_of_label)
+        if not (np.isfinite(called) & (called >= 0.0)).all():
+            return None
+        return metric.limits_of_labels(self.records.y, labels[called.astype(int)], level)
 
     def _date_row(self, statement, level):
         """Return limits over these dates, each given its past (theory G31)."""

@@ -1,5 +1,6 @@
 """Single models and predictions by metrics without a proven bound (theory G34)."""
 
+import warnings
 from functools import partial
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.metrics import (
     max_error,
 )
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.tree import DecisionTreeRegressor
 
 from sklearn_bdp import HoldoutConfig, HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import Groups
@@ -182,6 +184,40 @@ def test_predictions_without_training_predictions_are_rejected():
             model.predict(held[0]), scoring="f1", training_predictions=([0, 1], [0])
         )
     assert len(holdout.history()) == 0
+
+
+@pytest.mark.parametrize("scoring", ["r2", "neg_root_mean_squared_error"])
+def test_predictions_of_fitted_records_do_not_confirm_the_score_on_them(scoring):
+    (X, y), held, _ = regression()
+    noise = np.random.default_rng(0).normal(scale=150.0, size=1_000)
+    y = y + noise[N_HOLDOUT:]
+    y_holdout = held[1] + noise[:N_HOLDOUT]
+    model = DecisionTreeRegressor(min_samples_leaf=2, random_state=0).fit(X, y)
+    scorer = get_scorer(scoring)
+    on_fitted = scorer(model, X, y)
+    on_holdout = scorer(model, held[0], y_holdout)
+    holdout = ReusableHoldout.from_targets(y_holdout, training_targets=y, random_state=0)
+    answer = holdout.answer_predictions(
+        model.predict(held[0]), scoring=scoring, training_predictions=(y, model.predict(X))
+    )
+    assert answer.lower <= on_holdout <= answer.upper
+    assert abs(answer.value - on_holdout) < abs(answer.value - on_fitted)
+
+
+@pytest.mark.parametrize(
+    ("scoring", "level"),
+    [("f1", 1e-4), ("r2", 1e-4), ("neg_mean_absolute_error", 1e-3), ("average_precision", 1e-3)],
+)
+def test_certificate_states_the_level_down_to_which_limits_were_simulated(scoring, level):
+    is_regression = scoring in ("r2", "neg_mean_absolute_error")
+    training, _, _ = regression() if is_regression else classification()
+    model = Ridge() if is_regression else LogisticRegression()
+    config = HoldoutConfig(0.3, confidence_level=0.9999)
+    search = ReusableHoldoutSearchCV(model, {}, scoring=scoring, holdout=config, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search.fit(*training)
+    assert f"down to {level:g}" in str(search.certificate_)
 
 
 def test_scorer_cross_validates_a_model_that_is_scored_by_itself():

@@ -271,3 +271,127 @@ def test_few_events_have_no_interval():
     )
     assert reference.family == "none"
     assert "12 expected records" in reference.reason
+
+
+# -- levels down to .0001, from many holdouts at once ---------------------------------------------
+
+SMALL_LEVELS = np.array([0.01, 0.001, 1e-4])
+#: Score function, its arguments and the law of cells, by name.
+TABLES = {
+    "f1 rare": ("f1", RARE),
+    "f1 good": ("f1", GOOD),
+    "precision rare": ("precision", RARE),
+    "jaccard rare": ("jaccard", RARE),
+    "matthews_corrcoef rare": ("matthews_corrcoef", RARE),
+    "f1_macro three": ("f1_macro", THREE),
+    "f1_macro good": ("f1_macro", GOOD),
+}
+
+
+def score_tables(name, tables):
+    """Return the score of each confusion matrix; 0 if it is undefined."""
+    hits = np.einsum("tii->ti", tables)
+    actual = tables.sum(axis=2)
+    called = tables.sum(axis=1)
+    with np.errstate(all="ignore"):
+        if name == "matthews_corrcoef":
+            (a, b), (c, d) = np.moveaxis(tables, 0, 2)
+            scores = (a * d - b * c) / np.sqrt((a + b) * (a + c) * (d + b) * (d + c))
+        elif name == "f1_macro":
+            scores = np.mean(2.0 * hits / (actual + called), axis=1)
+        else:
+            denominators = {
+                "f1": (actual + called) / 2.0,
+                "precision": called,
+                "jaccard": actual + called - hits,
+            }
+            scores = (hits / denominators[name])[:, 1]
+    return np.nan_to_num(scores)
+
+
+def score_errors(name, errors, deviations, reference):
+    """Return the score of each row of errors, with the clips of a reference."""
+    if name == "neg_mean_absolute_error":
+        return -np.abs(errors).mean(axis=1)
+    loss = np.minimum(errors**2, reference.error_clip).mean(axis=1)
+    if name == "neg_root_mean_squared_error":
+        return -np.sqrt(loss)
+    scale = np.minimum((deviations - reference.target_mean) ** 2, reference.target_clip)
+    return 1.0 - loss / scale.mean(axis=1)
+
+
+def missed(limits, values, target, rng):
+    """Return the misses of cells around some values at each small level."""
+    width = 1.2 * limits.standard_deviation(values)
+    start = values - width * rng.random(values.size)
+    ends = np.clip(start, 0.0, 1.0), np.clip(start + width, 0.0, 1.0)
+    misses = []
+    for level in SMALL_LEVELS:
+        lower, upper = limits.limits(*ends, np.full(values.size, np.log(level / 2.0)))
+        misses.append(np.sum((target < lower) | (target > upper)))
+    return np.array(misses)
+
+
+def assert_small_levels_covered(misses, n_intervals):
+    """Assert that non-coverage is at most 2.5 times its level, down to .0001."""
+    assert n_intervals > 50_000
+    for count, level in zip(misses, SMALL_LEVELS, strict=True):
+        test = binomtest(int(count), n_intervals, 2.5 * level, alternative="greater")
+        assert test.pvalue > 1e-4, (level, count, n_intervals)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [150, 400])
+@pytest.mark.parametrize("case", TABLES)
+def test_scores_of_labels_are_covered_down_to_the_smallest_level(case, n):
+    name, table = TABLES[case]
+    law = (table / table.sum()).ravel()
+    n_labels = len(table)
+    rng = np.random.default_rng(0)
+    misses = np.zeros(len(SMALL_LEVELS), dtype=int)
+    n_intervals = 0
+    for _ in range(100):
+        metric = approximate_metric(name, np.arange(n_labels))
+        predictions = Predictions(*labels(table)(rng, 3 * n))
+        reference = metric.training_reference(
+            predictions, unit_codes=None, n_holdout_units=n, n_holdout_records=n
+        )
+        if reference.family == "none":
+            continue
+        limits = ApproximateLimits(reference.family, n, reference.spread)
+        tables = rng.multinomial(n, law, 5_000).reshape(-1, n_labels, n_labels).astype(float)
+        target = metric.to_unit(score_tables(name, law.reshape(1, n_labels, n_labels))[0])
+        misses += missed(limits, metric.to_unit(score_tables(name, tables)), target, rng)
+        n_intervals += len(tables)
+    assert_small_levels_covered(misses, n_intervals)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [150, 400])
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("name", REGRESSION_METRICS)
+def test_losses_are_covered_down_to_the_smallest_level(name, error, n):
+    rng = np.random.default_rng(0)
+    draw_error = ERRORS[error]
+    many_errors = draw_error(rng, 2_000_000)[None]
+    many_targets = many_errors + rng.normal(size=many_errors.shape)
+    misses = np.zeros(len(SMALL_LEVELS), dtype=int)
+    n_intervals = 0
+    for _ in range(60):
+        predictions = Predictions(*numbers(draw_error)(rng, 3 * n))
+        metric = approximate_metric(name, predictions.y)
+        reference = metric.training_reference(
+            predictions, unit_codes=None, n_holdout_units=n, n_holdout_records=n
+        )
+        if reference.family == "none":
+            continue
+        limits = ApproximateLimits(reference.family, n, reference.spread)
+        target = metric.to_unit(score_errors(name, many_errors, many_targets, reference)[0])
+        errors = draw_error(rng, 5_000 * n).reshape(5_000, n)
+        targets = errors + rng.normal(size=errors.shape)
+        values = metric.to_unit(score_errors(name, errors, targets, reference))
+        misses += missed(limits, values, target, rng)
+        n_intervals += len(values)
+    trusted = metric.tested_level <= SMALL_LEVELS
+    misses[~trusted] = 0  # the certificate says that such a level was not simulated
+    assert_small_levels_covered(misses, n_intervals)

@@ -89,6 +89,14 @@ def test_scores_of_predictions_agree_with_scikit_learn(scoring, labels):
     assert score == pytest.approx(wanted, rel=1e-12)
 
 
+def test_correlation_of_one_class_is_that_of_scikit_learn():
+    y = np.zeros(5, dtype=int)
+    metric = approximate_metric("matthews_corrcoef", y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert metric.score_predictions(Predictions(y, y)) == metrics.matthews_corrcoef(y, y)
+
+
 @pytest.mark.parametrize("response", [[0, 0, 0, 0], [0, 1, 2, 1]])
 def test_absent_classes_are_left_to_scikit_learn(response):
     y = np.array([0, 0, 1, 1])
