@@ -7,7 +7,7 @@ votes of columns, so that their score on new records is known exactly. Three ana
 noise and look for columns that suit the holdout; a fourth compares a grid of good models, as people
 do. The table counts lives in which any interval of any search, or that of the final report, missed.
 ``naive`` is the score that the last candidate would have on the holdout if raw holdout scores had
-been given away in every round; ``released`` is what the library reports of its last candidate.
+been given away in every round; ``released`` is the released score of the last candidate.
 """
 
 import argparse
@@ -203,7 +203,7 @@ class Life:
         return released, released - np.asarray(results["mean_test_score"]), raw
 
     def raw_score(self, params):
-        """Return the score of a candidate on the holdout, which nobody is told."""
+        """Return the raw score of a candidate on the holdout, which is never released."""
         estimator = VoteRegressor(**params) if self.is_regression else VoteClassifier(**params)
         estimator.fit(self.holdout.X, self.holdout.y)
         return get_scorer(self.metric)(estimator, self.holdout.X, self.holdout.y)

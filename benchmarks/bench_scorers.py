@@ -1,4 +1,4 @@
-"""Every scorer of scikit-learn in a search: kind and width of its interval, and what it costs.
+"""Every scorer of scikit-learn in a search: kind and width of its interval, and its cost.
 
 ``python -m benchmarks.bench_scorers [widths] [cost]``
 
@@ -88,7 +88,7 @@ def print_widths():
 
 
 def one_look_width(search, scoring):
-    """Return the width of the approximate interval of a holdout that nobody asked before."""
+    """Return the width of the approximate interval of a holdout without earlier queries."""
     holdout = ReusableHoldout(search.holdout_.X, search.holdout_.y, random_state=0)
     row = holdout.final_report(search.best_estimator_, scoring=scoring).rows[0]
     if row.approximate is None:

@@ -87,7 +87,7 @@ class Predictions:
     y: Array = dataclasses.field(repr=False)
     response: Array = dataclasses.field(repr=False)
     pos_label: Any = None
-    #: Whether a caller passed them. Nobody can check that they are out of fold.
+    #: Whether a caller passed them. No check shows whether they are out of fold.
     from_caller: bool = False
 
     @classmethod
@@ -100,7 +100,7 @@ class Predictions:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingReference:
-    """What out-of-fold predictions of one candidate say of its score; all of it is public.
+    """Score of one candidate and its spread, from out-of-fold predictions. All of it is public.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class ApproximateMetric(BoundedMetric):
     name : str
         Name of the scorer or of its function.
     scoring : object
-        What the caller passed: a name or a scorer.
+        Argument of the caller: a name or a scorer.
     lower, upper : float
         Public range in score units that is mapped to [0, 1].
     is_open : bool
@@ -170,7 +170,7 @@ class ApproximateMetric(BoundedMetric):
         return TESTED_LEVEL
 
     def __repr__(self) -> str:
-        # What a ledger knows the metric by: not its range, which follows the candidates.
+        # Identity in a ledger, without the range, which depends on the candidates.
         return f"ApproximateMetric({self.name!r}, {self.digest!r})"
 
     @property
@@ -573,7 +573,7 @@ class ApproximateMetric(BoundedMetric):
         return float(self.from_unit(lower[0])), float(self.from_unit(upper[0]))
 
     def record_values(self, predictions: Predictions, reference: TrainingReference) -> Array:
-        """Return a number for each record that stands for what it adds to the score.
+        """Return the contribution of each record to the score.
 
         Parameters
         ----------

@@ -29,7 +29,7 @@ from sklearn_bdp.metrics.registry import available_metrics, get_metric, parse_sc
 from sklearn_bdp.utils.metric_names import BY_CLASS
 from sklearn_bdp.utils.sklearn_compat import safe_indexing
 
-#: Folds of training records where nobody has drawn folds.
+#: Number of folds of training records without folds of a search.
 _N_FOLDS = 5
 
 
@@ -138,7 +138,7 @@ def _is_regressor(estimator):
 
 
 def own_score(estimator: Any, X: Any, y: ArrayLike) -> float:
-    """Return what the estimator's ``score`` method returns.
+    """Return the score by the estimator's own method.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def own_score(estimator: Any, X: Any, y: ArrayLike) -> float:
 
 
 def _has_undeclared_range(metric, scoring, y):
-    """Return whether errors are clipped at the range of the training targets, which nobody chose.
+    """Return whether errors are clipped at the range of the training targets by default.
 
     Their interval would be about clipped errors; the approximate one is about the errors.
     """
