@@ -264,9 +264,14 @@ def _predictions_from_json(content):
 def tested_units(division, folds):
     """Return the sampling unit of each tested record in the order of the folds.
 
-    Also return the reason why the units are unknown, empty if they are known. The units are None
-    if records are independent or the units are unknown.
+    Also return the reason why their predictions give no spread, empty if they do. The units are
+    None if records are independent or the units are unknown.
     """
+    for train, test in folds:
+        is_fitted = np.zeros(num_samples(division.X), dtype=bool)
+        is_fitted[train] = True
+        if is_fitted[test].any():
+            return None, "folds test records that their models were fitted on"
     if division.model.is_independent:
         return None, ""
     groups = division.train_groups()

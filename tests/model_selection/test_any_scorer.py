@@ -201,3 +201,15 @@ def test_errors_are_proven_with_a_declared_range_only(name):
         search = ReusableHoldoutSearchCV(estimator, grid, scoring=scoring, random_state=0)
         search.fit(X, y)
         assert set(search.cv_results_["holdout_interval"]) == {interval}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_folds_that_test_fitted_records_give_no_interval():
+    X, y, estimator, grid = problem("f1")
+    everything = np.arange(400)
+    search = ReusableHoldoutSearchCV(
+        estimator, grid, scoring="f1", cv=[(everything, everything)], random_state=0
+    )
+    search.fit(X[:400], y[:400], X_val=X[400:], y_val=y[400:])
+    assert set(search.cv_results_["holdout_interval"]) == {"none"}
+    assert "fitted on" in str(search.certificate_)
