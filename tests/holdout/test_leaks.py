@@ -13,7 +13,7 @@ from sklearn_bdp.metrics import get_metric
 from tests.facts import refused
 from tests.holdout.leak_audit import LeakAudit
 from tests.holdout.planted import HITS, SCORE, X, Y, fitted
-from tests.ledger.failing import Failing
+from tests.ledger.failing import FailingBackend
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_an_exhausted_budget_says_nothing_of_the_score(holdout, audit, ask):
 
 @ENTRIES
 def test_a_broken_ledger_says_nothing_of_the_score(audit, ask, tmp_path):
-    backend = Failing(tmp_path / "holdout.sqlite")
+    backend = FailingBackend(tmp_path / "holdout.sqlite")
     holdout = ReusableHoldout(X, Y, ledger=backend)
     backend.error = LedgerUnavailableError("gone")
     with pytest.raises(LedgerUnavailableError) as caught:

@@ -14,7 +14,7 @@ from sklearn_bdp.holdout import ReusableHoldout
 from tests.facts import refused
 from tests.holdout.leak_audit import LeakAudit
 from tests.holdout.planted import HITS, Planted, X, Y
-from tests.ledger.failing import Failing
+from tests.ledger.failing import FailingBackend
 
 TRAIN, HELD = slice(0, 400), slice(400, None)
 WIDE = np.column_stack([X, np.random.default_rng(3).normal(size=(X.shape[0], 2))])
@@ -111,12 +111,12 @@ def test_warnings_as_errors_in_a_search(audit, training_score):
 
 @pytest.mark.parametrize("place", ["search", "selector"])
 def test_a_ledger_that_fails_when_it_is_asked(audit, path, place):
-    backend = Failing(path)
+    backend = FailingBackend(path)
     holdout = ReusableHoldout(X[HELD], Y[HELD], ledger=backend)
     data = X
     owner = search(Ending(), holdout)
     if place == "selector":
-        holdout = ReusableHoldout(WIDE[HELD], Y[HELD], ledger=(backend := Failing(None)))
+        holdout = ReusableHoldout(WIDE[HELD], Y[HELD], ledger=(backend := FailingBackend(None)))
         owner, data = selector(Ending(), holdout), WIDE
     backend.error = LedgerUnavailableError("gone")
     with pytest.raises(LedgerUnavailableError) as caught:

@@ -21,7 +21,7 @@ from sklearn_bdp.metrics.base import Evaluation
 from sklearn_bdp.model_selection import HoldoutScorer
 from tests.holdout import planted, workers
 from tests.holdout.workers import X, Y, ask_once, scores
-from tests.ledger.failing import Failing
+from tests.ledger.failing import FailingBackend
 
 # -- ways to get another reference ----------------------------------------------------------------
 
@@ -149,7 +149,7 @@ def test_a_ledger_moves_exactly_once_whoever_asks(entry, route, path):
 
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("route", ROUTES)
-def test_memory_refuses_other_processes_and_spends_nothing(entry, route):
+def test_memory_rejects_other_processes_and_spends_nothing(entry, route):
     holdout = ReusableHoldout(X, Y, budget=5)
     assert OTHER_PROCESSES[route](entry, holdout) == "ProcessBoundaryError"
     assert (len(holdout.history()), holdout.remaining_budget) == (0, 5)
@@ -165,7 +165,7 @@ def test_threads_share_one_holdout(entry, kept, path):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.slow
-def test_dask_workers_share_the_ledger_and_refuse_memory(path):
+def test_dask_workers_share_the_ledger_and_reject_memory(path):
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
@@ -327,7 +327,7 @@ def test_a_search_stopped_at_the_worst_moment_resumes_for_free(path, recorded):
         tree = DecisionTreeClassifier(random_state=0)
         return ReusableHoldoutSearchCV(tree, grid, holdout=holdout, scoring="accuracy", cv=2)
 
-    class Stopped(Failing):
+    class Stopped(FailingBackend):
         def append(self, expected_head, row):
             self.error = KeyboardInterrupt() if len(row.answers) > 2 else None
             super().append(expected_head, row)

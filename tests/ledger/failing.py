@@ -4,11 +4,13 @@ from sklearn_bdp.ledger import Backend
 from sklearn_bdp.ledger.ledger import backend_at
 
 
-class Failing(Backend):
+class FailingBackend(Backend):
     """A file, or memory, whose ``error`` is raised instead of writing, or ``after`` it."""
 
-    def __init__(self, place):
-        self.inner, self.error, self.after = backend_at(place), None, False
+    def __init__(self, location):
+        self.inner = backend_at(location)
+        self.error = None
+        self.after = False
 
     def create(self, header, start, rows=()):
         return self.inner.create(header, start, rows)

@@ -38,9 +38,9 @@ class Server:
         self._programs = server_programs()
         self._data = self._folder / "data"
         self._user = _unprivileged_user()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        with socket.socket() as probe_socket:
+            probe_socket.bind(("127.0.0.1", 0))
+            self.port = probe_socket.getsockname()[1]
         self._databases = set()
         if self._user is not None:
             shutil.chown(self._folder, self._user)
@@ -85,9 +85,9 @@ class Server:
         """Return a connection past the ledger."""
         import psycopg
 
-        where = "postgres" if database is None else self.database(database)
+        database_name = "postgres" if database is None else self.database(database)
         return psycopg.connect(
-            host="127.0.0.1", port=self.port, user=user, dbname=where, autocommit=True
+            host="127.0.0.1", port=self.port, user=user, dbname=database_name, autocommit=True
         )
 
     def start(self):
@@ -127,22 +127,22 @@ class Server:
         import psutil
 
         try:
-            number = int((self._data / "postmaster.pid").read_text().split()[0])
-            postmaster = psutil.Process(number)
+            process_id = int((self._data / "postmaster.pid").read_text().split()[0])
+            postmaster = psutil.Process(process_id)
             if "postgres" not in postmaster.name():  # a file that a killed server left
                 return []
             return [postmaster, *postmaster.children(recursive=True)]
         except (OSError, IndexError, psutil.NoSuchProcess):
             return []
 
-    def _signal(self, number):
+    def _signal(self, signal_number):
         import psutil
 
-        family = self._processes()
-        for process in family if number == signal.SIGKILL else family[:1]:
+        processes = self._processes()
+        for process in processes if signal_number == signal.SIGKILL else processes[:1]:
             with contextlib.suppress(psutil.NoSuchProcess):
-                process.send_signal(number)
-        psutil.wait_procs(family, timeout=30)
+                process.send_signal(signal_number)
+        psutil.wait_procs(processes, timeout=30)
 
     def dump(self, database):
         """Return the content of all ledgers of a database."""
@@ -172,7 +172,7 @@ def _unprivileged_user():
     return next(name for name in ("postgres", "nobody") if name in names)
 
 
-def received(log):
+def received_answers(log):
     """Return the released numbers that victims wrote, by key; skip an incomplete last line."""
     if not log.exists():
         return {}
@@ -180,21 +180,24 @@ def received(log):
     return {key: tuple(map(float, numbers)) for key, *numbers in lines}
 
 
-def kill_at_random(server, place, folder, *, kills, seed, first=0, kill=None):
+def kill_at_random(server, location, folder, *, kills, seed, first_victim=0, kill_victim=None):
     """Kill ``kills`` victims on one ledger; return the answers that they received."""
-    log, moments = folder / "received", random.Random(seed)
-    for number in range(first, first + kills):
-        before = len(received(log))
-        victim = server.Process(target=workers.ask_until_killed, args=(place, log, number))
+    log = folder / "received"
+    rng = random.Random(seed)
+    for victim_number in range(first_victim, first_victim + kills):
+        n_received = len(received_answers(log))
+        victim = server.Process(
+            target=workers.ask_until_killed, args=(location, log, victim_number)
+        )
         victim.start()
         deadline = time.monotonic() + 60
-        while len(received(log)) == before and number == first:
+        while len(received_answers(log)) == n_received and victim_number == first_victim:
             assert time.monotonic() < deadline, "the victim has answered nothing"
             time.sleep(0.01)
-        time.sleep(moments.expovariate(1 / 0.05))
-        if kill is not None:
-            kill(victim)
+        time.sleep(rng.expovariate(1 / 0.05))
+        if kill_victim is not None:
+            kill_victim(victim)
         with contextlib.suppress(ProcessLookupError):
             os.kill(victim.pid, signal.SIGKILL)
         victim.join()
-    return received(log)
+    return received_answers(log)

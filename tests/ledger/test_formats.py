@@ -19,16 +19,15 @@ from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.ledger.backend import FORMAT, FORMATS, Row
 from sklearn_bdp.ledger.ledger import Chain, backend_at
 from tests.facts import refused
-from tests.holdout import workers
+from tests.holdout.workers import X, Y, scores
 
-X, Y, scores = workers.X, workers.Y, workers.scores
 FOLDER = Path(__file__).parent / "formats"
 #: Made by the package when it wrote these formats, from the records of ``tests.holdout.workers``.
 OLDER = {5: "format-5.sql", 6: "format-6.sql"}
 
 
 @pytest.fixture(params=sorted(OLDER))
-def older(request, path):
+def older_path(request, path):
     """Return the path of a ledger of an older format."""
     return restored(path, OLDER[request.param], request.param)
 
@@ -41,69 +40,71 @@ def test_format_and_version_move_together():
     assert set(OLDER) == set(FORMATS) - {FORMAT}
 
 
-def test_older_formats_are_shown_and_verified(older, command_line, capsys):
-    assert command_line("ledger", "verify", older) == 0
-    assert command_line("ledger", "show", older) == 0
+def test_older_formats_are_shown_and_verified(older_path, command_line, capsys):
+    assert command_line("ledger", "verify", older_path) == 0
+    assert command_line("ledger", "show", older_path) == 0
     assert "200 records" in capsys.readouterr().out
 
 
-def test_older_formats_are_exported(older, command_line, capsys):
-    assert command_line("ledger", "export", older) == 0
+def test_older_formats_are_exported(older_path, command_line, capsys):
+    assert command_line("ledger", "export", older_path) == 0
     assert capsys.readouterr().out.count('"batch":{') == 4
 
 
-def test_looking_at_an_older_format_leaves_nothing_beside_it(older, command_line):
-    assert command_line("ledger", "verify", older) == 0
-    assert before_and_after(older)
+def test_inspection_of_an_older_format_creates_no_file(older_path, command_line):
+    assert command_line("ledger", "verify", older_path) == 0
+    assert is_alone_in_folder(older_path)
 
 
-def before_and_after(path):
+def is_alone_in_folder(path):
     """Return whether nothing is beside a ledger."""
-    return [other.name for other in path.parent.iterdir()] == [path.name]
+    return [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-def test_a_holdout_does_not_use_an_older_format_and_names_the_command(older):
+def test_a_holdout_rejects_an_older_format_and_names_the_command(older_path):
     with refused(LedgerVersionError, "upgrade") as caught:
-        ReusableHoldout(X, Y, ledger=older)
+        ReusableHoldout(X, Y, ledger=older_path)
     assert "install" not in str(caught.value).lower()
 
 
 @pytest.fixture
-def upgraded(older, command_line):
+def upgraded_path(older_path, command_line):
     """Return the path of a ledger that was upgraded."""
-    assert command_line("ledger", "upgrade", older) == 0
-    return older
+    assert command_line("ledger", "upgrade", older_path) == 0
+    return older_path
 
 
-def test_an_upgrade_keeps_the_older_file(older, command_line):
-    before = older.read_bytes()
-    assert command_line("ledger", "upgrade", older) == 0
-    assert [backup.read_bytes() for backup in older.parent.glob("*.format-*")] == [before]
+def test_an_upgrade_keeps_the_older_file(older_path, command_line):
+    content = older_path.read_bytes()
+    assert command_line("ledger", "upgrade", older_path) == 0
+    assert [backup.read_bytes() for backup in older_path.parent.glob("*.format-*")] == [content]
 
 
-def test_an_upgraded_ledger_has_all_answers_and_notes(upgraded):
-    holdout = ReusableHoldout(X.astype(np.float64), Y, ledger=upgraded)
+def test_an_upgraded_ledger_has_all_answers_and_notes(upgraded_path):
+    holdout = ReusableHoldout(X.astype(np.float64), Y, ledger=upgraded_path)
     assert [record.key for record in holdout.history()] == ["a0", "b0", "a1", "b1", "a2", "b2"]
     assert holdout.notes("source") + holdout.notes("ward") == ["clinic A", 3]
 
 
-def test_an_upgraded_ledger_goes_on(upgraded, command_line):
-    holdout = ReusableHoldout(X, Y, ledger=upgraded)
+def test_an_upgraded_ledger_answers_new_queries(upgraded_path, command_line):
+    holdout = ReusableHoldout(X, Y, ledger=upgraded_path)
     spent = holdout.information_spent
-    known = holdout.find_answers(["a1"])["a1"]
-    assert holdout.answer([known.cv_score], scores(1, 5), keys=["a1"]).values[0] == known.value
+    recorded = holdout.find_answers(["a1"])["a1"]
+    assert (
+        holdout.answer([recorded.cv_score], scores(1, 5), keys=["a1"]).values[0] == recorded.value
+    )
     holdout.answer([0.9], scores(1, 6))
     assert holdout.information_spent > spent
-    assert command_line("ledger", "verify", upgraded) == 0
+    assert command_line("ledger", "verify", upgraded_path) == 0
 
 
-def test_an_upgraded_ledger_belongs_to_its_records(upgraded):
+def test_an_upgraded_ledger_belongs_to_its_records(upgraded_path):
     with pytest.raises(LedgerMismatchError):
-        ReusableHoldout(X + 1.0, Y, ledger=upgraded)
+        ReusableHoldout(X + 1.0, Y, ledger=upgraded_path)
 
 
-def test_a_ledger_is_upgraded_once(upgraded, command_line, capsys):
-    assert command_line("ledger", "upgrade", upgraded) == 1
+def test_a_ledger_is_upgraded_once(upgraded_path, command_line, capsys):
+    assert command_line("ledger", "upgrade", upgraded_path) == 1
     assert str(FORMAT) in capsys.readouterr().err
 
 
@@ -127,12 +128,12 @@ def test_a_closed_ledger_stays_closed(path, command_line):
 
 
 @pytest.fixture(params=sorted(OLDER))
-def unfinished(request, path):
+def unfinished_path(request, path):
     """Return the path of an older ledger with an unfinished report, which was not charged."""
-    closed = restored(path.with_name("closed.sqlite"), "format-6-closed.sql", 6)
-    with backend_at(closed) as backend:
+    closed_path = restored(path.with_name("closed.sqlite"), "format-6-closed.sql", 6)
+    with backend_at(closed_path) as backend:
         stored = backend.read(0)
-    closed.unlink()
+    closed_path.unlink()
     header = stored.header.replace('"format":6', f'"format":{request.param}')
     chain = Chain()
     start = previous = chain.link("header", header)
@@ -149,27 +150,27 @@ def unfinished(request, path):
     return path
 
 
-def test_an_uncharged_unfinished_report_can_be_read(unfinished, command_line):
+def test_an_uncharged_unfinished_report_can_be_read(unfinished_path, command_line):
     """G35: older formats did not charge for a report that did not finish."""
     for action in ("verify", "show", "export"):
-        assert command_line("ledger", action, unfinished) == 0
+        assert command_line("ledger", action, unfinished_path) == 0
 
 
-def test_an_uncharged_unfinished_report_is_not_upgraded(unfinished, command_line, capsys):
-    content = unfinished.read_bytes()
-    assert command_line("ledger", "upgrade", unfinished) == 1
+def test_an_uncharged_unfinished_report_is_not_upgraded(unfinished_path, command_line, capsys):
+    content = unfinished_path.read_bytes()
+    assert command_line("ledger", "upgrade", unfinished_path) == 1
     message = capsys.readouterr().err
     assert message.startswith("LedgerError")
-    assert str(unfinished) in message
-    assert unfinished.read_bytes() == content
+    assert str(unfinished_path) in message
+    assert unfinished_path.read_bytes() == content
     for pattern in ("*.format-*", "*.upgrade"):
-        assert not list(unfinished.parent.glob(pattern))
+        assert not list(unfinished_path.parent.glob(pattern))
     with refused(LedgerVersionError, "upgrade"):
-        ReusableHoldout(X, Y, ledger=unfinished)
+        ReusableHoldout(X, Y, ledger=unfinished_path)
 
 
-def test_an_edited_ledger_is_not_upgraded(older, command_line, capsys):
-    with contextlib.closing(sqlite3.connect(older)) as connection:
+def test_an_edited_ledger_is_not_upgraded(older_path, command_line, capsys):
+    with contextlib.closing(sqlite3.connect(older_path)) as connection:
         triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
         triggers = triggers.fetchall()
         for name, _ in triggers:
@@ -178,9 +179,9 @@ def test_an_edited_ledger_is_not_upgraded(older, command_line, capsys):
         for _, statement in triggers:
             connection.execute(statement)
         connection.commit()
-    assert command_line("ledger", "upgrade", older) == 1
+    assert command_line("ledger", "upgrade", older_path) == 1
     assert LedgerCorruptedError.__name__ in capsys.readouterr().err
-    assert before_and_after(older)
+    assert is_alone_in_folder(older_path)
 
 
 def test_a_format_of_the_future_names_no_installed_version(path, command_line, capsys):

@@ -18,15 +18,16 @@ from sklearn_bdp.holdout import ExpertSettings
 ROOT = Path(sklearn_bdp.__file__).parent
 LEDGER = str(ROOT / "ledger")
 ACCOUNT = str(ROOT / "release" / "accountant.py")
-X, Y = np.arange(200.0).reshape(100, 2), np.arange(100) % 2
+X = np.arange(200.0).reshape(100, 2)
+Y = np.arange(100) % 2
 HITS = np.random.default_rng(0).random((6, 100)) < 0.7
-HELD = """
+LOCK_SCRIPT = """
 import sqlite3, sys
-held = sqlite3.connect(sys.argv[1], isolation_level=None)
-held.execute("BEGIN IMMEDIATE")
-print("held", flush=True)
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
 sys.stdin.readline()
-held.execute("ROLLBACK")
+connection.execute("ROLLBACK")
 """
 
 pytestmark = pytest.mark.filterwarnings(
@@ -37,8 +38,9 @@ pytestmark = pytest.mark.filterwarnings(
 class Interrupt:
     """Raises KeyboardInterrupt at one of the lines that are run."""
 
-    def __init__(self, at):
-        self.left, self.released = at, False
+    def __init__(self, n_lines):
+        self.n_remaining = n_lines
+        self.released = False
 
     def __call__(self, frame, event, arg):
         name = frame.f_code.co_filename
@@ -46,8 +48,8 @@ class Interrupt:
 
     def line(self, frame, event, arg):
         if event == "line":
-            self.left -= 1
-            if self.left == 0:
+            self.n_remaining -= 1
+            if self.n_remaining == 0:
                 # The two lines that give back the lock of the threads are the last ones there are.
                 text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
                 self.released = text in ("if held:", "self._lock.release()")
@@ -58,58 +60,63 @@ class Interrupt:
 
 @pytest.mark.parametrize("step", [23, pytest.param(1, marks=pytest.mark.slow)])
 def test_after_an_interrupt_at_any_line_both_processes_agree(tmp_path, step):
-    at = 1
+    n_lines = 1
     while True:
-        path = tmp_path / f"{at}.sqlite"
-        mine = ReusableHoldout(X, Y, ledger=path, expert=ExpertSettings(ledger_timeout=0.2))
-        mine.answer([0.5], HITS[:1], keys=["a"])
-        interrupt, done = Interrupt(at), True
+        path = tmp_path / f"{n_lines}.sqlite"
+        first_holdout = ReusableHoldout(
+            X, Y, ledger=path, expert=ExpertSettings(ledger_timeout=0.2)
+        )
+        first_holdout.answer([0.5], HITS[:1], keys=["a"])
+        interrupt = Interrupt(n_lines)
+        is_completed = True
         sys.settrace(interrupt)
         try:
-            mine.answer([0.5, 0.6], HITS[1:3], keys=["b", "c"])
+            first_holdout.answer([0.5, 0.6], HITS[1:3], keys=["b", "c"])
         except KeyboardInterrupt:
-            done = False
+            is_completed = False
         finally:
             sys.settrace(None)
-        if done:
+        if is_completed:
             break
-        at += step
+        n_lines += step
         if interrupt.released:
             continue
-        mine.answer([0.5, 0.6], HITS[1:3], keys=["b", "c"])
-        mine.answer([0.4], HITS[3:4], keys=["d"])
-        other = ReusableHoldout(X, Y, ledger=path)
-        assert sorted(one.key for one in other.history()) == ["a", "b", "c", "d"]
-        assert list(mine.history()) == list(other.history())
-        assert mine.information_spent == other.information_spent
-        other.answer([0.3], HITS[4:5], keys=["e"])
-        mine.answer([0.3], HITS[5:6], keys=["f"])
-        assert str(mine.certificate()) == str(ReusableHoldout(X, Y, ledger=path).certificate())
-    assert at > 300  # it went through all of them
+        first_holdout.answer([0.5, 0.6], HITS[1:3], keys=["b", "c"])
+        first_holdout.answer([0.4], HITS[3:4], keys=["d"])
+        second_holdout = ReusableHoldout(X, Y, ledger=path)
+        assert sorted(record.key for record in second_holdout.history()) == ["a", "b", "c", "d"]
+        assert list(first_holdout.history()) == list(second_holdout.history())
+        assert first_holdout.information_spent == second_holdout.information_spent
+        second_holdout.answer([0.3], HITS[4:5], keys=["e"])
+        first_holdout.answer([0.3], HITS[5:6], keys=["f"])
+        assert str(first_holdout.certificate()) == str(
+            ReusableHoldout(X, Y, ledger=path).certificate()
+        )
+    assert n_lines > 300  # it went through all of them
 
 
 @pytest.fixture
 def interrupts():
     """Let SIGINT interrupt, also in a worker of the tests, which ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    previous_handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, previous_handler)
 
 
-def test_an_interrupt_while_another_process_writes_leaves_nothing_open(path, interrupts):
-    mine = ReusableHoldout(X, Y, ledger=path, expert=ExpertSettings(ledger_timeout=20.0))
-    mine.answer([0.5], HITS[:1])
+def test_an_interrupt_while_another_process_writes_releases_all_locks(path, interrupts):
+    holdout = ReusableHoldout(X, Y, ledger=path, expert=ExpertSettings(ledger_timeout=20.0))
+    holdout.answer([0.5], HITS[:1])
     holder = subprocess.Popen(
-        [sys.executable, "-c", HELD, str(path)],
+        [sys.executable, "-c", LOCK_SCRIPT, str(path)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     holder.stdout.readline()
     threading.Timer(0.3, lambda: signal.raise_signal(signal.SIGINT)).start()
     threading.Timer(0.6, lambda: holder.communicate("\n")).start()
     with pytest.raises(KeyboardInterrupt):
-        mine.answer([0.5], HITS[1:2])
-    with sqlite3.connect(path, timeout=5.0, isolation_level=None) as another:
-        another.execute("BEGIN IMMEDIATE")
-        another.execute("ROLLBACK")
-    mine.answer([0.5], HITS[2:3])
-    assert len(mine.history()) == 2
+        holdout.answer([0.5], HITS[1:2])
+    with sqlite3.connect(path, timeout=5.0, isolation_level=None) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+    holdout.answer([0.5], HITS[2:3])
+    assert len(holdout.history()) == 2

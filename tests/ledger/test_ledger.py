@@ -35,10 +35,11 @@ from sklearn_bdp.ledger.ledger import Chain, Fact, Ledger
 from sklearn_bdp.ledger.records import Answers, BatchRecord
 from tests.facts import refused
 from tests.holdout import workers
-from tests.ledger.failing import Failing
+from tests.ledger.failing import FailingBackend
 
 N = 200
-X, Y = np.arange(2.0 * N).reshape(N, 2), np.arange(N) % 2
+X = np.arange(2.0 * N).reshape(N, 2)
+Y = np.arange(N) % 2
 
 
 def scores(count=1, seed=0):
@@ -50,7 +51,7 @@ def make(path, **options):
 
 
 @pytest.fixture
-def used(path):
+def used_path(path):
     """A ledger with three batches, closed."""
     holdout = make(path)
     for number in range(3):
@@ -77,13 +78,13 @@ def edit(path, *statements):
 # -- durability and reopening ---------------------------------------------------------------------
 
 
-def test_a_reopened_holdout_goes_on_where_it_was(used):
-    holdout = make(used)
+def test_a_reopened_holdout_continues_its_history(used_path):
+    holdout = make(used_path)
     assert len(holdout.history()) == 6
     assert set(holdout.find_answers(["a0", "b2", "never"])) == {"a0", "b2"}
-    before = holdout.information_spent
+    spent = holdout.information_spent
     holdout.answer([0.9], scores(seed=9))
-    assert make(used).information_spent > before
+    assert make(used_path).information_spent > spent
 
 
 def test_a_reopened_holdout_spends_one_budget(path):
@@ -98,26 +99,28 @@ def test_the_noisy_threshold_survives_reopening(path):
     holdout = make(path)
     holdout.answer([0.5], scores())
 
-    def noise(some):
-        with some.account.reading() as transaction:
-            return some.account.terms(transaction).mechanism.state()["threshold_noise"]
+    def threshold_noise(handle):
+        with handle.account.reading() as transaction:
+            return handle.account.terms(transaction).mechanism.state()["threshold_noise"]
 
-    assert noise(make(path)) == noise(holdout) != 0.0
+    assert threshold_noise(make(path)) == threshold_noise(holdout) != 0.0
 
 
 def test_fixed_seeds_do_not_replay_noise_after_reopening(path, tmp_path):
     """Batches of a holdout reopened each time are those of one in memory, no two the same."""
     options = {"random_state": 3, "expert": ExpertSettings(resolution=1e-6, threshold=1e-6)}
-    alone = ReusableHoldout(X, Y, **options)
-    values, expected, looked = [], [], []
+    in_memory = ReusableHoldout(X, Y, **options)
+    values = []
+    expected = []
+    corrected_values = []
     for number in range(16):
-        expected.append(alone.answer([number % 2], scores()).values[0])
+        expected.append(in_memory.answer([number % 2], scores()).values[0])
         answers = make(path, **options).answer([number % 2], scores())
         values.append(answers.values[0])
         if answers.corrected[0]:  # else it is a prediction, learned from the answers before
-            looked.append(answers.values[0])
+            corrected_values.append(answers.values[0])
     assert values == expected
-    assert len(set(looked)) == len(looked) >= 6
+    assert len(set(corrected_values)) == len(corrected_values) >= 6
 
 
 def test_a_new_ledger_is_one_private_file(path):
@@ -127,7 +130,7 @@ def test_a_new_ledger_is_one_private_file(path):
 
 
 def test_an_error_inside_a_batch_leaves_the_ledger_as_it_was(path):
-    backend = Failing(path)
+    backend = FailingBackend(path)
     holdout = make(backend)
     backend.error = ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):
@@ -140,9 +143,10 @@ def test_an_error_inside_a_batch_leaves_the_ledger_as_it_was(path):
 @pytest.mark.parametrize("written", [False, True])
 def test_an_answer_is_not_released_when_its_commit_fails(path, written):
     """Also where the entry is there and the backend does not say so: it is found by its key."""
-    backend = Failing(path)
+    backend = FailingBackend(path)
     holdout = make(backend)
-    backend.error, backend.after = LedgerUnavailableError("gone"), written
+    backend.error = LedgerUnavailableError("gone")
+    backend.after = written
     with pytest.raises(LedgerUnavailableError):
         holdout.answer([0.5], scores(), keys=["a"])
     backend.error = None
@@ -171,36 +175,36 @@ def test_an_answer_is_not_released_when_its_commit_fails(path, written):
         ({"gap": 3}, ["gap"]),
     ],
 )
-def test_another_holdout_is_refused(used, change, facts):
+def test_another_holdout_is_rejected(used_path, change, facts):
     arguments = {"X": X, "y": Y, **change}
     with refused(LedgerMismatchError, *facts):
-        ReusableHoldout(arguments.pop("X"), arguments.pop("y"), ledger=used, **arguments)
+        ReusableHoldout(arguments.pop("X"), arguments.pop("y"), ledger=used_path, **arguments)
 
 
-@pytest.mark.parametrize("same", [
+@pytest.mark.parametrize("equal_data", [
     {"X": X.astype(np.float32)}, {"X": X.astype(np.int32)}, {"X": X.tolist()},
     {"X": pd.DataFrame(X).add_prefix("c")}, {"X": pd.DataFrame(X.astype(np.int16))},
     {"X": X.astype(object)}, {"y": Y.astype(float)}, {"y": Y.tolist()}, {"y": pd.Series(Y)},
     {"y": Y.astype(bool)}, {"y": pd.Series(Y, index=Y).astype("int8")},
 ])  # fmt: skip
-def test_equal_values_are_the_same_records(used, same):
-    arguments = {"X": X, "y": Y, **same}
-    assert len(ReusableHoldout(arguments["X"], arguments["y"], ledger=used).history()) == 6
+def test_equal_values_are_the_same_records(used_path, equal_data):
+    arguments = {"X": X, "y": Y, **equal_data}
+    assert len(ReusableHoldout(arguments["X"], arguments["y"], ledger=used_path).history()) == 6
 
 
 def test_texts_and_mixed_frames_are_the_same_records_by_value(path):
-    names = np.array(["yes", "no"])[Y]
-    frame = pd.DataFrame({"a": X[:, 0], "b": names})
-    ReusableHoldout(frame, names, ledger=path).answer([0.5], scores())
-    again = frame.assign(b=frame["b"].astype("category"), a=frame["a"].astype("int32"))
-    assert len(ReusableHoldout(again, names.tolist(), ledger=path).history()) == 1
+    labels = np.array(["yes", "no"])[Y]
+    frame = pd.DataFrame({"a": X[:, 0], "b": labels})
+    ReusableHoldout(frame, labels, ledger=path).answer([0.5], scores())
+    equal_frame = frame.assign(b=frame["b"].astype("category"), a=frame["a"].astype("int32"))
+    assert len(ReusableHoldout(equal_frame, labels.tolist(), ledger=path).history()) == 1
     with refused(LedgerMismatchError, "columns"):
-        ReusableHoldout(frame.rename(columns={"a": "c"}), names, ledger=path)
+        ReusableHoldout(frame.rename(columns={"a": "c"}), labels, ledger=path)
     with refused(LedgerMismatchError, "data"):
-        ReusableHoldout(frame.assign(b=names[::-1]), names, ledger=path)
+        ReusableHoldout(frame.assign(b=labels[::-1]), labels, ledger=path)
 
 
-def test_who_asked_is_recorded_and_can_be_set(path, monkeypatch):
+def test_the_user_is_recorded_and_can_be_set(path, monkeypatch):
     monkeypatch.setenv("SKLEARN_BDP_USER", "ann")
     holdout = make(path)
     holdout.answer([0.5], scores(1, 0))
@@ -214,8 +218,8 @@ def test_who_asked_is_recorded_and_can_be_set(path, monkeypatch):
     assert holdout.history().to_frame()["user"].iloc[0] == "ann"
 
 
-def test_what_does_not_change_the_promise_may_change(used):
-    make(used, on_exhausted="nan", random_state=0, expert=ExpertSettings(ledger_timeout=5.0))
+def test_settings_outside_the_guarantee_may_change(used_path):
+    make(used_path, on_exhausted="nan", random_state=0, expert=ExpertSettings(ledger_timeout=5.0))
 
 
 # -- damage ---------------------------------------------------------------------------------------
@@ -252,14 +256,14 @@ def test_what_does_not_change_the_promise_may_change(used):
         "PRAGMA application_id = 0",
     ],
 )
-def test_an_edited_ledger_answers_nothing(used, statement):
-    edit(used, statement)
+def test_an_edited_ledger_answers_nothing(used_path, statement):
+    edit(used_path, statement)
     with pytest.raises(LedgerCorruptedError):
-        make(used)
+        make(used_path)
 
 
-def test_ordinary_edits_are_refused_by_the_file_itself(used):
-    with contextlib.closing(sqlite3.connect(used)) as connection:
+def test_ordinary_edits_are_rejected_by_triggers(used_path):
+    with contextlib.closing(sqlite3.connect(used_path)) as connection:
         for statement in (
             "UPDATE log SET answers = '[]'",
             "DELETE FROM log",
@@ -270,14 +274,14 @@ def test_ordinary_edits_are_refused_by_the_file_itself(used):
 
 
 @pytest.mark.parametrize("size", [0, 10, 100, 4096, 5000])
-def test_a_truncated_ledger_answers_nothing(used, size):
-    with open(used, "r+b") as file:
+def test_a_truncated_ledger_answers_nothing(used_path, size):
+    with open(used_path, "r+b") as file:
         file.truncate(size)
     with pytest.raises(LedgerCorruptedError):
-        make(used)
+        make(used_path)
 
 
-def test_a_file_of_something_else_is_left_alone(path):
+def test_a_foreign_file_is_not_modified(path):
     path.write_text("not a ledger")
     with pytest.raises(LedgerCorruptedError):
         make(path)
@@ -290,11 +294,11 @@ def test_a_file_of_something_else_is_left_alone(path):
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
-def test_a_flipped_bit_is_an_error_or_changes_nothing(ledger_bytes, place, bit):
+@given(position=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
+def test_a_flipped_bit_is_an_error_or_changes_nothing(ledger_bytes, position, bit):
     data, history = ledger_bytes
     damaged = bytearray(data)
-    damaged[int(place * len(damaged))] ^= 1 << bit
+    damaged[int(position * len(damaged))] ^= 1 << bit
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "holdout.sqlite"
         path.write_bytes(damaged)
@@ -311,7 +315,7 @@ def ledger_bytes(tmp_path_factory):
     return path.read_bytes(), holdout.history()
 
 
-def test_going_back_to_an_older_copy_is_noticed_by_a_running_holdout(path, tmp_path):
+def test_an_open_holdout_detects_an_older_copy(path, tmp_path):
     holdout = make(path)
     holdout.answer([0.1], scores())
     older = tmp_path / "older"
@@ -322,7 +326,7 @@ def test_going_back_to_an_older_copy_is_noticed_by_a_running_holdout(path, tmp_p
         holdout.answer([0.1], scores(seed=2))
 
 
-def test_a_deleted_or_replaced_file_is_noticed(path, tmp_path):
+def test_a_deleted_or_replaced_file_is_detected(path, tmp_path):
     holdout = make(path)
     holdout.answer([0.1], scores())
     shutil.copy(path, tmp_path / "copy")
@@ -335,15 +339,15 @@ def test_a_deleted_or_replaced_file_is_noticed(path, tmp_path):
 
 
 @pytest.mark.parametrize("version", [4, 99])
-def test_another_format_is_named_with_the_version_that_wrote_it(used, version):
+def test_another_format_is_named_with_the_version_that_wrote_it(used_path, version):
     writer = f"UPDATE header SET content = replace(content, '{__version__}', '7.1.0')"
-    edit(used, f"PRAGMA user_version = {version}", "DROP TABLE head", writer)
+    edit(used_path, f"PRAGMA user_version = {version}", "DROP TABLE head", writer)
     with refused(LedgerVersionError, version, "7.1.0"):
-        make(used)
+        make(used_path)
 
 
-def test_a_mechanism_of_another_version_is_named_without_its_noise(used, monkeypatch):
-    holdout = make(used)
+def test_a_mechanism_of_another_version_is_named_without_its_noise(used_path, monkeypatch):
+    holdout = make(used_path)
 
     def unknown(state, **options):
         raise ValueError(f"state must be of version 0, got {state}")
@@ -362,53 +366,61 @@ def rewrite(path, change):
         (previous,) = connection.execute("SELECT digest FROM header").fetchone()
     statements = ["DELETE FROM log"]
     for number, kind, content, answers, sealed, commitment, _ in rows:
-        content, answers = change(number, content), change(number, answers)
+        content = change(number, content)
+        answers = change(number, answers)
         previous = Chain().link(previous, kind, content, answers, commitment)
         row = (number, kind, content, answers, sealed, commitment, previous)
-        values = ", ".join(str(v) if isinstance(v, int) else f"'{v}'" for v in row)
+        values = ", ".join(str(value) if isinstance(value, int) else f"'{value}'" for value in row)
         statements.append(f"INSERT INTO log VALUES ({values})")
     edit(path, *statements, f"UPDATE head SET digest = '{previous}'")
 
 
-def test_an_edit_with_links_computed_anew_is_noticed_by_whoever_saw_more(used, server):
+def test_open_and_pickled_holdouts_detect_an_edit_with_recomputed_digests(used_path, server):
     """A chain alone cannot show the edit, but processes and pickles that saw a link notice it."""
-    running, asleep = make(used), pickle.dumps(make(used))
-    rewrite(used, lambda number, text: text.replace('"a1"', '"x1"'))
-    assert "x1" in make(used).find_answers(["x1"])  # a stranger sees nothing: documented
-    with refused(LedgerCorruptedError, used.name):
-        running.answer([0.5], scores())
+    open_holdout = make(used_path)
+    pickled_holdout = pickle.dumps(make(used_path))
+    rewrite(used_path, lambda number, text: text.replace('"a1"', '"x1"'))
+    assert "x1" in make(used_path).find_answers(["x1"])  # a stranger sees nothing: documented
+    with refused(LedgerCorruptedError, used_path.name):
+        open_holdout.answer([0.5], scores())
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=server) as pool:
-        assert pool.submit(workers.revive, asleep).result()["error"] == "LedgerCorruptedError"
+        assert (
+            pool.submit(workers.revive, pickled_holdout).result()["error"] == "LedgerCorruptedError"
+        )
 
 
-def test_dropped_batches_are_noticed_by_whoever_saw_more(used):
-    running = make(used)
-    with contextlib.closing(sqlite3.connect(used)) as connection:
+def test_an_open_holdout_detects_dropped_batches(used_path):
+    open_holdout = make(used_path)
+    with contextlib.closing(sqlite3.connect(used_path)) as connection:
         (link,) = connection.execute("SELECT digest FROM log WHERE number = 2").fetchone()
-    edit(used, "DELETE FROM log WHERE number = 3", f"UPDATE head SET number = 2, digest = '{link}'")
-    assert len(make(used).history()) == 4  # documented, too
-    with refused(LedgerCorruptedError, used.name):
-        running.answer([0.5], scores())
+    edit(
+        used_path,
+        "DELETE FROM log WHERE number = 3",
+        f"UPDATE head SET number = 2, digest = '{link}'",
+    )
+    assert len(make(used_path).history()) == 4  # documented, too
+    with refused(LedgerCorruptedError, used_path.name):
+        open_holdout.answer([0.5], scores())
 
 
-def test_a_key_shows_edits_to_strangers(path, monkeypatch):
+def test_a_ledger_key_reveals_edits_to_new_holdouts(path, monkeypatch):
     monkeypatch.setenv("SKLEARN_BDP_LEDGER_KEY", "correct horse battery staple")
     make(path).answer([0.1, 0.5], scores(2), keys=["a1", "b1"])
     assert len(make(path).history()) == 2
-    with monkeypatch.context() as stranger:
-        stranger.delenv("SKLEARN_BDP_LEDGER_KEY")
+    with monkeypatch.context() as patch:
+        patch.delenv("SKLEARN_BDP_LEDGER_KEY")
         rewrite(path, lambda number, text: text.replace('"a1"', '"x1"'))
     with refused(LedgerCorruptedError, "entry 1"):
         make(path)
 
 
-def test_a_key_is_needed_where_one_was_used_and_only_there(path, tmp_path, monkeypatch):
-    plain = tmp_path / "plain"
-    make(plain)
+def test_a_ledger_key_is_required_exactly_if_one_was_used(path, tmp_path, monkeypatch):
+    unkeyed_path = tmp_path / "plain"
+    make(unkeyed_path)
     monkeypatch.setenv("SKLEARN_BDP_LEDGER_KEY", "correct horse battery staple")
     make(path)
     with refused(LedgerError, "SKLEARN_BDP_LEDGER_KEY"):
-        make(plain)
+        make(unkeyed_path)
     monkeypatch.setenv("SKLEARN_BDP_LEDGER_KEY", "another key of enough length")
     with refused(LedgerCorruptedError, "SKLEARN_BDP_LEDGER_KEY"):
         make(path)
@@ -441,18 +453,18 @@ CRAFTED = {
 
 
 @pytest.mark.parametrize("name", CRAFTED)
-def test_a_crafted_entry_is_one_clear_error(used, name):
+def test_a_crafted_entry_is_one_clear_error(used_path, name):
     crafted = CRAFTED[name]
 
-    def change(number, old):
-        about_content = "n_answered" in old
-        if number != 2 or about_content != isinstance(crafted, str):
-            return old
-        return crafted if about_content else json.dumps(json.loads(old) | crafted)
+    def change(number, text):
+        is_content = "n_answered" in text
+        if number != 2 or is_content != isinstance(crafted, str):
+            return text
+        return crafted if is_content else json.dumps(json.loads(text) | crafted)
 
-    rewrite(used, change)
+    rewrite(used_path, change)
     with refused(LedgerCorruptedError, "entry 2"):
-        make(used)
+        make(used_path)
 
 
 def test_columns_are_read_back_as_they_were_written():
@@ -462,32 +474,32 @@ def test_columns_are_read_back_as_they_were_written():
         "value": np.array([0.1, 0.3, 1.0]), "lower": np.zeros(3), "upper": np.ones(3),
         "corrected": np.array([False, True, False]),
     }  # fmt: skip
-    about = {"batch": 4, "time": "now", "scales": {"m": ("accuracy", 0.0, 1.0)}}
-    about |= {"shapes": [{"kind": "mean"}, {"kind": "pairs", "classes": ["0", "1"]}]}
+    batch_context = {"batch": 4, "time": "now", "scales": {"m": ("accuracy", 0.0, 1.0)}}
+    batch_context |= {"shapes": [{"kind": "mean"}, {"kind": "pairs", "classes": ["0", "1"]}]}
     for shape_of in (1, [0, 0, 1]):
-        made = Answers(columns, shape_of=shape_of, **about)
-        cells = {"shapes": about["shapes"], "shape_of": shape_of}
+        answers = Answers(columns, shape_of=shape_of, **batch_context)
+        cells = {"shapes": batch_context["shapes"], "shape_of": shape_of}
         scales = {"m": ["accuracy", 0.0, 1.0]}
         record = BatchRecord(number=4, time="now", scales=scales, cells=cells)
-        again = Answers.parsed(json.loads(made.to_json()), record)
-        assert list(again) == list(made) == [made[0], made[1], made[-1]]
-        assert again.to_json() == made.to_json()
-        assert made[1].corrected is True
-        assert made[1].scale == ("accuracy", 0.0, 1.0)
-        assert made[-1].shape == {"kind": "pairs", "classes": ["0", "1"]}
-    many = {name: np.tile(column, 60) for name, column in columns.items()}
-    many |= {name: columns[name] * 60 for name in ("key", "metric", "model")}
-    packed = Answers(many, batch=4, time="now", scales=about["scales"]).to_json()
+        parsed = Answers.parsed(json.loads(answers.to_json()), record)
+        assert list(parsed) == list(answers) == [answers[0], answers[1], answers[-1]]
+        assert parsed.to_json() == answers.to_json()
+        assert answers[1].corrected is True
+        assert answers[1].scale == ("accuracy", 0.0, 1.0)
+        assert answers[-1].shape == {"kind": "pairs", "classes": ["0", "1"]}
+    long_columns = {name: np.tile(column, 60) for name, column in columns.items()}
+    long_columns |= {name: columns[name] * 60 for name in ("key", "metric", "model")}
+    long_json = Answers(long_columns, batch=4, time="now", scales=batch_context["scales"]).to_json()
     record = BatchRecord(number=4, time="now", scales={"m": ["accuracy", 0.0, 1.0]})
-    again = Answers.parsed(json.loads(packed), record)
-    assert list(again)[:3] == list(Answers(columns, **about | {"shapes": (None,)}))
-    assert len(again) == 180
+    parsed = Answers.parsed(json.loads(long_json), record)
+    assert list(parsed)[:3] == list(Answers(columns, **batch_context | {"shapes": (None,)}))
+    assert len(parsed) == 180
     for text in ("AAAA", "?", ""):
         with refused(ValueError):
-            Answers.parsed(json.loads(packed) | {"value": text}, record)
-    for wrong in (2, -1, [0, 1], "x"):
+            Answers.parsed(json.loads(long_json) | {"value": text}, record)
+    for invalid_shape_of in (2, -1, [0, 1], "x"):
         with refused(ValueError):
-            Answers(columns, shape_of=wrong, **about)
+            Answers(columns, shape_of=invalid_shape_of, **batch_context)
 
 
 @pytest.mark.parametrize(
@@ -535,15 +547,15 @@ def test_notes_survive_in_their_order(path):
     holdout.add_note("split", [1.5, None, "x"])
     holdout.add_note("closed", True)
     assert read_notes(path, "split") == [{"seed": 7}, [1.5, None, "x"]]
-    again = make(path)
-    assert again.notes("closed") == [True]
-    assert again.notes("never") == []
-    assert len(again.history()) == 1
-    again.answer([0.1], scores(seed=1))
+    reopened = make(path)
+    assert reopened.notes("closed") == [True]
+    assert reopened.notes("never") == []
+    assert len(reopened.history()) == 1
+    reopened.answer([0.1], scores(seed=1))
     assert len(holdout.history()) == 2
 
 
-def test_a_note_of_a_user_is_never_one_of_the_package(path):
+def test_notes_of_users_are_separate_from_notes_of_the_package(path):
     """``note("closing")`` closed the holdout once."""
     holdout = make(path, notes={fact.value: "mine" for fact in Fact})
     for fact in Fact:
@@ -553,10 +565,10 @@ def test_a_note_of_a_user_is_never_one_of_the_package(path):
     assert holdout.notes("closing") == ["mine", {"statements": []}]
     assert read_notes(path, "closing") == ["mine", {"statements": []}]
     assert "another account" not in str(holdout.certificate())
-    again = make(path)
-    again.final_report({"one": DummyClassifier().fit(X, Y)}, scoring="accuracy")
-    assert len(again.notes(Fact.CLOSING)) == 1
-    assert len(again.notes("closing")) == 2
+    reopened = make(path)
+    reopened.final_report({"one": DummyClassifier().fit(X, Y)}, scoring="accuracy")
+    assert len(reopened.notes(Fact.CLOSING)) == 1
+    assert len(reopened.notes("closing")) == 2
 
 
 def test_notes_in_memory_travel_with_the_snapshot(server):
@@ -565,21 +577,21 @@ def test_notes_in_memory_travel_with_the_snapshot(server):
     assert holdout.notes("closed") == [True]
 
 
-def test_an_edited_note_is_noticed(path):
+def test_an_edited_note_is_detected(path):
     make(path).add_note("closed", False)
     edit(path, "UPDATE log SET content = replace(content, 'false', 'true')")
     with refused(LedgerCorruptedError, "entry 1"):
         make(path)
 
 
-def test_the_first_notes_are_there_from_the_first_moment(path):
+def test_initial_notes_are_recorded_on_creation(path):
     make(path, notes={"split": [3, 1, 2]})
     assert read_notes(path, "split") == [[3, 1, 2]]
     assert make(path, notes={"split": "another"}).notes("split") == [[3, 1, 2]]
 
 
 @pytest.mark.parametrize("content", [float("nan"), object(), {1, 2}])
-def test_a_note_that_json_cannot_say_is_refused_and_writes_nothing(path, content):
+def test_a_note_that_json_cannot_encode_is_rejected_and_not_written(path, content):
     holdout = make(path)
     with pytest.raises((TypeError, ValueError)):
         holdout.add_note("x", content)
@@ -590,7 +602,7 @@ def test_a_note_that_json_cannot_say_is_refused_and_writes_nothing(path, content
 
 
 @pytest.mark.parametrize("name", ["missing/holdout.sqlite", ""])
-def test_places_that_are_no_files_are_named(tmp_path, name):
+def test_locations_that_are_not_files_are_named(tmp_path, name):
     with refused(LedgerUnavailableError, tmp_path):
         make(tmp_path / name)
 
@@ -622,9 +634,9 @@ def test_a_read_only_file_is_read_and_not_written(server):
         make(path).answer([0.5], np.ones((1, N)))
         os.chmod(folder, 0o755)
         path.chmod(0o444)
-        told = ask_as(server, path, 65534, 65534)
-    assert "writable" in told
-    assert "SQLITE_READONLY" in told
+        message = ask_as(server, path, 65534, 65534)
+    assert "writable" in message
+    assert "SQLITE_READONLY" in message
 
 
 def test_a_full_disk_is_named_and_nothing_is_released(path):
@@ -655,9 +667,9 @@ def test_a_read_only_folder_is_named(server, existing):
             make(path).answer([0.5], np.ones((1, N)))
             path.chmod(0o444)
         os.chmod(folder, 0o555)
-        told = ask_as(server, path, 65534, 65534)
+        message = ask_as(server, path, 65534, 65534)
         os.chmod(folder, 0o755)
-    assert "readonly" in told or "Permission denied" in told
+    assert "readonly" in message or "Permission denied" in message
 
 
 @pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="needs two users")
@@ -673,8 +685,8 @@ def test_a_group_shares_a_file_as_documented(server):
         path.chmod(0o660)
         os.chown(path, -1, 4242)
         assert [ask_as(server, path, 4242, user) for user in (65533, 65532)] == ["2", "3"]
-        stranger = ask_as(server, path, 4243, 65531)
-        assert "cannot be" in stranger or "not found" in stranger
+        message = ask_as(server, path, 4243, 65531)
+        assert "cannot be" in message or "not found" in message
         assert make(path).answer([0.5], scores()).answered.all()
         assert len(make(path).history()) == 4
 
@@ -684,63 +696,64 @@ def test_a_group_shares_a_file_as_documented(server):
 
 def test_waiting_for_another_process_is_bounded(path):
     holdout = make(path, expert=ExpertSettings(ledger_timeout=0.2))
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
         with refused(LedgerBusyError, "ledger_timeout"):
             holdout.answer([0.5], scores())
-        other.execute("ROLLBACK")
+        connection.execute("ROLLBACK")
     assert holdout.answer([0.5], scores()).answered.all()
 
 
 def test_waiting_for_another_thread_is_bounded(path):
     holdout = make(path, expert=ExpertSettings(ledger_timeout=0.2))
-    inside, done = threading.Event(), threading.Event()
+    has_lock = threading.Event()
+    may_finish = threading.Event()
 
-    def hold():
+    def hold_lock():
         with holdout.account.writing():
-            inside.set()
-            done.wait(10)
+            has_lock.set()
+            may_finish.wait(10)
 
-    thread = threading.Thread(target=hold)
+    thread = threading.Thread(target=hold_lock)
     thread.start()
-    inside.wait(10)
+    has_lock.wait(10)
     with refused(LedgerBusyError, "thread"):
         holdout.answer([0.5], scores())
-    done.set()
+    may_finish.set()
     thread.join()
     assert holdout.answer([0.5], scores()).answered.all()
 
 
-def test_a_ledger_is_not_pickled_on_its_own(used):
+def test_a_ledger_is_not_pickled_on_its_own(used_path):
     with refused(TypeError, "ReusableHoldout"):
-        pickle.dumps(Ledger(used))
+        pickle.dumps(Ledger(used_path))
 
 
-def test_inspection_creates_and_writes_nothing(used):
-    before = used.read_bytes()
-    with Ledger(used).transaction() as transaction:
+def test_inspection_creates_and_writes_nothing(used_path):
+    content = used_path.read_bytes()
+    with Ledger(used_path).transaction() as transaction:
         assert transaction.head[0] == 3
-    assert used.read_bytes() == before
+    assert used_path.read_bytes() == content
     with pytest.raises(LedgerUnavailableError):
-        Ledger(used.with_name("none"))
-    assert not used.with_name("none").exists()
+        Ledger(used_path.with_name("none"))
+    assert not used_path.with_name("none").exists()
 
 
 # -- looking without a transaction ----------------------------------------------------------------
 
 
-def test_what_was_seen_needs_no_file(used, monkeypatch):
-    ledger = Ledger(used)
+def test_a_snapshot_needs_no_file(used_path, monkeypatch):
+    ledger = Ledger(used_path)
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "transaction", lambda *a, **k: 1 / 0)
-        with ledger.seen() as book:
-            asked = ("a0", None, None), ("never", None, None)
-            assert set(book.match(asked)) == {asked[0]}
-            assert book.last.n_answered == 6
-    make(used).answer([0.5], scores())  # another handle: transactions find its records
-    with ledger.seen() as book:
-        assert book.last.n_answered == 6
-    with ledger.transaction() as book:
-        assert book.last.n_answered == 7
-    with ledger.seen() as book:
-        assert book.last.n_answered == 7
+        with ledger.seen() as state:
+            queries = ("a0", None, None), ("never", None, None)
+            assert set(state.match(queries)) == {queries[0]}
+            assert state.last.n_answered == 6
+    make(used_path).answer([0.5], scores())  # another handle: transactions find its records
+    with ledger.seen() as state:
+        assert state.last.n_answered == 6
+    with ledger.transaction() as state:
+        assert state.last.n_answered == 7
+    with ledger.seen() as state:
+        assert state.last.n_answered == 7
