@@ -21,16 +21,18 @@ from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatu
 from tests.facts import refused, warned
 
 GRID = {"C": [0.1, 1.0, 10.0]}
-SLOW = [[0.98, 0.02], [0.02, 0.98]]
+SLOW_TRANSITION = [[0.98, 0.02], [0.02, 0.98]]
 
 
-def fit(X, y, *, groups=None, grid=None, **settings):
+def fit_search(X, y, *, groups=None, grid=None, **settings):
     """Return a fitted search and the texts of its misfit warnings."""
     search = ReusableHoldoutSearchCV(LogisticRegression(), grid or GRID, random_state=0, **settings)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         search.fit(X, y, groups=groups)
-    return search, [str(w.message) for w in caught if w.category is DependenceWarning]
+    return search, [
+        str(warning.message) for warning in caught if warning.category is DependenceWarning
+    ]
 
 
 def independent(n=600, seed=0):
@@ -41,47 +43,49 @@ def independent(n=600, seed=0):
 
 @pytest.fixture(scope="module")
 def regimes():
-    data = make_regimes(4000, SLOW, n_features=4, random_state=0)
+    data = make_regimes(4000, SLOW_TRANSITION, n_features=4, random_state=0)
     return data.X, data.y
 
 
 @pytest.fixture(scope="module")
-def in_time(regimes):
-    return fit(*regimes, correlation=learned())
+def time_search(regimes):
+    return fit_search(*regimes, correlation=learned_chain())
 
 
-def learned():
+def learned_chain():
     """Return a chain whose strength is read off scores."""
     scores = np.repeat(np.random.default_rng(0).random(1000), 4)
     return MarkovChain.from_scores(scores)
 
 
-class Counting(LogisticRegression):
+class CountsFits(LogisticRegression):
     """Counts its fits, outside of any key."""
 
-    def fit(self, X, y):
-        Counting.fits += 1
+    def fit_search(self, X, y):
+        CountsFits.fits += 1
         return super().fit(X, y)
 
 
-@pytest.mark.parametrize("correlation", [None, SLOW])
-@pytest.mark.parametrize("apart", [True, False])
-def test_no_fit_is_made_for_the_check(correlation, apart):
+@pytest.mark.parametrize("correlation", [None, SLOW_TRANSITION])
+@pytest.mark.parametrize("has_validation_set", [True, False])
+def test_no_fit_is_made_for_the_check(correlation, has_validation_set):
     X, y = independent()
     X_val, y_val = independent(seed=1)
-    Counting.fits = 0
-    validation = {"X_val": X_val, "y_val": y_val} if apart else {}
-    search = ReusableHoldoutSearchCV(Counting(), GRID, cv=3, correlation=correlation)
+    CountsFits.fits = 0
+    fit_parameters = {"X_val": X_val, "y_val": y_val} if has_validation_set else {}
+    search = ReusableHoldoutSearchCV(CountsFits(), GRID, cv=3, correlation=correlation)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        search.fit(X, y, **validation)
-    assert Counting.fits == 3 * (3 + 1)
-    assert len(search.dependence_test_scores_) == len(X if apart else search.train_indices_)
+        search.fit(X, y, **fit_parameters)
+    assert CountsFits.fits == 3 * (3 + 1)
+    assert len(search.dependence_test_scores_) == len(
+        X if has_validation_set else search.train_indices_
+    )
     if correlation is not None:  # the strength of a declared chain is tested by the same scores
         assert "autocorrelation time" in search.dependence_test_.note
 
 
-def test_folds_of_the_check_hold_no_more_rows_than_are_looked_at():
+def test_folds_of_the_check_have_a_limited_number_of_rows():
     """ROC AUC has no score for each record, so that folds are fitted for the check."""
     sizes = []
 
@@ -96,38 +100,38 @@ def test_folds_of_the_check_hold_no_more_rows_than_are_looked_at():
     assert not search.fit(X, y).dependence_test_.misfit
     assert len(search.dependence_test_scores_) == 20_000
     assert sorted(sizes) == sorted([15_000] * 2 + [30_000] + [13_333, 13_333, 13_334])
-    wrong = np.repeat(np.random.default_rng(1).random(800) < 0.3, 50)  # labels, in stretches
-    dependent = fit(X, y ^ wrong, grid=grid, cv=2, scoring="roc_auc")[0]
-    assert dependent.dependence_test_.misfit
+    is_flipped = np.repeat(np.random.default_rng(1).random(800) < 0.3, 50)  # labels, in stretches
+    dependent_search = fit_search(X, y ^ is_flipped, grid=grid, cv=2, scoring="roc_auc")[0]
+    assert dependent_search.dependence_test_.misfit
     y[:30_000] = 0  # none of the other class among the first rows: folds of all rows are fitted
-    late = fit(X, y, grid=grid, cv=2, scoring="roc_auc")[0]
-    assert late.dependence_test_ is not None
-    assert len(late.dependence_test_scores_) == 30_000
+    late_search = fit_search(X, y, grid=grid, cv=2, scoring="roc_auc")[0]
+    assert late_search.dependence_test_ is not None
+    assert len(late_search.dependence_test_scores_) == 30_000
 
 
-def test_the_best_candidates_are_kept_when_room_is_short():
+def test_scores_of_the_best_candidates_are_kept_if_memory_is_limited():
     progress = Progress(room=250)
     tests = [np.arange(20), np.arange(20, 40)]
     scores = np.arange(40) / 40.0
-    for part, test in enumerate(tests):
+    for fold_index, test in enumerate(tests):
         for row, value in enumerate((0.1, 1.0, 0.5)):
-            found = FoldScores({}, (value * scores[test]).astype(np.float32))
-            progress.add(row, part, f"{row} {part}", found)
-    kept, fold = progress.scores(1, tests, 41)
-    assert np.allclose(kept[:40], scores)
-    assert np.isnan(kept[40])
-    assert fold.tolist() == [0] * 20 + [1] * 20 + [-1]
+            fold_scores = FoldScores({}, (value * scores[test]).astype(np.float32))
+            progress.add(row, fold_index, f"{row} {fold_index}", fold_scores)
+    stored_scores, fold_numbers = progress.scores(1, tests, 41)
+    assert np.allclose(stored_scores[:40], scores)
+    assert np.isnan(stored_scores[40])
+    assert fold_numbers.tolist() == [0] * 20 + [1] * 20 + [-1]
     assert progress.scores(0, tests, 41) is None
 
 
-def test_independent_rows_are_left_alone():
-    search, messages = fit(*independent())
+def test_independent_rows_give_no_warning():
+    search, messages = fit_search(*independent())
     assert messages == []
     assert search.dependence_test_.misfit is False
 
 
-def test_dependent_rows_get_one_warning_that_says_what_to_declare(regimes):
-    search, messages = fit(*regimes)
+def test_dependent_rows_get_one_warning_with_a_correlation_to_declare(regimes):
+    search, messages = fit_search(*regimes)
     assert len(messages) == 1
     assert "correlation='time'" in messages[0]
     assert search.dependence_test_.misfit
@@ -136,19 +140,19 @@ def test_dependent_rows_get_one_warning_that_says_what_to_declare(regimes):
 def test_rows_sorted_by_class_are_not_taken_for_time():
     X, y = independent()
     order = np.argsort(y, kind="stable")
-    assert fit(X[order], y[order])[1] == []
+    assert fit_search(X[order], y[order])[1] == []
 
 
 def test_groups_are_never_ignored():
     X, y = independent()
     groups = np.repeat(np.arange(60), 10)
-    (message,) = fit(X, y, groups=groups)[1]
+    (message,) = fit_search(X, y, groups=groups)[1]
     assert "groups= was passed" in message
     assert "correlation='groups'" in message
-    (message,) = fit(X, y, groups=groups, cv=GroupKFold(3))[1]
+    (message,) = fit_search(X, y, groups=groups, cv=GroupKFold(3))[1]
     assert "correlation='groups'" in message
-    assert fit(X, y, groups=groups, correlation="groups")[1] == []
-    (message,) = fit(X, y, groups=groups, correlation="time")[1]
+    assert fit_search(X, y, groups=groups, correlation="groups")[1] == []
+    (message,) = fit_search(X, y, groups=groups, correlation="time")[1]
     assert "neither correlation nor cv uses it" in message
 
 
@@ -167,33 +171,33 @@ def days(rng, *, carry, n=600, rows=6):
 
 
 @pytest.mark.parametrize("scoring", ["accuracy", "neg_brier_score"])
-def test_days_that_are_declared_groups_are_told(scoring):
+def test_dependent_days_declared_as_groups_give_a_warning(scoring):
     """Labels lean the same way on days that follow each other; accuracy hardly shows it (G25)."""
-    told = []
+    messages = []
     for seed in range(4):
         X, y, day = days(np.random.default_rng(seed), carry=0.8)
-        told.append(fit(X, y, groups=day, correlation="groups", scoring=scoring)[1])
-    assert all("neighboring groups agree" in " ".join(said) for said in told)
+        messages.append(fit_search(X, y, groups=day, correlation="groups", scoring=scoring)[1])
+    assert all("neighboring groups agree" in " ".join(texts) for texts in messages)
 
 
-@pytest.mark.parametrize("tables", [9, pytest.param(30, marks=pytest.mark.slow)])
-def test_groups_that_are_independent_are_left_alone(tables):
-    told = []
-    for seed in range(tables):
+@pytest.mark.parametrize("n_tables", [9, pytest.param(30, marks=pytest.mark.slow)])
+def test_independent_groups_give_no_warning(n_tables):
+    messages = []
+    for seed in range(n_tables):
         X, y, day = days(np.random.default_rng(seed), carry=0.0, n=200)
         if seed % 3:  # patients of one class each, class after class in each of one or two sites
             y = np.repeat(np.arange(200) % (100 * (seed % 3)) > 45 * (seed % 3), 6).astype(int)
             X[:, 0] += y
-        told += fit(X, y, groups=day, correlation="groups", grid={"C": [1.0]})[1]
-    assert len(told) <= 1
+        messages += fit_search(X, y, groups=day, correlation="groups", grid={"C": [1.0]})[1]
+    assert len(messages) <= 1
 
 
 def test_time_series_split_is_understood():
     X, y = independent()
-    (message,) = fit(X, y, cv=TimeSeriesSplit(3))[1]
+    (message,) = fit_search(X, y, cv=TimeSeriesSplit(3))[1]
     assert "TimeSeriesSplit" in message
     assert "correlation='time'" in message
-    search, messages = fit(X, y, cv=TimeSeriesSplit(3), correlation="time")
+    search, messages = fit_search(X, y, cv=TimeSeriesSplit(3), correlation="time")
     assert messages == []
     assert search.n_splits_ == 3
 
@@ -202,19 +206,19 @@ def test_sorted_dates_are_understood():
     pandas = pytest.importorskip("pandas")
     X, y = independent()
     dated = pandas.DataFrame(X, index=pandas.date_range("2020-01-01", periods=len(X)))
-    (message,) = fit(dated, y)[1]
+    (message,) = fit_search(dated, y)[1]
     assert "sorted by date" in message
     assert "correlation='time'" in message
     shuffled = dated.iloc[np.random.default_rng(0).permutation(len(X))]
-    (message,) = fit(shuffled, y)[1]
+    (message,) = fit_search(shuffled, y)[1]
     assert "shuffled calendar" in message
     assert "sort_index()" in message
     with refused(ValueError, "X.sort_index()"):
-        fit(shuffled, y, correlation="time")
+        fit_search(shuffled, y, correlation="time")
 
 
-def test_holdout_in_time_is_the_tail_after_a_gap(in_time):
-    search, _ = in_time
+def test_holdout_in_time_is_the_tail_after_a_gap(time_search):
+    search, _ = time_search
     model = search.holdout_.dependence
     assert model.describe().startswith("assumed chain")
     assert search.holdout_indices_.tolist() == list(range(3000, 4000))
@@ -223,23 +227,23 @@ def test_holdout_in_time_is_the_tail_after_a_gap(in_time):
     assert (1 + model.contraction_) / (1 - model.contraction_) > 5
 
 
-def test_certificate_says_assumed_and_that_the_future_may_differ(in_time):
-    text = str(in_time[0].certificate_)
+def test_certificate_states_that_the_chain_is_assumed_and_the_future_may_differ(time_search):
+    text = str(time_search[0].certificate_)
     assert "assumed chain" in text
     assert "Assumed, not proved" in text
     assert "future unlike the past" in text
 
 
-def test_ledger_remembers_what_was_assumed(regimes, tmp_path):
+def test_ledger_records_the_assumed_chain(regimes, tmp_path):
     path = tmp_path / "holdout.sqlite"
-    search, _ = fit(
-        *regimes, correlation=learned(), holdout=HoldoutConfig(ledger=path), grid={"C": [1.0]}
+    search, _ = fit_search(
+        *regimes, correlation=learned_chain(), holdout=HoldoutConfig(ledger=path), grid={"C": [1.0]}
     )
     assert b"assumed chain" in path.read_bytes()
-    again = fit(
-        *regimes, correlation=learned(), holdout=HoldoutConfig(ledger=path), grid={"C": [1.0]}
+    second_search = fit_search(
+        *regimes, correlation=learned_chain(), holdout=HoldoutConfig(ledger=path), grid={"C": [1.0]}
     )[0]
-    assert again.best_score_ == search.best_score_
+    assert second_search.best_score_ == search.best_score_
 
 
 def test_folds_chain_forward_with_a_gap(regimes):
@@ -260,19 +264,21 @@ def test_validation_set_in_time(regimes):
     assert search.holdout_.n == 1400
 
 
-def test_time_refuses_what_it_cannot_mean(regimes):
+def test_time_order_rejects_unsupported_arguments(regimes):
     X, y = regimes
     with refused(UnboundedMetricError, "scoring='roc_auc'"):
-        fit(X, y, correlation="time", scoring="roc_auc")
+        fit_search(X, y, correlation="time", scoring="roc_auc")
     with refused(ValueError, "correlation='time'"):
-        fit(X, y, correlation="time", holdout=ReusableHoldout(X[:100], y[:100], random_state=0))
+        fit_search(
+            X, y, correlation="time", holdout=ReusableHoldout(X[:100], y[:100], random_state=0)
+        )
     with refused(ValueError, "fraction"):
-        fit(X, y, correlation="time", holdout=TimeSeriesSplit(2))
+        fit_search(X, y, correlation="time", holdout=TimeSeriesSplit(2))
 
 
 # each round makes its holdout anew
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
-def test_selectors_know_time_and_independence(regimes):
+def test_selectors_support_time_order_and_test_independence(regimes):
     X, y = regimes
     selector = HoldoutFeatureSelector(
         LogisticRegression(), correlation="time", random_state=0, n_features_to_select=1
@@ -287,11 +293,11 @@ def test_selectors_know_time_and_independence(regimes):
 class NeverFitted(LogisticRegression):
     """Fails as soon as anything is fitted."""
 
-    def fit(self, X, y, sample_weight=None):
+    def fit_search(self, X, y, sample_weight=None):
         raise RuntimeError("fitted")
 
 
-def few(n_groups, **settings):
+def few_groups_warning(n_groups, **settings):
     """Return the warning about few groups that comes before any fit; None without a warning."""
     X, y = independent(4 * n_groups)
     search = ReusableHoldoutSearchCV(
@@ -301,17 +307,21 @@ def few(n_groups, **settings):
         warnings.simplefilter("always")
         with refused((RuntimeError, ValueError)):
             search.fit(X, y, groups=np.arange(4 * n_groups) // 4)
-    told = [str(w.message) for w in caught if w.category is UninformativeIntervalWarning]
-    return next((text for text in told if "groups (patients" in text), None)
+    messages = [
+        str(warning.message)
+        for warning in caught
+        if warning.category is UninformativeIntervalWarning
+    ]
+    return next((text for text in messages if "groups (patients" in text), None)
 
 
-def test_few_groups_are_told_before_any_fit():
-    told = few(240)
-    assert "60 groups (patients, users, sites …), worth 60" in told
-    assert "Nested cross-validation over all groups" in told
-    assert few(240, scoring="roc_auc") is not None
-    assert few(600) is None
-    assert few(600, holdout=0.1) is not None
+def test_few_groups_are_reported_before_any_fit():
+    message = few_groups_warning(240)
+    assert "60 groups (patients, users, sites …), worth 60" in message
+    assert "Nested cross-validation over all groups" in message
+    assert few_groups_warning(240, scoring="roc_auc") is not None
+    assert few_groups_warning(600) is None
+    assert few_groups_warning(600, holdout=0.1) is not None
 
 
 @pytest.mark.parametrize("name", ["karate", "les miserables", "blocks"])
@@ -328,7 +338,7 @@ def test_connected_graphs_give_answers(name):
     X = rng.normal(size=(n, 3))
     y = (X[:, 0] + 0.5 * rng.normal(size=n) > 0).astype(int)
     network = MarkovNetwork(graph, influence=0.1, nodelist=list(graph))
-    search, messages = fit(X, y, correlation=network, holdout=0.5, cv=3)
+    search, messages = fit_search(X, y, correlation=network, holdout=0.5, cv=3)
     low, high = search.best_interval_
     assert 0 <= low <= search.best_score_ <= high <= 1
     assert messages == []
@@ -338,7 +348,7 @@ def test_connected_graphs_give_answers(name):
 
 
 @pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy"])
-def test_dependence_is_noticed_under_metrics_that_are_no_means(scoring):
+def test_dependence_is_detected_for_metrics_that_are_not_means(scoring):
     """A table sorted by patient, asked for its AUC under correlation=None."""
     rng = np.random.default_rng(0)
     patient = np.repeat(np.arange(150), 6)
@@ -359,7 +369,7 @@ def test_dependence_is_noticed_under_metrics_that_are_no_means(scoring):
 # -- declarations that are right: no false alarm; wrong ones: by name, before anything is fitted ---
 
 
-def of_patients(n_visits=4):
+def patient_table(n_visits=4):
     rng = np.random.default_rng(0)
     patient = np.repeat(np.arange(1200 // n_visits), n_visits)
     X = rng.normal(size=(1200, 3))
@@ -367,11 +377,11 @@ def of_patients(n_visits=4):
 
 
 @pytest.mark.parametrize("declared", ["model", "groups"])
-def test_one_visit_of_each_patient_is_no_false_alarm(declared):
-    X, y, patient = of_patients()
-    one = 4 * np.arange(300) + np.random.default_rng(0).integers(0, 4, 300)
-    correlation = Groups(patient[one]) if declared == "model" else "groups"
-    groups = None if declared == "model" else patient[one]
+def test_one_visit_of_each_patient_gives_no_false_alarm(declared):
+    X, y, patient = patient_table()
+    visit_rows = 4 * np.arange(300) + np.random.default_rng(0).integers(0, 4, 300)
+    correlation = Groups(patient[visit_rows]) if declared == "model" else "groups"
+    groups = None if declared == "model" else patient[visit_rows]
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), GRID, correlation=correlation, random_state=0
     )
@@ -379,21 +389,21 @@ def test_one_visit_of_each_patient_is_no_false_alarm(declared):
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", SecondHoldoutWarning)
         warnings.simplefilter("ignore", UninformativeIntervalWarning)
-        search.fit(X[one], y[one], groups=groups)
+        search.fit(X[visit_rows], y[visit_rows], groups=groups)
     assert not set(search.train_indices_) & set(search.holdout_indices_)
 
 
 def test_groups_inside_a_list_are_used():
-    X, y, patient = of_patients()
-    _, messages = fit(X, y, groups=patient, correlation=[Groups(patient)])
+    X, y, patient = patient_table()
+    _, messages = fit_search(X, y, groups=patient, correlation=[Groups(patient)])
     assert messages == []
 
 
 @pytest.mark.parametrize("cv", [StratifiedKFold(3), KFold(3, shuffle=True, random_state=0)])
 # few records are quick
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
-def test_inner_folds_that_cut_declared_groups_are_refused_before_any_fit(cv):
-    X, y, patient = of_patients()
+def test_inner_folds_that_cut_declared_groups_are_rejected_before_any_fit(cv):
+    X, y, patient = patient_table()
     search = ReusableHoldoutSearchCV(
         NeverFitted(), GRID, correlation="groups", cv=cv, random_state=0
     )
@@ -404,7 +414,7 @@ def test_inner_folds_that_cut_declared_groups_are_refused_before_any_fit(cv):
 def test_the_message_of_dependence_proposes_time_and_no_number():
     X, y = independent(2400)
     y = (y + (np.arange(2400) // 40) % 2 * (np.random.default_rng(0).random(2400) < 0.7)) % 2
-    _, messages = fit(X, y)
+    _, messages = fit_search(X, y)
     text = next(message for message in messages if "neighbo" in message)
     assert "correlation='time'" in text
     assert "from_autocorrelation_time" not in text
@@ -416,9 +426,10 @@ def test_a_declared_chain_is_tested_and_the_certificate_states_the_outcome(stren
     rng = np.random.default_rng(0)
     regime = np.cumsum(rng.random(2000) < 0.03) % 2
     X = rng.normal(size=(2000, 3))
-    right = rng.random(2000) < np.where(regime, 0.95, 0.55)
-    y = ((X[:, 0] > 0) == right).astype(int)
-    stay, leave = (1.0 + strength) / 2.0, (1.0 - strength) / 2.0
+    is_correct = rng.random(2000) < np.where(regime, 0.95, 0.55)
+    y = ((X[:, 0] > 0) == is_correct).astype(int)
+    stay = (1.0 + strength) / 2.0
+    leave = (1.0 - strength) / 2.0
     search = ReusableHoldoutSearchCV(
         LogisticRegression(),
         {"C": [0.1, 1.0]},
@@ -428,7 +439,7 @@ def test_a_declared_chain_is_tested_and_the_certificate_states_the_outcome(stren
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         search.fit(X, y)
-    warned_of = [w for w in caught if w.category is DependenceWarning]
-    assert bool(warned_of) == search.dependence_test_.misfit == (strength == 0.3)
+    dependence_warnings = [warning for warning in caught if warning.category is DependenceWarning]
+    assert bool(dependence_warnings) == search.dependence_test_.misfit == (strength == 0.3)
     assert search.dependence_test_.note in str(search.certificate_)
     assert ("NOT MET" in str(search.certificate_)) == (strength == 0.3)

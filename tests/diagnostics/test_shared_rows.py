@@ -30,125 +30,132 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(800, 4))
 Y = RNG.integers(0, 2, size=800)
 X[700, 1] = np.nan
-TRAIN, HELD = slice(0, 600), slice(600, 800)
-XH, YH = X[HELD], Y[HELD]
-FULL = np.nan_to_num(X)
+TRAINING_ROWS = slice(0, 600)
+HOLDOUT_ROWS = slice(600, 800)
+X_HOLDOUT = X[HOLDOUT_ROWS]
+Y_HOLDOUT = Y[HOLDOUT_ROWS]
+X_COMPLETE = np.nan_to_num(X)
 NEAREST = KNeighborsClassifier(1)
 
 
 @pytest.fixture
 def holdout():
-    return ReusableHoldout(FULL[HELD], YH)
+    return ReusableHoldout(X_COMPLETE[HOLDOUT_ROWS], Y_HOLDOUT)
 
 
-def shared():
+def shared_rows_error():
     return refused(SharedRecordsError, "X")
 
 
-def test_a_validation_set_that_was_trained_on_is_refused():
+def test_a_validation_set_that_was_trained_on_is_rejected():
     search = ReusableHoldoutSearchCV(NEAREST, {"p": [1, 2]})
-    with shared():
-        search.fit(FULL, Y, X_val=FULL, y_val=Y)
-    with shared():
-        search.fit(FULL, Y, X_val=FULL[HELD].tolist(), y_val=YH.tolist())
+    with shared_rows_error():
+        search.fit(X_COMPLETE, Y, X_val=X_COMPLETE, y_val=Y)
+    with shared_rows_error():
+        search.fit(X_COMPLETE, Y, X_val=X_COMPLETE[HOLDOUT_ROWS].tolist(), y_val=Y_HOLDOUT.tolist())
 
 
-def test_a_second_fit_with_all_records_is_refused(holdout):
-    for owner in (
+def test_a_second_fit_with_all_records_is_rejected(holdout):
+    for estimator in (
         ReusableHoldoutSearchCV(NEAREST, {"p": [1, 2]}, holdout=holdout),
         HoldoutFeatureSelector(NEAREST, holdout=holdout),
     ):
-        with shared():
-            owner.fit(FULL, Y)
+        with shared_rows_error():
+            estimator.fit(X_COMPLETE, Y)
     assert len(holdout.history()) == 0
 
 
-def test_a_second_fit_with_the_training_records_goes_on():
-    first = ReusableHoldoutSearchCV(NEAREST, {"p": [1]}, random_state=0).fit(FULL, Y)
-    again = ReusableHoldoutSearchCV(NEAREST, {"p": [1, 2]}, holdout=first.holdout_)
-    rows = first.train_indices_
-    assert again.fit(FULL[rows], Y[rows]).holdout_ is first.holdout_
+def test_a_second_fit_with_the_training_records_reuses_the_holdout():
+    first_search = ReusableHoldoutSearchCV(NEAREST, {"p": [1]}, random_state=0).fit(X_COMPLETE, Y)
+    second_search = ReusableHoldoutSearchCV(NEAREST, {"p": [1, 2]}, holdout=first_search.holdout_)
+    rows = first_search.train_indices_
+    assert second_search.fit(X_COMPLETE[rows], Y[rows]).holdout_ is first_search.holdout_
 
 
-def test_cross_validation_over_all_records_is_refused(holdout):
+def test_cross_validation_over_all_records_is_rejected(holdout):
     """It answered .99 where the truth is .5."""
-    with shared():
-        cross_val_score(NEAREST, FULL, Y, scoring=HoldoutScorer(holdout), error_score="raise")
+    with shared_rows_error():
+        cross_val_score(NEAREST, X_COMPLETE, Y, scoring=HoldoutScorer(holdout), error_score="raise")
     assert len(holdout.history()) == 0
 
 
 DISGUISES = {
-    "itself": (XH, YH),
-    "reversed": (XH[::-1], YH[::-1]),
-    "single precision": (XH.astype(np.float32), YH),
-    "lists": (XH.tolist(), YH.tolist()),
-    "rows left out": (XH[:150], YH[:150]),
-    "frame": (pd.DataFrame(XH), pd.Series(YH)),
+    "itself": (X_HOLDOUT, Y_HOLDOUT),
+    "reversed": (X_HOLDOUT[::-1], Y_HOLDOUT[::-1]),
+    "single precision": (X_HOLDOUT.astype(np.float32), Y_HOLDOUT),
+    "lists": (X_HOLDOUT.tolist(), Y_HOLDOUT.tolist()),
+    "rows left out": (X_HOLDOUT[:150], Y_HOLDOUT[:150]),
+    "frame": (pd.DataFrame(X_HOLDOUT), pd.Series(Y_HOLDOUT)),
 }
 
 
 @pytest.mark.parametrize("name", DISGUISES)
-@pytest.mark.parametrize("missing", [False, True], ids=["whole", "missing values"])
-def test_a_scorer_does_not_echo_the_holdout(name, missing):
+@pytest.mark.parametrize("has_missing_values", [False, True], ids=["whole", "missing values"])
+def test_a_scorer_does_not_echo_the_holdout(name, has_missing_values):
     data, labels = DISGUISES[name]
-    held = XH
-    if not missing:
+    holdout_X = X_HOLDOUT
+    if not has_missing_values:
         data = np.nan_to_num(data) if not isinstance(data, list) else np.nan_to_num(data).tolist()
-        held = FULL[HELD]
-    holdout = ReusableHoldout(held, YH)
-    model = LogisticRegression().fit(FULL[TRAIN], Y[TRAIN])
-    with shared():
+        holdout_X = X_COMPLETE[HOLDOUT_ROWS]
+    holdout = ReusableHoldout(holdout_X, Y_HOLDOUT)
+    model = LogisticRegression().fit(X_COMPLETE[TRAINING_ROWS], Y[TRAINING_ROWS])
+    with shared_rows_error():
         HoldoutScorer(holdout)(model, data, labels)
     assert len(holdout.history()) == 0
 
 
-def test_columns_in_another_order_are_recognised_by_name(holdout):
-    frame = pd.DataFrame(FULL, columns=list("abcd"))
-    named = ReusableHoldout(frame[HELD], YH)
-    with shared():
-        named.check_training_rows(frame[list("dcba")], Y)
+def test_columns_in_another_order_are_matched_by_name(holdout):
+    frame = pd.DataFrame(X_COMPLETE, columns=list("abcd"))
+    named_holdout = ReusableHoldout(frame[HOLDOUT_ROWS], Y_HOLDOUT)
+    with shared_rows_error():
+        named_holdout.check_training_rows(frame[list("dcba")], Y)
 
 
 def test_equal_records_of_a_population_pass_and_may_be_allowed():
-    data, labels = RNG.integers(0, 3, size=(800, 2)), RNG.integers(0, 2, size=800)
-    ReusableHoldout(data[HELD], labels[HELD]).check_training_rows(data[TRAIN], labels[TRAIN])
-    iris, kinds = load_iris(return_X_y=True)
+    data = RNG.integers(0, 3, size=(800, 2))
+    labels = RNG.integers(0, 2, size=800)
+    ReusableHoldout(data[HOLDOUT_ROWS], labels[HOLDOUT_ROWS]).check_training_rows(
+        data[TRAINING_ROWS], labels[TRAINING_ROWS]
+    )
+    iris, species = load_iris(return_X_y=True)
     for seed in range(20):
-        left, right, left_y, right_y = train_test_split(iris, kinds, random_state=seed)
+        X_train, X_holdout, y_train, y_holdout = train_test_split(iris, species, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ReusableHoldout(right, right_y).check_training_rows(left, left_y)
+            ReusableHoldout(X_holdout, y_holdout).check_training_rows(X_train, y_train)
 
 
-def test_what_is_allowed_is_printed_in_the_certificate(path):
-    holdout = ReusableHoldout(FULL[HELD], YH, allow_shared_rows=True, ledger=path)
-    holdout.check_training_rows(FULL, Y)
+def test_the_certificate_reports_allowed_shared_rows(path):
+    holdout = ReusableHoldout(
+        X_COMPLETE[HOLDOUT_ROWS], Y_HOLDOUT, allow_shared_rows=True, ledger=path
+    )
+    holdout.check_training_rows(X_COMPLETE, Y)
     assert "training records that equal holdout records" in str(holdout.certificate())
-    again = ReusableHoldout(FULL[HELD], YH, ledger=path)
-    assert "equal holdout records" in str(again.certificate())  # once is for good
-    with shared():
-        again.check_training_rows(FULL, Y)
+    reopened = ReusableHoldout(X_COMPLETE[HOLDOUT_ROWS], Y_HOLDOUT, ledger=path)
+    assert "equal holdout records" in str(reopened.certificate())  # once is for good
+    with shared_rows_error():
+        reopened.check_training_rows(X_COMPLETE, Y)
 
 
 def test_the_option_is_a_boolean():
     with refused(TypeError, "allow_shared_rows=3"):
-        ReusableHoldout(FULL[HELD], YH, allow_shared_rows=3)
+        ReusableHoldout(X_COMPLETE[HOLDOUT_ROWS], Y_HOLDOUT, allow_shared_rows=3)
 
 
 # few records are quick
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
-def test_what_the_caller_passed_and_what_comes_out_do_not_reach_the_holdout():
+def test_changes_of_inputs_and_attributes_do_not_reach_the_holdout():
     rows = [[0.5, "a", ["x"]] for _ in range(30)]
-    held = ReusableHoldout(rows, list(range(30)))
+    list_holdout = ReusableHoldout(rows, list(range(30)))
     rows[0][2].append("y")
     rows[1][0] = 9.0
-    assert held.X[0][2] == ["x"]
-    assert held.X[1][0] == 0.5
-    array = ReusableHoldout(FULL[HELD], YH)
+    assert list_holdout.X[0][2] == ["x"]
+    assert list_holdout.X[1][0] == 0.5
+    array_holdout = ReusableHoldout(X_COMPLETE[HOLDOUT_ROWS], Y_HOLDOUT)
     with refused(ValueError, "read-only"):
-        array.X[0, 0] = 7.0
+        array_holdout.X[0, 0] = 7.0
     with refused(ValueError, "read-only"):
-        array.y[0] = 7
+        array_holdout.y[0] = 7
 
 
 # -- models that keep the rows they were fitted on ------------------------------------------------
@@ -172,36 +179,43 @@ NUMBERS = {
 
 @pytest.mark.parametrize("numbers", NUMBERS)
 @pytest.mark.parametrize("model", KEEPERS, ids=lambda model: type(model).__name__)
-def test_a_model_that_keeps_holdout_records_is_refused_before_anything_is_asked(model, numbers):
+def test_a_model_that_keeps_holdout_records_is_rejected_before_any_query(model, numbers):
     rng = np.random.default_rng(7)
-    A, b = NUMBERS[numbers](rng), rng.integers(0, 2, 300)
+    A = NUMBERS[numbers](rng)
+    b = rng.integers(0, 2, 300)
     if sp.issparse(A) and isinstance(model, GaussianProcessClassifier):
         pytest.skip("it takes no sparse data")
     holdout = ReusableHoldout(A[200:], b[200:], random_state=0)
-    everything, part = clone(model).fit(A, b), clone(model).fit(A[:200], b[:200])
+    model_of_all_rows = clone(model).fit(A, b)
+    model_of_training_rows = clone(model).fit(A[:200], b[:200])
     with pytest.raises(SharedRecordsError):
-        holdout.score(everything, 0.9)
+        holdout.score(model_of_all_rows, 0.9)
     with pytest.raises(SharedRecordsError):
-        HoldoutScorer(holdout)(everything, A[:200], b[:200])
+        HoldoutScorer(holdout)(model_of_all_rows, A[:200], b[:200])
     with pytest.raises(SharedRecordsError):
-        holdout.final_report(everything)
+        holdout.final_report(model_of_all_rows)
     assert len(holdout.history()) == 0
-    holdout.score(part, 0.5)
-    HoldoutScorer(holdout)(part, A[:200], b[:200])
-    holdout.final_report(part)
+    holdout.score(model_of_training_rows, 0.5)
+    HoldoutScorer(holdout)(model_of_training_rows, A[:200], b[:200])
+    holdout.final_report(model_of_training_rows)
 
 
-def test_a_frozen_model_that_keeps_holdout_records_is_refused(holdout):
-    for rows in (HELD, TRAIN):
-        frozen = FrozenEstimator(KNeighborsClassifier(1).fit(FULL[rows], Y[rows]))
-        with shared() if rows is HELD else contextlib.nullcontext():
-            holdout.check_model(CalibratedClassifierCV(frozen, cv=2).fit(FULL[TRAIN], Y[TRAIN]))
+def test_a_frozen_model_that_keeps_holdout_records_is_rejected(holdout):
+    for rows in (HOLDOUT_ROWS, TRAINING_ROWS):
+        frozen = FrozenEstimator(KNeighborsClassifier(1).fit(X_COMPLETE[rows], Y[rows]))
+        with shared_rows_error() if rows is HOLDOUT_ROWS else contextlib.nullcontext():
+            holdout.check_model(
+                CalibratedClassifierCV(frozen, cv=2).fit(
+                    X_COMPLETE[TRAINING_ROWS], Y[TRAINING_ROWS]
+                )
+            )
 
 
-@pytest.mark.parametrize("kind", [int, float])
-def test_a_model_of_a_discrete_population_may_keep_rows_that_are_equal_by_chance(kind):
+@pytest.mark.parametrize("dtype", [int, float])
+def test_a_model_of_a_discrete_population_may_keep_rows_that_are_equal_by_chance(dtype):
     rng = np.random.default_rng(7)
-    A, b = rng.integers(0, 2, (600, 4)).astype(kind), rng.integers(0, 2, 600)
+    A = rng.integers(0, 2, (600, 4)).astype(dtype)
+    b = rng.integers(0, 2, 600)
     holdout = ReusableHoldout(A[400:], b[400:], random_state=0)
     holdout.score(KNeighborsClassifier().fit(A[:400], b[:400]), 0.5)
     holdout.score(SVC().fit(A[:400], b[:400]), 0.5)
@@ -210,8 +224,10 @@ def test_a_model_of_a_discrete_population_may_keep_rows_that_are_equal_by_chance
 def test_rows_that_were_transformed_are_not_compared():
     """An ordinary search and its final report are charged for no check."""
     search = ReusableHoldoutSearchCV(make_pipeline(StandardScaler(), SVC()), {"svc__C": [0.1, 1]})
-    search.set_params(random_state=0).fit(FULL, Y)
+    search.set_params(random_state=0).fit(X_COMPLETE, Y)
     spent = search.holdout_.information_spent
     search.holdout_.check_model(search.best_estimator_)
-    search.holdout_.check_model(SVC().fit(FULL[search.train_indices_], Y[search.train_indices_]))
+    search.holdout_.check_model(
+        SVC().fit(X_COMPLETE[search.train_indices_], Y[search.train_indices_])
+    )
     assert search.holdout_.information_spent == spent

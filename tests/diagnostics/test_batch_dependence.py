@@ -19,10 +19,10 @@ from sklearn_bdp.exceptions import BatchPredictionWarning, ScoreContractError
 from sklearn_bdp.metrics import PerRecordScore
 from tests.facts import refused, warned
 
-ABOUT = "depend on the other rows of the batch"
+BATCH_PHRASE = "depend on the other rows of the batch"
 
 
-def centred(A):
+def moving_average(A):
     A = np.asarray(A)
     padded = np.vstack([A[:1], A, A[-1:]])
     return np.hstack([A, (padded[:-2] + padded[1:-1] + padded[2:]) / 3])
@@ -37,15 +37,15 @@ def half_scaled(A):
     return np.float32(np.asarray(A)) / np.float32(3)
 
 
-def of_the_index(A):
+def season_from_index(A):
     return np.c_[A, np.sin(np.asarray(A.index.day_of_year) / 58)]
 
 
-def week_by_index(A):
+def rolling_mean_by_index(A):
     return np.c_[A, A.rolling("3D").mean()]
 
 
-class Numbered(TransformerMixin, BaseEstimator):
+class AddsRowNumber(TransformerMixin, BaseEstimator):
     """Adds the place of a row in its batch: not its neighbours."""
 
     def fit(self, X, y=None):
@@ -56,7 +56,7 @@ class Numbered(TransformerMixin, BaseEstimator):
         return np.c_[X, np.arange(len(X)) / 10]
 
 
-class Drawing(ClassifierMixin, BaseEstimator):
+class RandomPredictor(ClassifierMixin, BaseEstimator):
     """Draws when it predicts."""
 
     def __init__(self, seed=None):
@@ -81,8 +81,8 @@ def pipeline(step):
     return Pipeline([("f", step), ("s", StandardScaler()), ("m", LogisticRegression())])
 
 
-@pytest.mark.parametrize("function", [centred, week_before, scale])
-def test_functions_of_neighbouring_rows_are_found(function):
+@pytest.mark.parametrize("function", [moving_average, week_before, scale])
+def test_functions_of_neighboring_rows_are_detected(function):
     X, y = series()
     assert is_batch_dependent(pipeline(function).fit(X, y), X)
     model = make_pipeline(FunctionTransformer(function), Ridge()).fit(X, y)
@@ -90,21 +90,23 @@ def test_functions_of_neighbouring_rows_are_found(function):
 
 
 @pytest.mark.parametrize(
-    "step", [half_scaled, np.abs, Numbered(), FunctionTransformer(), StandardScaler()]
+    "step", [half_scaled, np.abs, AddsRowNumber(), FunctionTransformer(), StandardScaler()]
 )
 @pytest.mark.parametrize("n", [18, 60, 900])
-def test_functions_of_one_row_are_not(step, n):
+def test_row_wise_functions_are_not_reported(step, n):
     X, y = series(n)
     assert not is_batch_dependent(pipeline(step).fit(X, y), X)
     rounded = np.round(X)  # many ties
-    for last in (KNeighborsClassifier(3), Ridge()):
+    for final_step in (KNeighborsClassifier(3), Ridge()):
         assert not is_batch_dependent(
-            make_pipeline(pipeline(step)[0], last).fit(rounded, y), rounded
+            make_pipeline(pipeline(step)[0], final_step).fit(rounded, y), rounded
         )
 
 
-@pytest.mark.parametrize("model", [Drawing(), Drawing(0), DummyClassifier(strategy="stratified")])
-def test_models_that_draw_do_not_look_at_neighbours(model):
+@pytest.mark.parametrize(
+    "model", [RandomPredictor(), RandomPredictor(0), DummyClassifier(strategy="stratified")]
+)
+def test_random_predictions_are_not_reported(model):
     X, y = series()
     assert not is_batch_dependent(model.fit(X, y), X)
 
@@ -113,39 +115,43 @@ def test_frames_keep_an_index_in_order():
     pd = pytest.importorskip("pandas")
     X, y = series()
     X = pd.DataFrame(X, index=pd.date_range("2020", periods=len(X)))
-    assert not is_batch_dependent(pipeline(of_the_index).fit(X, y), X)
-    assert is_batch_dependent(pipeline(week_by_index).fit(X, y), X)
+    assert not is_batch_dependent(pipeline(season_from_index).fit(X, y), X)
+    assert is_batch_dependent(pipeline(rolling_mean_by_index).fit(X, y), X)
 
 
-def test_sklearn_alone_is_not_asked():
+def test_pure_sklearn_models_are_not_tested():
     X, y = series()
-    asked = [non_sklearn_components(model) for model in (pipeline(StandardScaler()), Ridge())]
-    assert asked == [[], []]
-    assert centred in non_sklearn_components(pipeline(centred).fit(X, y))
-    assert [type(part) for part in non_sklearn_components(pipeline(Numbered()))] == [Numbered]
+    components = [non_sklearn_components(model) for model in (pipeline(StandardScaler()), Ridge())]
+    assert components == [[], []]
+    assert moving_average in non_sklearn_components(pipeline(moving_average).fit(X, y))
+    assert [type(component) for component in non_sklearn_components(pipeline(AddsRowNumber()))] == [
+        AddsRowNumber
+    ]
 
 
 @pytest.mark.parametrize("correlation", [None, MarkovChain.from_autocorrelation_time(2)])
 @pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.slow)])
-def test_a_search_warns_once_and_its_certificate_says_so(correlation, n_jobs):
+def test_a_search_warns_once_and_its_certificate_reports_the_model(correlation, n_jobs):
     X, y = series()
-    grid = {"f__func": [np.abs, centred, week_before], "m__C": [0.1, 1, 10]}
+    grid = {"f__func": [np.abs, moving_average, week_before], "m__C": [0.1, 1, 10]}
     search = ReusableHoldoutSearchCV(
         pipeline(np.abs), grid, correlation=correlation, n_jobs=n_jobs, random_state=0
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         search.fit(X, y)
-    (told,) = [w for w in caught if ABOUT in str(w.message)]
-    assert told.category is BatchPredictionWarning
-    assert told.filename == __file__
-    (line,) = [text for text in search.certificate_.assumptions if "NOT MET" in text]
-    assert "centred" in line
+    (batch_warning,) = [warning for warning in caught if BATCH_PHRASE in str(warning.message)]
+    assert batch_warning.category is BatchPredictionWarning
+    assert batch_warning.filename == __file__
+    (line,) = [
+        assumption for assumption in search.certificate_.assumptions if "NOT MET" in assumption
+    ]
+    assert "moving_average" in line
     assert "week_before" in line
     assert "absolute" not in line
 
 
-def test_answers_of_a_ledger_are_told_again_for_the_chosen_model(tmp_path):
+def test_recorded_answers_repeat_the_warning_for_the_selected_model(tmp_path):
     X, y = series()
     for _ in range(2):
         search = ReusableHoldoutSearchCV(
@@ -158,14 +164,15 @@ def test_answers_of_a_ledger_are_told_again_for_the_chosen_model(tmp_path):
 
 def test_the_scorer_warns_once():
     X, y = series(1200)
-    first = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1]}, random_state=0).fit(X, y)
-    X, y = X[first.train_indices_], y[first.train_indices_]
-    scorer = HoldoutScorer(first.holdout_)
+    search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1]}, random_state=0).fit(X, y)
+    X = X[search.train_indices_]
+    y = y[search.train_indices_]
+    scorer = HoldoutScorer(search.holdout_)
     with warned(BatchPredictionWarning, "FunctionTransformer"):
-        scorer(pipeline(centred).fit(X, y), X, y)
+        scorer(pipeline(moving_average).fit(X, y), X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        scorer(pipeline(centred).fit(X[:500], y[:500]), X, y)
+        scorer(pipeline(moving_average).fit(X[:500], y[:500]), X, y)
         scorer(pipeline(np.abs).fit(X, y), X, y)
 
 
@@ -182,8 +189,10 @@ class Remembering(ClassifierMixin, BaseEstimator):
 
 
 def auc_of_a_subgroup(estimator, X, y):
-    inside = X[:, 0] > 0
-    return np.full(len(y), roc_auc_score(y[inside], estimator.decision_function(X[inside])))
+    in_subgroup = X[:, 0] > 0
+    return np.full(
+        len(y), roc_auc_score(y[in_subgroup], estimator.decision_function(X[in_subgroup]))
+    )
 
 
 def centered_error(estimator, X, y):
@@ -196,9 +205,10 @@ def own_error(estimator, X, y):
 
 
 @pytest.mark.parametrize("function", [auc_of_a_subgroup, centered_error])
-def test_a_score_that_reads_other_records_is_refused_by_name(function):
+def test_a_score_that_reads_other_records_is_rejected_by_name(function):
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((600, 3)), rng.integers(0, 2, 600)
+    X = rng.standard_normal((600, 3))
+    y = rng.integers(0, 2, 600)
     score = PerRecordScore(function)
     search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, scoring=score)
     with refused(ScoreContractError, function.__name__):
@@ -209,9 +219,11 @@ def test_a_score_that_reads_other_records_is_refused_by_name(function):
     assert len(holdout.history()) == 0
 
 
-def test_a_score_of_each_record_is_not():
+def test_a_per_record_score_is_accepted():
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((600, 3)), rng.integers(0, 2, 600)
+    X = rng.standard_normal((600, 3))
+    y = rng.integers(0, 2, 600)
     score = PerRecordScore(own_error, greater_is_better=False)
-    model, grid = LogisticRegression(), {"C": [0.1]}
+    model = LogisticRegression()
+    grid = {"C": [0.1]}
     ReusableHoldoutSearchCV(model, grid, scoring=score, random_state=0).fit(X, y)
