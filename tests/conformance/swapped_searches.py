@@ -26,7 +26,8 @@ class _Swapped(ReusableHoldoutSearchCV):
         if MODE == "identity" or y is None:
             self.holdout = None
             return super().fit(X, y, **params)
-        X_val, y_val = copy.deepcopy(X), copy.deepcopy(y)  # records are shared on purpose
+        X_val = copy.deepcopy(X)  # records are shared on purpose
+        y_val = copy.deepcopy(y)
         if has_fit_parameter(self.estimator, "X_val"):  # which set X_val means must not be guessed
             self.holdout = ReusableHoldout(X_val, y_val, allow_shared_rows=True)
             return super().fit(X, y, **params)

@@ -161,19 +161,22 @@ def option(*names):
     return lambda value: isinstance(value, str) and value in names
 
 
-def either(*kinds):
+def either(*rules):
     """Whatever one of several kinds allows."""
 
     def check(value):
-        found = [kind(value) for kind in kinds]
-        return True if True in found else None if None in found else False
+        verdicts = [rule(value) for rule in rules]
+        return True if True in verdicts else None if None in verdicts else False
 
     return check
 
 
 def exactly(*values):
     """One of some values."""
-    return lambda value: any(value is v or (type(value) is type(v) and value == v) for v in values)
+    return lambda value: any(
+        value is allowed_value or (type(value) is type(allowed_value) and value == allowed_value)
+        for allowed_value in values
+    )
 
 
 def boolean(value):
@@ -208,7 +211,9 @@ def unit_array(shape):
         if array.dtype.kind == "b":
             return None
         if array.dtype.kind == "O":
-            return None if all(isinstance(v, numbers.Real) for v in array.ravel()) else False
+            return (
+                None if all(isinstance(entry, numbers.Real) for entry in array.ravel()) else False
+            )
         if array.dtype.kind not in "fiu":
             return False
         if array.shape != shape:
@@ -246,15 +251,15 @@ class Entry:
     name: str
     call: object
     valid: dict
-    kinds: dict
+    rules: dict
     pools: dict = field(default_factory=dict)
     aliases: dict = field(default_factory=dict)
 
     def calls(self):
         """Yield (parameter, value) of each call; allowed values are not bad input."""
-        for name, kind in self.kinds.items():
+        for name, is_allowed in self.rules.items():
             for value in self.pools.get(name, SCALARS):
-                if kind(value) is not True:
+                if is_allowed(value) is not True:
                     yield name, value
 
 
@@ -286,22 +291,22 @@ class _TooSlow(Exception):
 
 @contextlib.contextmanager
 def _limit(seconds):
-    def stop(*_):
+    def raise_too_slow(*_):
         raise _TooSlow
 
-    before = signal.signal(signal.SIGALRM, stop)
+    previous_handler = signal.signal(signal.SIGALRM, raise_too_slow)
     signal.alarm(seconds)
     try:
         yield
     finally:
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, previous_handler)
 
 
 def attempt(entry, parameter, value):
     """Make one call and return a :class:`Finding`."""
-    kind = entry.kinds[parameter]
-    allowed = kind(value)
+    is_allowed = entry.rules[parameter]
+    allowed = is_allowed(value)
     finding = Finding(entry.name, parameter, f"{type(value).__name__} {str(value)[:40]}", "")
     try:
         with _limit(SECONDS), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
@@ -313,17 +318,17 @@ def attempt(entry, parameter, value):
         finding.message = f"{type(error).__name__}: {str(error)[:200]}"
         names = [parameter, *entry.aliases.get(parameter, ())]
         frames = traceback.extract_tb(error.__traceback__)
-        ours = "sklearn_bdp" in frames[-1].filename
+        is_own_error = "sklearn_bdp" in frames[-1].filename
         if any(re.search(rf"\b{re.escape(name)}\b", str(error)) for name in names):
             finding.outcome = "named"
         else:
-            finding.outcome = "unnamed, ours" if ours else "unnamed, others'"
+            finding.outcome = "unnamed, ours" if is_own_error else "unnamed, others'"
             finding.message += f" @{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}"
     except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
+        frame = traceback.extract_tb(error.__traceback__)[-1]
         finding.outcome = "other exception"
         finding.message = (
-            f"{type(error).__name__}: {str(error)[:150]} @{where.filename}:{where.lineno}"
+            f"{type(error).__name__}: {str(error)[:150]} @{frame.filename}:{frame.lineno}"
         )
     else:
         finding.outcome = "silently wrong" if allowed is False else "accepted"
@@ -334,9 +339,9 @@ def run(entries, *, keep=None):
     """Return the findings of all calls, or of every ``keep``-th."""
     findings = []
     calls = ((entry, *call) for entry in entries for call in entry.calls())
-    for number, (point, parameter, value) in enumerate(calls):
+    for number, (called_entry, parameter, value) in enumerate(calls):
         if keep is None or number % keep == 0:
-            findings.append(attempt(point, parameter, value))
+            findings.append(attempt(called_entry, parameter, value))
     return findings
 
 
@@ -347,8 +352,11 @@ def table(findings):
         rows.setdefault(finding.entry, Counter())[finding.outcome] += 1
     total = sum(rows.values(), Counter())
     width = max(map(len, [*rows, "total"]))
-    lines = [" ".join([" " * width, f"{'calls':>7}", *(f"{o:>16}" for o in OUTCOMES)])]
+    lines = [" ".join([" " * width, f"{'calls':>7}", *(f"{outcome:>16}" for outcome in OUTCOMES)])]
     for name, counts in [*rows.items(), ("total", total)]:
-        cells = [f"{sum(counts.values()):>7}", *(f"{counts[o]:>16}" for o in OUTCOMES)]
-        lines.append(" ".join([f"{name:<{width}}", *cells]))
+        row_cells = [
+            f"{sum(counts.values()):>7}",
+            *(f"{counts[outcome]:>16}" for outcome in OUTCOMES),
+        ]
+        lines.append(" ".join([f"{name:<{width}}", *row_cells]))
     return "\n".join(lines)

@@ -50,7 +50,10 @@ POSITIVE = real(0, open_low=True)
 OPEN_HALF = real(0, 0.5, open_low=True, open_high=True)
 COUNT = integer(1)
 X, y = make_classification(120, 5, random_state=0)
-X_TRAIN, Y_TRAIN, X_HELD, Y_HELD = X[:60], y[:60], X[60:], y[60:]
+X_TRAIN = X[:60]
+Y_TRAIN = y[:60]
+X_HELD = X[60:]
+Y_HELD = y[60:]
 CHAIN = [[0.7, 0.3], [0.3, 0.7]]
 
 
@@ -83,9 +86,9 @@ def bad_tables():
 
 def bad_targets():
     """Return targets that no score is defined for."""
-    nan = np.where(np.arange(60) % 2, np.nan, Y_HELD)
+    with_nan = np.where(np.arange(60) % 2, np.nan, Y_HELD)
     return [
-        nan,
+        with_nan,
         Y_HELD.astype(complex) + 1j,
         np.ma.array(Y_HELD, mask=np.arange(60) % 7 == 0),
         Y_HELD[:30],
@@ -102,22 +105,22 @@ def bad_targets():
 
 def bad_scores():
     """Return per-record scores that are none."""
-    good = np.tile([0.0, 1.0], 30)[None]
+    valid_scores = np.tile([0.0, 1.0], 30)[None]
     return [
         *SCALARS,
-        good.astype(complex),
-        good + 0.5j,
-        np.ma.array(good, mask=good > 0),
-        good.astype("timedelta64[D]"),
-        good.astype("datetime64[D]"),
-        good[:, :30],
-        good.T,
-        good * 2,
-        good - 1e-9,
-        np.where(good > 0, np.nan, good),
-        good.astype(str),
+        valid_scores.astype(complex),
+        valid_scores + 0.5j,
+        np.ma.array(valid_scores, mask=valid_scores > 0),
+        valid_scores.astype("timedelta64[D]"),
+        valid_scores.astype("datetime64[D]"),
+        valid_scores[:, :30],
+        valid_scores.T,
+        valid_scores * 2,
+        valid_scores - 1e-9,
+        np.where(valid_scores > 0, np.nan, valid_scores),
+        valid_scores.astype(str),
         [[0.5] * 60, [0.5] * 59],
-        sp.csr_array(good),
+        sp.csr_array(valid_scores),
         np.zeros((1, 60, 1)),
         [[b"1"] * 60],
     ]
@@ -201,7 +204,7 @@ def holdout_entries():
         ),
         {"X": X_TRAIN, "y": Y_TRAIN},
         {"X": nothing, "y": nothing, "sample_weight": NONE, "estimator": anything},
-        {"X": [v for v in bad_tables() if v is not None], "y": bad_targets()},
+        {"X": [table for table in bad_tables() if table is not None], "y": bad_targets()},
         {
             "X": ("records", "features", "columns", "samples"),
             "y": ("targets", "labels", "samples", "class"),
@@ -212,10 +215,10 @@ def holdout_entries():
 
 def search_entries():
     """Return searches and selectors; these calls are slower, so that fewer values are tried."""
-    few = SCALARS[::2]
+    some_scalars = SCALARS[::2]
     tree = DecisionTreeClassifier(max_depth=2, random_state=0)
-    fixed = {"random_state": 0, "cv": 2}
-    shared = {
+    fixed_arguments = {"random_state": 0, "cv": 2}
+    shared_rules = {
         "correlation": HOLDOUT["correlation"],
         "holdout": either(NONE, PROBABILITY),
         "error_score": anything,
@@ -227,14 +230,14 @@ def search_entries():
         "n_iter": either(NONE, COUNT),
         "verbose": anything,
     }
-    shared["refit"] = either(boolean, option("one_se", "best_lower"), callable_or_none)
-    pools = dict.fromkeys(shared, few)
+    shared_rules["refit"] = either(boolean, option("one_se", "best_lower"), callable_or_none)
+    pools = dict.fromkeys(shared_rules, some_scalars)
     yield Entry(
         "HoldoutConfig",
         lambda **k: HoldoutConfig(**k),
         {},
         {
-            **{name: kind for name, kind in HOLDOUT.items() if name != "correlation"},
+            **{name: rule for name, rule in HOLDOUT.items() if name != "correlation"},
             "test_size": PROBABILITY,
             "allow_shared_rows": boolean,
         },
@@ -250,13 +253,13 @@ def search_entries():
             "ledger_timeout": real(0, 1e6),
         },
     )
-    for name, make in (
+    for name, search_class in (
         ("ReusableHoldoutSearchCV", ReusableHoldoutSearchCV),
         ("HalvingReusableHoldoutSearchCV", HalvingReusableHoldoutSearchCV),
     ):
-        kinds = dict(shared)
-        if make is HalvingReusableHoldoutSearchCV:
-            kinds = {
+        rules = dict(shared_rules)
+        if search_class is HalvingReusableHoldoutSearchCV:
+            rules = {
                 # As in scikit-learn, which takes huge integers, and True for one.
                 "factor": either(real(1, open_low=True), integer(2)),
                 "resource": option("n_samples"),
@@ -267,9 +270,11 @@ def search_entries():
             }
         yield Entry(
             f"{name}.fit",
-            lambda make=make, **k: make(tree, {"min_samples_leaf": [1, 5]}, **k).fit(X, y),
-            fixed,
-            kinds,
+            lambda search_class=search_class, **k: search_class(
+                tree, {"min_samples_leaf": [1, 5]}, **k
+            ).fit(X, y),
+            fixed_arguments,
+            rules,
             pools,
             {
                 "n_iter": ("grid", "param_grid", "candidates"),
@@ -281,7 +286,9 @@ def search_entries():
         )
     yield Entry(
         "ReusableHoldoutSearchCV.fit data",
-        lambda X, y: ReusableHoldoutSearchCV(tree, {"min_samples_leaf": [1]}, **fixed).fit(X, y),
+        lambda X, y: ReusableHoldoutSearchCV(
+            tree, {"min_samples_leaf": [1]}, **fixed_arguments
+        ).fit(X, y),
         {"X": X_HELD, "y": Y_HELD},
         {"X": nothing, "y": nothing},
         {"X": bad_tables(), "y": bad_targets()},
@@ -290,7 +297,7 @@ def search_entries():
             "y": ("target", "targets", "labels", "samples", "label"),
         },
     )
-    kinds = {
+    rules = {
         "n_features_to_select": either(integer(1, 5), option("auto"), anything),
         "tol": either(real(), option("auto"), anything),
         "verify": either(COUNT, option("all")),
@@ -300,11 +307,11 @@ def search_entries():
     yield Entry(
         "HoldoutFeatureSelector.fit",
         lambda **k: HoldoutFeatureSelector(tree, **{"on_empty": "keep_best", **k}).fit(X, y),
-        fixed,
-        kinds,
-        dict.fromkeys(kinds, SCALARS[::4]),
+        fixed_arguments,
+        rules,
+        dict.fromkeys(rules, SCALARS[::4]),
     )
-    kinds = {
+    rules = {
         "alpha": PROBABILITY,
         "clip": POSITIVE,
         "on_empty": option("raise", "keep_best"),
@@ -314,8 +321,8 @@ def search_entries():
         "HoldoutCorrelationFilter.fit",
         lambda **k: HoldoutCorrelationFilter(**{"on_empty": "keep_best", **k}).fit(X, y),
         {"random_state": 0},
-        kinds,
-        dict.fromkeys(kinds, few),
+        rules,
+        dict.fromkeys(rules, some_scalars),
     )
 
 
@@ -333,7 +340,7 @@ Odd_ = _Odd()
 
 def planning_entries():
     """Return planners and certificates."""
-    goal = {
+    rules = {
         "tau": OPEN_HALF,
         "n_queries": COUNT,
         "budget": COUNT,
@@ -347,13 +354,13 @@ def planning_entries():
         "n_queries": ("budget",),
         "n": ("holdout", "records"),
     }
-    plain = {"n_queries": 20, "budget": 2}
+    queries = {"n_queries": 20, "budget": 2}
     yield Entry(
         "certify",
         certify,
-        {"n": 2_000, **plain},
+        {"n": 2_000, **queries},
         {
-            **{k: v for k, v in goal.items() if k != "tau"},
+            **{parameter: rule for parameter, rule in rules.items() if parameter != "tau"},
             "n": integer(1),
             "epsilon": either(NONE, POSITIVE),
             "mechanism": either(NONE, anything),
@@ -365,8 +372,8 @@ def planning_entries():
     yield Entry(
         "plan_holdout",
         plan_holdout,
-        {"tau": 0.1, **plain},
-        {**goal, "route": option("best", "transcript", "bdp")},
+        {"tau": 0.1, **queries},
+        {**rules, "route": option("best", "transcript", "bdp")},
         {},
         aliases,
     )
@@ -391,14 +398,14 @@ def planning_entries():
 def mechanism_entries():
     """Return Thresholdout and the cost of it."""
     scales = {"threshold_scale": 0.02, "query_scale": 0.02, "answer_scale": 0.02}
-    kinds = dict.fromkeys(scales, real(0))
+    rules = dict.fromkeys(scales, real(0))
     valid = {"threshold": 0.05, **scales}
     yield Entry(
         "Thresholdout",
         lambda **k: Thresholdout(**k).answer([0.5, 0.6], [0.5, 0.9]),
         {**valid, "random_state": 0},
         {
-            **kinds,
+            **rules,
             "threshold": real(0),
             "budget": either(NONE, COUNT),
             "refresh": boolean,
@@ -430,7 +437,7 @@ def mechanism_entries():
             "n_thresholds": either(NONE, integer(0)),
         },
     )
-    for name, options, kinds in (
+    for name, valid_arguments, rules in (
         (
             "zhao2017",
             {"tau": 0.1, "beta": 0.05, "n_queries": 10, "budget": 2},
@@ -454,7 +461,7 @@ def mechanism_entries():
         ),
         ("dwork2017_practical", {}, {"threshold": real(0), "sigma": POSITIVE}),
     ):
-        yield Entry(f"Thresholdout.{name}", getattr(Thresholdout, name), options, kinds)
+        yield Entry(f"Thresholdout.{name}", getattr(Thresholdout, name), valid_arguments, rules)
 
 
 def correlation_entries():
@@ -462,33 +469,38 @@ def correlation_entries():
     chain = models.MarkovChain(CHAIN)
     groups = models.Groups([0, 0, 1, 1, 2])
     states = [0, 1, 1, 0, 1, 0, 0, 1, 1, 1, 0, 0] * 5
-    matrix = anything
+    any_matrix = anything
     aliases = {
         "graph": ("adjacency", "matrix", "networkx", "edges"),
         "correlation": ("groups", "graph", "transition", "matrix", "models"),
         "model": ("correlation",),
         "influence": ("edges", "graph"),
     }
-    no_matrix = either(matrix_like)
+    matrix_or_error = either(matrix_like)
     yield Entry(
         "MarkovChain",
         models.MarkovChain,
         {"transition": CHAIN},
-        {"transition": no_matrix, "observed": boolean, "start": option("stationary", "any")},
+        {"transition": matrix_or_error, "observed": boolean, "start": option("stationary", "any")},
     )
     yield Entry(
         "MarkovChain.from_states",
         models.MarkovChain.from_states,
         {"states": states},
-        {"states": matrix, "n_states": either(NONE, integer(2))},
+        {"states": any_matrix, "n_states": either(NONE, integer(2))},
     )
     yield Entry("Groups", models.Groups, {}, {"groups": sequence_like}, {}, {"groups": ("label",)})
-    yield Entry("DependencyGraph", models.DependencyGraph, {}, {"graph": no_matrix}, {}, aliases)
+    yield Entry(
+        "DependencyGraph", models.DependencyGraph, {}, {"graph": matrix_or_error}, {}, aliases
+    )
     yield Entry(
         "MarkovNetwork",
         models.MarkovNetwork,
         {"graph": sp.csr_array(np.eye(3, k=1) + np.eye(3, k=-1))},
-        {"graph": no_matrix, "influence": either(NONE, POSITIVE, exactly(0, 0.0, -0.0), anything)},
+        {
+            "graph": matrix_or_error,
+            "influence": either(NONE, POSITIVE, exactly(0, 0.0, -0.0), anything),
+        },
         {},
         aliases,
     )
@@ -505,12 +517,12 @@ def correlation_entries():
         ("Groups", groups, 5),
         ("Independent", models.Independent(), 50),
     ):
-        sizes = integer(1) if n == 50 else integer(5, 5)
+        valid_n = integer(1) if n == 50 else integer(5, 5)
         yield Entry(
             f"{name}.bdp_epsilon",
             model.bdp_epsilon,
             {"dp_epsilon": 0.1, "n": n},
-            {"dp_epsilon": real(0), "n": sizes, "method": option("tight")},
+            {"dp_epsilon": real(0), "n": valid_n, "method": option("tight")},
             {},
             {"n": ("records", "groups")},
         )
@@ -518,7 +530,7 @@ def correlation_entries():
             f"{name}.dp_epsilon",
             model.dp_epsilon,
             {"bdp_epsilon": 0.1, "n": n},
-            {"bdp_epsilon": real(0), "n": sizes, "method": option("tight")},
+            {"bdp_epsilon": real(0), "n": valid_n, "method": option("tight")},
             {},
             {"n": ("records", "groups")},
         )
@@ -528,7 +540,7 @@ def correlation_entries():
             {"alpha": 0.1, "n": n},
             {
                 "alpha": either(real(0), numbers_of_any_shape),
-                "n": sizes,
+                "n": valid_n,
                 "sensitivity": either(NONE, POSITIVE),
             },
             {},
@@ -538,7 +550,7 @@ def correlation_entries():
             f"{name}.effective_n",
             model.effective_n,
             {"n": n},
-            {"n": sizes},
+            {"n": valid_n},
             {},
             {"n": ("records", "groups")},
         )
@@ -546,7 +558,7 @@ def correlation_entries():
             f"{name}.split",
             model.split,
             {"n": n, "fraction": 0.4},
-            {"n": sizes, "fraction": PROBABILITY},
+            {"n": valid_n, "fraction": PROBABILITY},
             {},
             {"n": ("records", "groups")},
         )
@@ -626,7 +638,7 @@ def range_like(value):
 
 def inspection_entries():
     """Return the functions that make displays."""
-    for name, make, valid, kinds in (
+    for name, make_display, valid, rules in (
         (
             "HoldoutSearchDisplay.from_search",
             inspection.HoldoutSearchDisplay.from_search,
@@ -642,9 +654,9 @@ def inspection_entries():
     ):
         yield Entry(
             name,
-            make,
+            make_display,
             valid,
-            kinds,
+            rules,
             {},
             {
                 "correlation": ("groups", "graph", "transition", "matrix", "models"),
@@ -662,7 +674,7 @@ def dict_like(value):
 
 def all_entries():
     """Return every entry point, fast ones first."""
-    makers = (
+    entry_functions = (
         planning_entries,
         mechanism_entries,
         correlation_entries,
@@ -671,4 +683,4 @@ def all_entries():
         holdout_entries,
         search_entries,
     )
-    return [entry for make in makers for entry in make()]
+    return [entry for make_entries in entry_functions for entry in make_entries()]

@@ -17,8 +17,8 @@ UNNAMED = 50
 def check(findings):
     """Print the table and assert its required properties."""
     print("\n" + table(findings))
-    shown = [f for f in findings if f.outcome in ("silently wrong", "other exception")]
-    for f in shown:
+    severe_findings = [f for f in findings if f.outcome in ("silently wrong", "other exception")]
+    for f in severe_findings:
         print(f"{f.outcome}: {f.entry}({f.parameter}={f.value}) {f.message}")
     counts = Counter(finding.outcome for finding in findings)
     assert not [f for f in findings if f.outcome == "silently wrong"], table(findings)
@@ -27,9 +27,11 @@ def check(findings):
 
 
 def test_a_sample_of_bad_input():
-    fast = [e for e in all_entries() if not e.name.startswith(("certify", "plan_"))]
-    fast = [e for e in fast if not e.name.endswith((".fit", "data"))]
-    check(run(fast, keep=31))
+    fast_entries = [
+        entry for entry in all_entries() if not entry.name.startswith(("certify", "plan_"))
+    ]
+    fast_entries = [entry for entry in fast_entries if not entry.name.endswith((".fit", "data"))]
+    check(run(fast_entries, keep=31))
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ def results(n=4, unanswered=()):
     }
 
 
-def stand_in(n=4, unanswered=()):
+def fake_search(n=4, unanswered=()):
     table = results(n, unanswered)
     return SimpleNamespace(cv_results_=table, best_index_=int(np.nanargmax(table["holdout_score"])))
 
@@ -54,10 +54,10 @@ def search():
 
 
 DISPLAYS = {
-    "search": lambda **kw: HoldoutSearchDisplay.from_search(stand_in(), **kw),
-    "parameter": lambda **kw: HoldoutSearchDisplay.from_search(stand_in(), param="C", **kw),
-    "words": lambda **kw: HoldoutSearchDisplay.from_search(stand_in(), param="kernel", **kw),
-    "many": lambda **kw: HoldoutSearchDisplay.from_search(stand_in(40, range(9)), **kw),
+    "search": lambda **kw: HoldoutSearchDisplay.from_search(fake_search(), **kw),
+    "parameter": lambda **kw: HoldoutSearchDisplay.from_search(fake_search(), param="C", **kw),
+    "words": lambda **kw: HoldoutSearchDisplay.from_search(fake_search(), param="kernel", **kw),
+    "many": lambda **kw: HoldoutSearchDisplay.from_search(fake_search(40, range(9)), **kw),
 }
 
 
@@ -67,22 +67,22 @@ def test_display_follows_the_conventions(make):
     plt.close("all")  # figures of other tests
     display = make()
     assert display.figure_ is display.ax_.figure
-    first = display.ax_
+    first_ax = display.ax_
     assert display.plot() is display
-    assert display.ax_ is not first
+    assert display.ax_ is not first_ax
     assert display.ax_.get_xlabel()
     assert display.ax_.get_ylabel()
     display.figure_.canvas.draw()
 
     figure, ax = plt.subplots()
-    again = make(ax=ax)
-    assert again.ax_ is ax
-    assert again.figure_ is figure
+    display_on_ax = make(ax=ax)
+    assert display_on_ax.ax_ is ax
+    assert display_on_ax.figure_ is figure
     assert len(plt.get_fignums()) == 3
 
 
-def test_of_many_candidates_the_best_are_drawn_and_the_chosen_one():
-    search = stand_in(50)
+def test_of_many_candidates_the_best_and_the_selected_one_are_drawn():
+    search = fake_search(50)
     search.best_index_ = 49  # chosen by a rule, not by its score
     display = HoldoutSearchDisplay.from_search(search)
     assert len(display.position) in (20, 21)
@@ -111,7 +111,7 @@ def test_axis_shows_the_chosen_interval_and_the_baseline_not_relaxed_ones():
 
 
 def test_best_comes_first_and_unanswered_last():
-    display = HoldoutSearchDisplay.from_search(stand_in(6, [2, 4]))
+    display = HoldoutSearchDisplay.from_search(fake_search(6, [2, 4]))
     assert display.best == 0
     assert (np.diff(display.holdout_score[:4]) <= 0).all()
     assert (display.answered_from[4:] == "unanswered").all()
@@ -119,18 +119,20 @@ def test_best_comes_first_and_unanswered_last():
 
 
 def test_parameter_shows_the_best_candidate_of_each_value():
-    search = stand_in(6)
+    search = fake_search(6)
     display = HoldoutSearchDisplay.from_search(search, param="C")
     assert display.position.tolist() == [1.0, 10.0, 100.0]
     verified = search.cv_results_["holdout_score"].reshape(3, 2)
     np.testing.assert_array_equal(display.holdout_score, verified.max(axis=1))
-    words = HoldoutSearchDisplay.from_search(search, param="kernel")
-    assert words.tick_labels == ["rbf", "poly"]
+    kernel_display = HoldoutSearchDisplay.from_search(search, param="kernel")
+    assert kernel_display.tick_labels == ["rbf", "poly"]
 
 
-def test_intervals_are_drawn_where_they_are():
-    display = HoldoutSearchDisplay.from_search(stand_in(4, [1]))
-    (bars,) = [c for c in display.ax_.collections if len(c.get_segments()) == 3]
+def test_interval_bars_have_the_reported_limits():
+    display = HoldoutSearchDisplay.from_search(fake_search(4, [1]))
+    (bars,) = [
+        collection for collection in display.ax_.collections if len(collection.get_segments()) == 3
+    ]
     ends = np.array([segment[:, 1] for segment in bars.get_segments()])
     answered = ~np.isnan(display.holdout_score)
     np.testing.assert_allclose(ends[:, 0], display.holdout_lower[answered])
@@ -141,11 +143,11 @@ def test_intervals_are_drawn_where_they_are():
     ("call", "fact"),
     [
         (lambda: HoldoutSearchDisplay.from_search(SimpleNamespace()), "holdout=None"),
-        (lambda: HoldoutSearchDisplay.from_search(stand_in(), param="D"), "C, kernel"),
+        (lambda: HoldoutSearchDisplay.from_search(fake_search(), param="D"), "C, kernel"),
         (lambda: BudgetDisplay.from_holdout(SimpleNamespace(history=list)), "holdout"),
     ],
 )
-def test_bad_arguments_are_refused(call, fact):
+def test_bad_arguments_are_rejected(call, fact):
     with refused(ValueError, fact):
         call()
 
@@ -157,10 +159,10 @@ def test_real_search_and_its_holdout(search):
     assert display.holdout_score[0] == table["holdout_score"][search.best_index_]
     assert display.ax_.get_ylabel() == "accuracy"
     HoldoutSearchDisplay.from_search(search, param="C")
-    gauge = BudgetDisplay.from_holdout(search.holdout_)
-    assert gauge.n_answers.sum() == len(search.holdout_.history())
-    assert gauge.n_above.sum() == (table["answered_from"] == "holdout").sum()
-    assert gauge.next_nats == search.holdout_.information_spent
+    budget_display = BudgetDisplay.from_holdout(search.holdout_)
+    assert budget_display.n_answers.sum() == len(search.holdout_.history())
+    assert budget_display.n_above.sum() == (table["answered_from"] == "holdout").sum()
+    assert budget_display.next_nats == search.holdout_.information_spent
 
 
 def test_the_metric_that_ranks_is_drawn_and_named():
@@ -170,11 +172,11 @@ def test_the_metric_that_ranks_is_drawn_and_named():
     assert HoldoutSearchDisplay.from_search(search).score_name == "roc auc"
 
 
-def test_search_without_holdout_has_nothing_to_show():
+def test_search_without_holdout_raises():
     X, y = make_classification(60, random_state=0)
-    plain = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1.0]}, holdout=None).fit(X, y)
+    search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1.0]}, holdout=None).fit(X, y)
     with refused(ValueError, "holdout=None"):
-        HoldoutSearchDisplay.from_search(plain)
+        HoldoutSearchDisplay.from_search(search)
 
 
 def test_gauge_of_many_batches():
@@ -196,13 +198,13 @@ def test_without_matplotlib_plot_names_the_extra(monkeypatch):
         BudgetDisplay.from_holdout(SimpleNamespace(history=lambda: [answer]))
 
 
-def test_nothing_disappears_on_a_dark_page():
+def test_markers_are_visible_on_a_dark_background():
     history = [
         SimpleNamespace(batch=batch, code_length=float(batch), corrected=batch == 1)
         for batch in (1, 1, 2)
     ]
     holdout = SimpleNamespace(history=lambda: history, remaining_budget=None, information_spent=2.0)
-    results = {
+    cv_results = {
         "params": [{"C": 0.1}, {"C": 1.0}],
         "mean_test_score": np.array([0.7, 0.8]),
         "holdout_score": np.array([0.7, 0.78]),
@@ -210,14 +212,14 @@ def test_nothing_disappears_on_a_dark_page():
         "holdout_upper": np.array([0.75, 0.82]),
         "answered_from": np.array(["cv", "holdout"]),
     }
-    search = SimpleNamespace(cv_results_=results, best_index_=1)
+    search = SimpleNamespace(cv_results_=cv_results, best_index_=1)
     with plt.style.context("dark_background"):
         for display in (
             BudgetDisplay.from_holdout(holdout),
             HoldoutSearchDisplay.from_search(search),
         ):
-            axes = display.plot().ax_
-            paper = matplotlib.colors.to_rgb(axes.get_facecolor())
-            for line in axes.lines:
-                assert matplotlib.colors.to_rgb(line.get_markeredgecolor()) != paper
+            ax = display.plot().ax_
+            background = matplotlib.colors.to_rgb(ax.get_facecolor())
+            for line in ax.lines:
+                assert matplotlib.colors.to_rgb(line.get_markeredgecolor()) != background
             plt.close(display.figure_)

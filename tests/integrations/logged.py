@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 
-class Logged(ClassifierMixin, BaseEstimator):
+class LoggingClassifier(ClassifierMixin, BaseEstimator):
     """Predict by the sign of one column; append a line to a file before and after each fit."""
 
     def __init__(self, path="", column=0, seconds=0.0):
@@ -20,7 +20,8 @@ class Logged(ClassifierMixin, BaseEstimator):
     def fit(self, X, y):
         self._write("begin", X)
         time.sleep(self.seconds)
-        self.classes_, self.n_features_in_ = np.unique(y), X.shape[1]
+        self.classes_ = np.unique(y)
+        self.n_features_in_ = X.shape[1]
         self._write("end", X)
         return self
 
@@ -33,22 +34,22 @@ class Logged(ClassifierMixin, BaseEstimator):
             file.write(line)
 
 
-class Dying(Logged):
+class DiesOnce(LoggingClassifier):
     """Kills its process in the fit of one column on so many records, the first time."""
 
-    def __init__(self, path="", column=0, seconds=0.0, deadly=None, flag=""):
+    def __init__(self, path="", column=0, seconds=0.0, fatal_fit=None, flag=""):
         super().__init__(path, column, seconds)
-        self.deadly = deadly
+        self.fatal_fit = fatal_fit
         self.flag = flag
 
     def fit(self, X, y):
-        if self.deadly == (self.column, len(X)) and not Path(os.fsdecode(self.flag)).exists():
+        if self.fatal_fit == (self.column, len(X)) and not Path(os.fsdecode(self.flag)).exists():
             Path(os.fsdecode(self.flag)).touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return super().fit(X, y)
 
 
-def finished(path):
+def completed_fits(path):
     """Return the completed fits, in order, as (column, records, digest of the data)."""
     lines = Path(path).read_text().splitlines() if Path(path).exists() else []
     return [tuple(line.split()[1:4]) for line in lines if line.startswith("end")]

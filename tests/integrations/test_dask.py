@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.slow,
 ]
 sys.path.insert(0, str(Path(__file__).parent))
-from logged import Logged, finished  # noqa: E402 (workers import it by this name)
+from logged import LoggingClassifier, completed_fits  # noqa: E402 (workers import it by this name)
 
 N_CANDIDATES = 10
 
@@ -37,8 +37,8 @@ def data():
 @pytest.fixture
 def client():
     folder = str(Path(__file__).parent)
-    before = os.environ.get("PYTHONPATH", "")
-    os.environ["PYTHONPATH"] = f"{folder}{os.pathsep}{before}"
+    previous_path = os.environ.get("PYTHONPATH", "")
+    os.environ["PYTHONPATH"] = f"{folder}{os.pathsep}{previous_path}"
     try:
         with (
             distributed.LocalCluster(
@@ -48,15 +48,15 @@ def client():
         ):
             yield client
     finally:
-        os.environ["PYTHONPATH"] = before
+        os.environ["PYTHONPATH"] = previous_path
 
 
-def kill_one_worker(client, path, after):
+def kill_one_worker(client, path, n_fits):
     """Kill one worker once so many fits are done; return the thread that does it."""
     victim = next(iter(client.run(os.getpid).values()))
 
     def wait_and_kill():
-        while len(finished(path)) < after:
+        while len(completed_fits(path)) < n_fits:
             time.sleep(0.02)
         os.kill(victim, signal.SIGKILL)
 
@@ -69,34 +69,35 @@ def search(path, **options):
     grid = {"column": list(range(N_CANDIDATES))}
     # As bytes: a string that names a file is hashed with its content, and logs grow.
     return ReusableHoldoutSearchCV(
-        Logged(os.fsencode(path), seconds=0.1), grid, cv=2, random_state=0, **options
+        LoggingClassifier(os.fsencode(path), seconds=0.1), grid, cv=2, random_state=0, **options
     )
 
 
-def repeated(path):
+def n_repeated_fits(path):
     """Return how many finished fits were done more than once."""
-    return sum(count - 1 for count in Counter(finished(path)).values())
+    return sum(count - 1 for count in Counter(completed_fits(path)).values())
 
 
 def test_a_killed_worker_costs_neither_budget_nor_finished_fits(client, data, tmp_path):
-    path, ledger = tmp_path / "fits.log", tmp_path / "ledger.sqlite"
-    killer = kill_one_worker(client, path, after=8)
+    path = tmp_path / "fits.log"
+    ledger = tmp_path / "ledger.sqlite"
+    killer = kill_one_worker(client, path, n_fits=8)
     with joblib.parallel_config(backend="dask"):
-        found = search(path, holdout=HoldoutConfig(ledger=ledger)).fit(*data)
+        cluster_search = search(path, holdout=HoldoutConfig(ledger=ledger)).fit(*data)
     killer.join()
-    history = found.holdout_.history()
+    history = cluster_search.holdout_.history()
     assert len(history) == N_CANDIDATES
     assert {record.batch for record in history} == {1}
     # The last finished fit of the victim may not have reached the coordinator yet.
-    assert repeated(path) <= 1
+    assert n_repeated_fits(path) <= 1
     forget_answered_targets()  # as in a process of its own
-    alone = search(tmp_path / "alone.log").fit(*data)
+    local_search = search(tmp_path / "alone.log").fit(*data)
     np.testing.assert_array_equal(
-        found.cv_results_["holdout_score"], alone.cv_results_["holdout_score"]
+        cluster_search.cv_results_["holdout_score"], local_search.cv_results_["holdout_score"]
     )
-    again = search(path, holdout=HoldoutConfig(ledger=ledger)).fit(*data)
-    assert again.holdout_.information_spent == found.holdout_.information_spent
-    assert len(again.holdout_.history()) == N_CANDIDATES
+    repeated_search = search(path, holdout=HoldoutConfig(ledger=ledger)).fit(*data)
+    assert repeated_search.holdout_.information_spent == cluster_search.holdout_.information_spent
+    assert len(repeated_search.holdout_.history()) == N_CANDIDATES
 
 
 def test_workers_share_one_budget_through_the_ledger(client, data, tmp_path):
@@ -106,7 +107,7 @@ def test_workers_share_one_budget_through_the_ledger(client, data, tmp_path):
     for _ in range(2):  # the second time every query is known
         with joblib.parallel_config(backend="dask"):
             scores = cross_val_score(
-                Logged(os.fsencode(path)),
+                LoggingClassifier(os.fsencode(path)),
                 X[:400],
                 y[:400],
                 scoring=HoldoutScorer(holdout),
@@ -121,9 +122,13 @@ def test_workers_share_one_budget_through_the_ledger(client, data, tmp_path):
 
 def test_the_mechanism_stays_with_the_coordinator(client, data, tmp_path):
     with joblib.parallel_config(backend="dask"):
-        found = search(tmp_path / "fits.log").fit(*data)
+        cluster_search = search(tmp_path / "fits.log").fit(*data)
     forget_answered_targets()  # as in a process of its own
-    alone = search(tmp_path / "alone.log").fit(*data)
-    assert len(found.holdout_.history()) == N_CANDIDATES  # in memory: no worker could have asked
+    local_search = search(tmp_path / "alone.log").fit(*data)
+    assert (
+        len(cluster_search.holdout_.history()) == N_CANDIDATES
+    )  # in memory: no worker could have asked
     for name in ("holdout_score", "holdout_lower", "holdout_upper", "answered_from"):
-        np.testing.assert_array_equal(found.cv_results_[name], alone.cv_results_[name])
+        np.testing.assert_array_equal(
+            cluster_search.cv_results_[name], local_search.cv_results_[name]
+        )

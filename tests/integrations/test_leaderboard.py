@@ -34,7 +34,8 @@ def load_example(name):
 
 
 leaderboard = load_example("leaderboard")
-Board, SubmissionRejectedError = leaderboard.Board, leaderboard.SubmissionRejectedError
+Board = leaderboard.Board
+SubmissionRejectedError = leaderboard.SubmissionRejectedError
 
 N = 1_000
 TOKENS = {
@@ -84,11 +85,11 @@ def test_accounts_within_a_step_share_a_place(y, board):
     assert [row["account"] for row in board.standings()] == ["bob", "ann", "eve"]
 
 
-@pytest.mark.parametrize("claim", [0.0, 0.7, 0.76, 0.84, 0.845, 0.9, 1.0])
-def test_expected_score_changes_the_score_by_at_most_half_a_step(y, board, claim):
+@pytest.mark.parametrize("expected_score", [0.0, 0.7, 0.76, 0.84, 0.845, 0.9, 1.0])
+def test_expected_score_changes_the_score_by_at_most_half_a_step(y, board, expected_score):
     """So that no claim puts an account ahead of another with the same raw score."""
-    shown = board.submit("eve", "claim", labels_with(y, 800, 1), claim)
-    assert abs(shown["score"] - 0.8) < board.step / 2 + 0.005  # noise and rounding
+    reply = board.submit("eve", "claim", labels_with(y, 800, 1), expected_score)
+    assert abs(reply["score"] - 0.8) < board.step / 2 + 0.005  # noise and rounding
     board.submit("ann", "model", labels_with(y, 800, 2), 0.8)
     assert places(board) == {"eve": 1, "ann": 1}
 
@@ -120,22 +121,22 @@ def test_contest_is_rejected_once_its_budget_is_used_up(y):
         board.submit("ann", "model", labels_with(y, 800, 2), 0.8)
 
 
-def test_costs_add_up_to_what_the_holdout_reports(y, board):
+def test_costs_add_up_to_the_information_spent(y, board):
     for number in range(12):
-        claim = 0.7 if number % 3 else 0.6
-        board.submit(f"account {number}", "model", labels_with(y, 700, number), claim)
+        expected_score = 0.7 if number % 3 else 0.6
+        board.submit(f"account {number}", "model", labels_with(y, 700, number), expected_score)
     costs = board.costs()
     assert len(costs) == 12
     assert min(costs.values()) > 0
-    numbering = code_length(released=0.0, batch_index=13)
-    assert sum(costs.values()) == pytest.approx(board.holdout.information_spent - numbering)
+    numbering_length = code_length(released=0.0, batch_index=13)
+    assert sum(costs.values()) == pytest.approx(board.holdout.information_spent - numbering_length)
 
 
 def test_quota_counts_new_submissions_only(y):
     board = Board(y, classes=[0, 1], quota=2, random_state=0)
-    first = board.submit("ann", "model", labels_with(y, 800, 1), 0.8)
-    again = board.submit("ann", "the same", labels_with(y, 800, 1), 0.8)
-    assert again == first
+    first_reply = board.submit("ann", "model", labels_with(y, 800, 1), 0.8)
+    repeated_reply = board.submit("ann", "the same", labels_with(y, 800, 1), 0.8)
+    assert repeated_reply == first_reply
     board.submit("ann", "second", labels_with(y, 800, 2), 0.8)
     with pytest.raises(SubmissionRejectedError):
         board.submit("ann", "third", labels_with(y, 800, 3), 0.8)
@@ -178,7 +179,7 @@ def start(y, path, tmp_path):
 
 
 @pytest.fixture
-def before(y, start):
+def board_before_restart(y, start):
     """Return a board with submissions of three accounts, which is then started again."""
     board = start()
     for account, n_right in zip(
@@ -188,23 +189,25 @@ def before(y, start):
     return board
 
 
-def test_restarted_board_has_the_same_standings_costs_and_quotas(y, before, start):
+def test_restarted_board_has_the_same_standings_costs_and_quotas(y, board_before_restart, start):
     restarted = start()
-    assert restarted.standings() == before.standings()
-    assert restarted.costs() == pytest.approx(before.costs())
-    shown = restarted.submit("ann", "last", labels_with(y, 710, 9), 0.71)
-    assert shown["submissions_left"] == 0
+    assert restarted.standings() == board_before_restart.standings()
+    assert restarted.costs() == pytest.approx(board_before_restart.costs())
+    reply = restarted.submit("ann", "last", labels_with(y, 710, 9), 0.71)
+    assert reply["submissions_left"] == 0
 
 
-def test_restarted_board_reports_on_the_accounts_that_the_rule_ranks(y, before, start):
+def test_restarted_board_reports_on_the_accounts_that_the_rule_ranks(
+    y, board_before_restart, start
+):
     report = start().finish(2)
     assert [row.model for row in report.rows] == ["bob", "ann"]
     assert [row.value for row in report.rows] == pytest.approx([0.9, 0.72], abs=0.01)
 
 
-def test_finished_board_keeps_its_costs_and_takes_nothing_new(y, before, start):
-    before.finish(2)
-    assert start().costs() == pytest.approx(before.costs())
+def test_finished_board_keeps_its_costs_and_takes_nothing_new(y, board_before_restart, start):
+    board_before_restart.finish(2)
+    assert start().costs() == pytest.approx(board_before_restart.costs())
     with pytest.raises(HoldoutClosedError):
         start().submit("eve", "late", labels_with(y, 500, 10), 0.5)
 
@@ -253,7 +256,7 @@ def test_submission_does_not_read_the_history(y, board, monkeypatch):
 
 
 @pytest.mark.slow
-def test_ten_thousandth_submission_costs_what_the_tenth_does():
+def test_time_of_a_submission_does_not_grow_with_their_number():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 100)
     limits = dict.fromkeys(("quota", "account_budget", "contest_budget"), 10**9)
@@ -313,49 +316,50 @@ N_RIGHT = {"ann": 600, "bob": 900, "eve": 500}
 
 
 @pytest.fixture
-def played(y, serve):
+def contest_over_http(y, serve):
     """Return a board after three participants submitted at the same time, server and replies."""
     board = Board(y, classes=[0, 1], quota=4, random_state=0)
     server = serve(board)
 
-    def play(account):
-        token, n_right = f"token of {account}", N_RIGHT[account]
+    def submit_models(account):
+        token = f"token of {account}"
+        n_right = N_RIGHT[account]
         return [
             submit(server, token, f"model {number}", labels_with(y, n_right, number), n_right / N)
             for number in range(4)
         ]
 
     with ThreadPoolExecutor(3) as executor:
-        replies = dict(zip(N_RIGHT, executor.map(play, N_RIGHT), strict=True))
+        replies = dict(zip(N_RIGHT, executor.map(submit_models, N_RIGHT), strict=True))
     return board, server, replies
 
 
-def test_participants_in_threads_are_scored(y, played):
-    _, server, replies = played
+def test_participants_in_threads_are_scored(y, contest_over_http):
+    _, server, replies = contest_over_http
     assert [reply["submissions_left"] for reply in replies["bob"]] == [3, 2, 1, 0]
     with pytest.raises(urllib.error.HTTPError) as rejected:
         submit(server, "token of bob", "more", labels_with(y, 900, 9), 0.9)
     assert rejected.value.code == 403
 
 
-def test_standings_over_http_are_those_of_the_board(played):
-    board, server, _ = played
+def test_standings_over_http_are_those_of_the_board(contest_over_http):
+    board, server, _ = contest_over_http
     assert send(server, "GET", "/") == (200, board.standings())
     assert board.standings()[0]["account"] == "bob"
     assert places(board)["bob"] == 1
 
 
-def test_finished_contest_gets_status_410(y, played):
-    board, server, _ = played
+def test_finished_contest_gets_status_410(y, contest_over_http):
+    board, server, _ = contest_over_http
     row = board.finish(1).rows[0]
     assert row.model == "bob"
     assert row.lower < 0.9 < row.upper
-    late = send(server, "POST", "/", body=submission(y, "late"), token="token of joe")
-    assert late[0] == 410
+    reply = send(server, "POST", "/", body=submission(y, "late"), token="token of joe")
+    assert reply[0] == 410
 
 
 def submission(y, name="model", **changes):
-    content = {"name": name, "labels": [int(each) for each in labels_with(y, 800)]} | changes
+    content = {"name": name, "labels": [int(label) for label in labels_with(y, 800)]} | changes
     return json.dumps(content).encode()
 
 
@@ -456,13 +460,13 @@ def test_organizer_sees_the_costs_of_removed_accounts(y, board, submitted):
 
 
 @pytest.mark.parametrize(
-    ("seed", "guesses", "least_raw"),
+    ("seed", "n_guesses", "min_raw_score"),
     [
         (0, 150, 0.56),
         *(pytest.param(seed, 500, 0.62, marks=pytest.mark.slow) for seed in range(10)),
     ],
 )
-def test_the_majority_attack_climbs_a_raw_board_only(seed, guesses, least_raw):
+def test_the_majority_attack_climbs_a_raw_board_only(seed, n_guesses, min_raw_score):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, N)
 
@@ -478,14 +482,14 @@ def test_the_majority_attack_climbs_a_raw_board_only(seed, guesses, least_raw):
         "ladder": lambda labels: ladder.answer(0.5, raw(labels)).values,
         "ours": lambda labels: board.submit("eve", "guess", labels, 0.5)["score"],
     }
-    shown = {}
+    final_scores = {}
     for name, score in boards.items():
-        labels = leaderboard.majority_attack(score, N, guesses, np.random.default_rng(100 + seed))
-        shown[name] = float(score(labels))
-    print(shown)
-    assert shown["raw"] > least_raw
-    assert shown["ladder"] == pytest.approx(0.5, abs=0.05)
-    assert shown["ours"] == pytest.approx(0.5, abs=0.02)
+        labels = leaderboard.majority_attack(score, N, n_guesses, np.random.default_rng(100 + seed))
+        final_scores[name] = float(score(labels))
+    print(final_scores)
+    assert final_scores["raw"] > min_raw_score
+    assert final_scores["ladder"] == pytest.approx(0.5, abs=0.05)
+    assert final_scores["ours"] == pytest.approx(0.5, abs=0.02)
     assert places(board) == {"bot": 1, "eve": 1}
 
 
@@ -504,8 +508,8 @@ def contests(request):
     return play_contests(request.param)
 
 
-def n_first(contests, kind):
-    return load_example("leaderboard_contests").count_at_first_place(contests, kind)
+def n_first(contests, account_kind):
+    return load_example("leaderboard_contests").count_at_first_place(contests, account_kind)
 
 
 def test_best_team_is_at_the_first_place_and_no_bot_is(contests):

@@ -33,13 +33,18 @@ def objective_for(data):
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.M | re.S)
     (recipe,) = (block for block in blocks if "def objective" in block)
 
-    def made(holdout):
-        names = {"build": build, "holdout": holdout, "optuna": optuna}
-        names |= {"X_train": data[0], "y_train": data[2]}
+    def make_objective(holdout):
+        names = {
+            "build": build,
+            "holdout": holdout,
+            "optuna": optuna,
+            "X_train": data[0],
+            "y_train": data[2],
+        }
         exec(recipe, names)
         return names["objective"]
 
-    return made
+    return make_objective
 
 
 def new_study(**options):
@@ -47,9 +52,10 @@ def new_study(**options):
     return optuna.create_study(direction="maximize", sampler=sampler, **options)
 
 
-def test_values_are_what_was_released_about_cross_validated_scores(data, objective_for):
+def test_trial_values_are_the_released_scores(data, objective_for):
     X, X_holdout, y, y_holdout = data
-    holdout, study = ReusableHoldout(X_holdout, y_holdout, random_state=0), new_study()
+    holdout = ReusableHoldout(X_holdout, y_holdout, random_state=0)
+    study = new_study()
     study.optimize(objective_for(holdout), 4)
     for trial, record in zip(study.trials, holdout.history(), strict=True):
         assert trial.value == record.value
@@ -73,10 +79,11 @@ def test_pruned_trials_cost_nothing(data, objective_for):
     assert states.count("COMPLETE") == len(holdout.history()) > 0
 
 
-def test_a_study_goes_on_the_next_day(data, objective_for, tmp_path):
+def test_a_study_continues_from_storage_and_ledger(data, objective_for, tmp_path):
     """Trials are in the study's storage, answers in the ledger; both are opened anew."""
     journal = optuna.storages.journal.JournalFileBackend(str(tmp_path / "study.log"))
-    storage, spent = optuna.storages.JournalStorage(journal), []
+    storage = optuna.storages.JournalStorage(journal)
+    spent = []
     for day in (1, 2):
         study = new_study(study_name="trees", storage=storage, load_if_exists=True)
         holdout = ReusableHoldout(data[1], data[3], ledger=tmp_path / "holdout.sqlite")

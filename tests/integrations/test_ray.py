@@ -12,7 +12,7 @@ from sklearn_bdp import ReusableHoldoutSearchCV
 ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.client("ray", "searches on a cluster"), pytest.mark.slow]
 sys.path.insert(0, str(Path(__file__).parent))
-from logged import Logged  # noqa: E402 (workers import it by this name)
+from logged import LoggingClassifier  # noqa: E402 (workers import it by this name)
 
 
 def test_the_mechanism_stays_with_the_coordinator(tmp_path):
@@ -29,14 +29,14 @@ def test_the_mechanism_stays_with_the_coordinator(tmp_path):
         def search(name):
             grid = {"column": list(range(6))}
             path = str(tmp_path / name)
-            return ReusableHoldoutSearchCV(Logged(path), grid, cv=2, random_state=0)
+            return ReusableHoldoutSearchCV(LoggingClassifier(path), grid, cv=2, random_state=0)
 
         with joblib.parallel_config(backend="ray"):
-            found = search("ray.log").fit(X, y)
-        alone = search("alone.log").fit(X, y)
+            cluster_search = search("ray.log").fit(X, y)
+        local_search = search("alone.log").fit(X, y)
         np.testing.assert_array_equal(
-            found.cv_results_["holdout_score"], alone.cv_results_["holdout_score"]
+            cluster_search.cv_results_["holdout_score"], local_search.cv_results_["holdout_score"]
         )
-        assert len(found.holdout_.history()) == 6
+        assert len(cluster_search.holdout_.history()) == 6
     finally:
         ray.shutdown()

@@ -38,59 +38,61 @@ def records_in(blob, search, data):
 
 
 def test_a_copy_without_records_gives_no_raw_score_of_them(search, data):
-    twin = pickle.loads(pickle.dumps(search.without_holdout()))
+    detached_search = pickle.loads(pickle.dumps(search.without_holdout()))
     X, y = data
     for rows in (search.holdout_indices_, search.holdout_indices_[:10]):
         with refused(SharedRecordsError, len(rows)):
-            twin.score(X[rows], y[rows])
-    assert 0.0 <= twin.score(X[search.train_indices_], y[search.train_indices_]) <= 1.0
-    other = X + 0.01
-    assert 0.0 <= twin.score(other, y) <= 1.0
+            detached_search.score(X[rows], y[rows])
+    assert 0.0 <= detached_search.score(X[search.train_indices_], y[search.train_indices_]) <= 1.0
+    shifted_X = X + 0.01
+    assert 0.0 <= detached_search.score(shifted_X, y) <= 1.0
 
 
-def test_without_holdout_carries_no_record_and_shows_everything_released(search, data):
+def test_without_holdout_removes_records_and_keeps_released_results(search, data):
     assert records_in(pickle.dumps(search), search, data) == len(search.holdout_indices_)
-    twin = search.without_holdout()
-    blob = pickle.dumps(twin)
+    detached_search = search.without_holdout()
+    blob = pickle.dumps(detached_search)
     assert records_in(blob, search, data) == 0
-    again = pickle.loads(blob)
-    np.testing.assert_array_equal(again.predict(data[0]), search.predict(data[0]))
+    reloaded = pickle.loads(blob)
+    np.testing.assert_array_equal(reloaded.predict(data[0]), search.predict(data[0]))
     np.testing.assert_array_equal(
-        again.cv_results_["holdout_score"], search.cv_results_["holdout_score"]
+        reloaded.cv_results_["holdout_score"], search.cv_results_["holdout_score"]
     )
-    assert str(again.certificate_) == str(search.certificate_)
-    assert list(again.holdout_.history()) == list(search.holdout_.history())
-    assert str(again.holdout_.certificate()) == str(search.holdout_.certificate())
-    assert HoldoutSearchDisplay.from_search(again).best == 0
-    assert BudgetDisplay.from_holdout(again.holdout_).n_answers.sum() == 2
+    assert str(reloaded.certificate_) == str(search.certificate_)
+    assert list(reloaded.holdout_.history()) == list(search.holdout_.history())
+    assert str(reloaded.holdout_.certificate()) == str(search.holdout_.certificate())
+    assert HoldoutSearchDisplay.from_search(reloaded).best == 0
+    assert BudgetDisplay.from_holdout(reloaded.holdout_).n_answers.sum() == 2
     assert search.holdout_.history()  # the original still asks
 
 
-def test_a_detached_holdout_cannot_be_asked(search, data):
-    second = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [2.0]}, holdout=search.holdout_)
+def test_a_detached_holdout_cannot_be_queried(search, data):
+    second_search = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [2.0]}, holdout=search.holdout_
+    )
     rows = search.train_indices_
-    second.fit(data[0][rows], data[1][rows])
-    twin = second.without_holdout()
-    assert not hasattr(twin.holdout_, "answer")
+    second_search.fit(data[0][rows], data[1][rows])
+    detached_search = second_search.without_holdout()
+    assert not hasattr(detached_search.holdout_, "answer")
     with refused((TypeError, ValueError), "holdout"):
-        twin.fit(data[0][rows], data[1][rows])
+        detached_search.fit(data[0][rows], data[1][rows])
     with refused(ValueError, "without_holdout"):
-        twin.without_holdout()
-    for call in (twin.preview, twin.final_report):
+        detached_search.without_holdout()
+    for query in (detached_search.preview, detached_search.final_report):
         with refused(AttributeError, "without_holdout"):
-            call()
+            query()
     with refused(ValueError, "without_holdout"):
         ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1.0]}).without_holdout()
 
 
-def test_selectors_leave_their_records_out(data):
+def test_selectors_without_holdout_can_be_pickled(data):
     selector = HoldoutFeatureSelector(LogisticRegression(), random_state=0).fit(*data)
-    twin = pickle.loads(pickle.dumps(selector.without_holdout()))
-    np.testing.assert_array_equal(twin.support_, selector.support_)
-    assert twin.holdout_.n == selector.holdout_.n
+    detached_search = pickle.loads(pickle.dumps(selector.without_holdout()))
+    np.testing.assert_array_equal(detached_search.support_, selector.support_)
+    assert detached_search.holdout_.n == selector.holdout_.n
 
 
-def test_a_holdout_says_that_its_pickles_carry_its_records(search):
+def test_representation_states_that_pickles_carry_records(search):
     assert "in pickles, too" in repr(search.holdout_)
 
 
@@ -107,7 +109,7 @@ def test_joblib_round_trip_in_another_process(search, data, tmp_path, server):
     assert printed.splitlines() == [expected, expected]
 
 
-def test_what_would_copy_the_budget_is_refused(search):
+def test_copying_the_budget_is_rejected(search):
     with refused(TypeError, "without_holdout"):
         search.holdout_.__getstate__()
     assert copy.deepcopy(search).holdout_ is search.holdout_
@@ -119,11 +121,11 @@ def test_skops_round_trip(search, data):
     with refused(TypeError, "without_holdout"):
         skops.dumps(search)
     blob = skops.dumps(search.without_holdout())
-    again = skops.loads(blob, trusted=skops.get_untrusted_types(data=blob))
-    np.testing.assert_array_equal(again.predict(data[0]), search.predict(data[0]))
-    assert again.best_score_ == search.best_score_
-    assert len(again.holdout_.history()) == 2
-    assert again.certificate_.tau == search.certificate_.tau
+    reloaded = skops.loads(blob, trusted=skops.get_untrusted_types(data=blob))
+    np.testing.assert_array_equal(reloaded.predict(data[0]), search.predict(data[0]))
+    assert reloaded.best_score_ == search.best_score_
+    assert len(reloaded.holdout_.history()) == 2
+    assert reloaded.certificate_.tau == search.certificate_.tau
 
 
 @pytest.mark.client("mlflow", "saves `search.without_holdout()`")
@@ -131,8 +133,8 @@ def test_mlflow_round_trip(search, data, tmp_path):
     mlflow = pytest.importorskip("mlflow.sklearn")
     options = {"serialization_format": "cloudpickle"}  # skops wants each type to be trusted by name
     mlflow.save_model(search.without_holdout(), str(tmp_path / "model"), **options)
-    again = mlflow.load_model(str(tmp_path / "model"))
-    np.testing.assert_array_equal(again.predict(data[0]), search.predict(data[0]))
+    reloaded = mlflow.load_model(str(tmp_path / "model"))
+    np.testing.assert_array_equal(reloaded.predict(data[0]), search.predict(data[0]))
 
 
 @pytest.fixture
@@ -146,7 +148,7 @@ def mlflow(tmp_path, monkeypatch):
     mlflow.sklearn.autolog(disable=True)
 
 
-def test_the_recipe_for_mlflow_logs_what_was_released(mlflow, data):
+def test_the_mlflow_recipe_logs_released_values(mlflow, data):
     page = (pathlib.Path(__file__).parents[2] / "doc" / "searching.md").read_text("utf-8")
     (recipe,) = re.findall(r"^```py\n(with mlflow.*?)^```", page, re.M | re.S)
     X, y = data
@@ -157,12 +159,12 @@ def test_the_recipe_for_mlflow_logs_what_was_released(mlflow, data):
     assert run.data.metrics == {"verified": search.best_score_, "lower": lower, "upper": upper}
     assert run.data.params == {name: str(value) for name, value in search.best_params_.items()}
     (model,) = mlflow.search_logged_models(output_format="list")
-    again = mlflow.sklearn.load_model(model.model_uri)
-    np.testing.assert_array_equal(again.predict(X), search.predict(X))
+    reloaded = mlflow.sklearn.load_model(model.model_uri)
+    np.testing.assert_array_equal(reloaded.predict(X), search.predict(X))
 
 
 @pytest.mark.client("mlflow", "autologging leaves a search with a holdout to the recipe")
-def test_autologging_of_mlflow_logs_nothing_of_a_verified_search_and_goes_on(mlflow, data):
+def test_mlflow_autologging_skips_verified_searches(mlflow, data):
     mlflow.sklearn.autolog(log_models=False, log_datasets=False, silent=True)
     search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1.0]}, cv=2, random_state=0)
     search.fit(*data)
@@ -172,9 +174,12 @@ def test_autologging_of_mlflow_logs_nothing_of_a_verified_search_and_goes_on(mlf
     assert len(mlflow.search_runs(output_format="list")) == 1
 
 
-def test_autologging_of_mlflow_leaves_a_search_without_a_holdout_to_mlflow(mlflow, data):
+def test_mlflow_autologging_logs_searches_without_holdout(mlflow, data):
     mlflow.sklearn.autolog(log_models=False, log_datasets=False, silent=True)
     grid = {"C": [0.1, 1.0]}
     ReusableHoldoutSearchCV(LogisticRegression(), grid, cv=2, holdout=None).fit(*data)
     tags = [run.data.tags for run in mlflow.search_runs(output_format="list")]
-    assert sum("ReusableHoldoutSearchCV" in each.get("estimator_name", "") for each in tags) == 1
+    assert (
+        sum("ReusableHoldoutSearchCV" in run_tags.get("estimator_name", "") for run_tags in tags)
+        == 1
+    )

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn_bdp import HoldoutScorer, ReusableHoldoutSearchCV
 
 
-def searched(estimator, grid, X, y, **params):
+def fit_search(estimator, grid, X, y, **params):
     """Return a search on a small holdout, with the warnings of other libraries left out."""
     search = ReusableHoldoutSearchCV(estimator, grid, cv=2, random_state=0, **params)
     with warnings.catch_warnings():
@@ -20,18 +20,21 @@ def searched(estimator, grid, X, y, **params):
         return search.fit(X, y)
 
 
-def check(search, X, y):
+def check_search(search, X, y):
     """Check that candidates were verified, that repeating is free, and that a scorer goes on."""
     assert np.isfinite(search.cv_results_["holdout_score"]).all()
     assert search.best_score_ > 0.8
-    holdout, rows = search.holdout_, search.train_indices_
-    count = len(holdout.history())
-    X_train, y_train = (part.iloc[rows] if hasattr(part, "iloc") else part[rows] for part in (X, y))
-    again = ReusableHoldoutSearchCV(search.estimator, search.param_grid, cv=2, holdout=holdout).fit(
-        X_train, y_train
+    holdout = search.holdout_
+    train = search.train_indices_
+    n_answers = len(holdout.history())
+    X_train, y_train = (
+        table.iloc[train] if hasattr(table, "iloc") else table[train] for table in (X, y)
     )
-    assert len(holdout.history()) == count
-    assert again.best_score_ == search.best_score_
+    second_search = ReusableHoldoutSearchCV(
+        search.estimator, search.param_grid, cv=2, holdout=holdout
+    ).fit(X_train, y_train)
+    assert len(holdout.history()) == n_answers
+    assert second_search.best_score_ == search.best_score_
     assert pickle.loads(pickle.dumps(search)).predict(X[:3]).shape[0] == 3
     score = HoldoutScorer(holdout)(search.best_estimator_, X_train, y_train)
     assert score > 0.8
@@ -42,24 +45,24 @@ def test_lightgbm():
     lightgbm = pytest.importorskip("lightgbm")
     model = lightgbm.LGBMClassifier(n_estimators=10, random_state=0, verbose=-1, n_jobs=1)
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-    check(searched(model, {"num_leaves": [3, 7]}, X, y), X, y)
+    check_search(fit_search(model, {"num_leaves": [3, 7]}, X, y), X, y)
 
 
 @pytest.mark.client(
     "xgboost-cpu", "classifiers in a search and in `HoldoutScorer`, missing values and categories"
 )
-@pytest.mark.parametrize("kind", ["numbers", "missing", "categories"])
-def test_xgboost(kind):
+@pytest.mark.parametrize("data_type", ["numbers", "missing", "categories"])
+def test_xgboost(data_type):
     xgboost = pytest.importorskip("xgboost")
     model = xgboost.XGBClassifier(
-        n_estimators=10, random_state=0, n_jobs=1, enable_categorical=kind == "categories"
+        n_estimators=10, random_state=0, n_jobs=1, enable_categorical=data_type == "categories"
     )
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-    if kind == "missing":
+    if data_type == "missing":
         X = X.mask(np.random.default_rng(0).random(X.shape) < 0.1)
-    if kind == "categories":
+    if data_type == "categories":
         X["mean radius"] = pd.cut(X["mean radius"], 4, labels=list("abcd"))
-    check(searched(model, {"max_depth": [1, 2]}, X, y), X, y)
+    check_search(fit_search(model, {"max_depth": [1, 2]}, X, y), X, y)
 
 
 @pytest.mark.client("catboost", "classifiers of two and of three classes, whose labels are columns")
@@ -70,7 +73,7 @@ def test_catboost(load, tmp_path):
         iterations=10, random_state=0, verbose=False, train_dir=str(tmp_path), thread_count=1
     )
     X, y = load(return_X_y=True)
-    search = searched(model, {"depth": [2, 3]}, X, y)
+    search = fit_search(model, {"depth": [2, 3]}, X, y)
     assert np.isfinite(search.cv_results_["holdout_score"]).all()
     assert search.best_score_ > 0.8
 
@@ -84,9 +87,9 @@ def test_imbalanced_learn():
     X, y = load_breast_cancer(return_X_y=True)
     steps = [("more", sampling.RandomOverSampler(random_state=0)), ("lr", LogisticRegression())]
     grid = {"lr__C": [0.01, 1.0]}
-    search = searched(pipeline.Pipeline(steps), grid, X / X.std(axis=0), y)
+    search = fit_search(pipeline.Pipeline(steps), grid, X / X.std(axis=0), y)
     assert search.holdout_.n == len(search.holdout_indices_)
-    check(search, X / X.std(axis=0), y)
+    check_search(search, X / X.std(axis=0), y)
 
 
 @pytest.mark.client("skrub", "`tabular_pipeline` on frames")
@@ -94,4 +97,4 @@ def test_skrub():
     skrub = pytest.importorskip("skrub")
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     model = skrub.tabular_pipeline(LogisticRegression(random_state=0))
-    check(searched(model, {"logisticregression__C": [0.01, 1.0]}, X, y), X, y)
+    check_search(fit_search(model, {"logisticregression__C": [0.01, 1.0]}, X, y), X, y)
