@@ -22,24 +22,24 @@ from sklearn_bdp.planning import certify
 from tests.facts import refused
 
 
-@pytest.mark.parametrize(("m", "values"), [(1, 3), (4, 2), (5, 4)])
-def test_ladder_transcripts_by_enumeration(m, values):
+@pytest.mark.parametrize(("m", "n_values"), [(1, 3), (4, 2), (5, 4)])
+def test_ladder_transcripts_by_enumeration(m, n_values):
     count = 0
-    for earlier in range(m):  # submission number earlier + 1, after every possible history
-        for moves in itertools.product([False, True], repeat=earlier):
-            count += math.comb(values, sum(moves))
-    assert math.exp(ladder_log_transcripts(m, values)) == pytest.approx(count)
+    for n_earlier in range(m):  # submission number earlier + 1, after every possible history
+        for moves in itertools.product([False, True], repeat=n_earlier):
+            count += math.comb(n_values, sum(moves))
+    assert math.exp(ladder_log_transcripts(m, n_values)) == pytest.approx(count)
 
 
-@pytest.mark.parametrize(("m", "values"), [(1, 3), (4, 2), (5, 4)])
-def test_ladder_transcripts_with_repeats_by_enumeration(m, values):
+@pytest.mark.parametrize(("m", "n_values"), [(1, 3), (4, 2), (5, 4)])
+def test_ladder_transcripts_with_repeats_by_enumeration(m, n_values):
     count = 0
-    for earlier in range(m):
-        for moves in itertools.product([False, True], repeat=earlier):
+    for n_earlier in range(m):
+        for moves in itertools.product([False, True], repeat=n_earlier):
             count += sum(
-                1 for _ in itertools.combinations_with_replacement(range(values), sum(moves))
+                1 for _ in itertools.combinations_with_replacement(range(n_values), sum(moves))
             )
-    assert math.exp(ladder_log_transcripts(m, values, repeats=True)) == pytest.approx(count)
+    assert math.exp(ladder_log_transcripts(m, n_values, repeats=True)) == pytest.approx(count)
 
 
 def test_parameter_free_ladder_repeats_releases_and_they_are_counted():
@@ -54,26 +54,28 @@ def test_parameter_free_ladder_repeats_releases_and_they_are_counted():
 def test_every_transcript_of_the_parameter_free_ladder_is_counted(grid):
     # All holdouts and all sequences of three submissions on two records, played out: no more
     # distinct transcripts than counted, at every length, and some of them repeat a release.
-    n, seen, repeated = 2, [set(), set(), set()], False
+    n = 2
+    transcripts = [set(), set(), set()]
+    has_repeats = False
     submissions = list(itertools.product(grid, repeat=n))
-    for played in itertools.product(submissions, repeat=3):
-        answers = ParameterFreeLadder().answer(np.zeros(3), np.array(played))
+    for submitted_scores in itertools.product(submissions, repeat=3):
+        answers = ParameterFreeLadder().answer(np.zeros(3), np.array(submitted_scores))
         transcript = tuple(zip(answers.above.tolist(), answers.values.tolist(), strict=True))
         for length in range(3):
-            seen[length].add(transcript[:length])
+            transcripts[length].add(transcript[:length])
         released = [value for above, value in transcript if above]
-        repeated |= len(set(released)) < len(released)
-    counted = math.exp(ladder_log_transcripts(3, n + 1, repeats=True))
-    assert sum(map(len, seen)) <= counted * (1 + 1e-12)
-    assert repeated == (len(grid) > 2)
+        has_repeats |= len(set(released)) < len(released)
+    transcript_bound = math.exp(ladder_log_transcripts(3, n + 1, repeats=True))
+    assert sum(map(len, transcripts)) <= transcript_bound * (1 + 1e-12)
+    assert has_repeats == (len(grid) > 2)
 
 
 @pytest.mark.parametrize(("m", "budget"), [(1, 1), (6, 2), (6, 6)])
 def test_sparse_validate_transcripts_by_enumeration(m, budget):
     count = sum(
         1
-        for earlier in range(m)
-        for bits in itertools.product([0, 1], repeat=earlier)
+        for n_earlier in range(m)
+        for bits in itertools.product([0, 1], repeat=n_earlier)
         if sum(bits) < budget
     )
     assert math.exp(sparse_validate_log_transcripts(m, budget)) == pytest.approx(count)
@@ -105,7 +107,7 @@ def test_every_cited_mechanism_has_a_certificate(mechanism):
         certify_mechanism(20_000, mechanism, n_queries=0, budget=3)
 
 
-def test_certificates_need_what_they_need():
+def test_certificates_reject_unsupported_arguments():
     chain = MarkovChain([[0.9, 0.1], [0.2, 0.8]])
     with refused(ValueError, "DataSplitting"):
         certify_mechanism(1000, DataSplitting(3), n_queries=3, budget=1, correlation=chain)
@@ -118,17 +120,21 @@ def test_certificates_need_what_they_need():
 
 def test_ladder_certificate_holds_under_resubmission_attack():
     # Submit random labelings, keep those that move the board, submit their majority.
-    n, m, replications, failures = 400, 40, 200, 0
+    n = 400
+    m = 40
+    replications = 200
+    failures = 0
     rng = np.random.default_rng(0)
     certificate = certify_mechanism(n, Ladder(0.05), n_queries=m, budget=m)
     for _ in range(replications):
-        board, kept = Ladder(0.05), []
+        ladder = Ladder(0.05)
+        accepted_bits = []
         for _ in range(m - 1):
-            bits = rng.integers(0, 2, n)
-            if board.answer(0.5, bits.mean()).above:
-                kept.append(bits)
-        final = (np.mean(kept, axis=0) > 0.5).astype(float)
-        released = float(board.answer(0.5, final.mean()).values)
+            random_bits = rng.integers(0, 2, n)
+            if ladder.answer(0.5, random_bits.mean()).above:
+                accepted_bits.append(random_bits)
+        majority = (np.mean(accepted_bits, axis=0) > 0.5).astype(float)
+        released = float(ladder.answer(0.5, majority.mean()).values)
         failures += abs(released - 0.5) > certificate.tau  # every submission is worth 1/2
     assert failures / replications <= 0.05
 
@@ -138,15 +144,16 @@ def test_multiplicative_weights_has_the_certificate_of_its_thresholdout():
         0.05, threshold_scale=1e-3, query_scale=1e-3, answer_scale=1e-3, budget=3, resolution=0.02
     )
     mechanism = MultiplicativeWeights([0.5, 0.5], rule)
-    outer = certify_mechanism(20_000, mechanism, n_queries=30, budget=3)
-    inner = certify(20_000, n_queries=30, budget=3, mechanism=rule)
-    assert outer == inner
-    assert outer.mechanism is mechanism
+    certificate = certify_mechanism(20_000, mechanism, n_queries=30, budget=3)
+    rule_certificate = certify(20_000, n_queries=30, budget=3, mechanism=rule)
+    assert certificate == rule_certificate
+    assert certificate.mechanism is mechanism
 
 
 def test_laplace_noise_composes_strongly_on_independent_records():
     # n = 200,000 and 16,000 queries: the sum of pure levels proves nothing, √m does.
-    n, m = 200_000, 16_000
+    n = 200_000
+    m = 16_000
     laplace = certify_mechanism(n, NoiseAddition(0.0147, n_queries=m), n_queries=m, budget=m)
     gaussian = NoiseAddition(0.0215, n_queries=m, noise="gaussian")
     assert laplace.tau < 0.49
@@ -165,10 +172,10 @@ def test_laplace_zcdp_level_by_integration():
     shift = 0.7
     rho = NoiseAddition(1.0, n_queries=1).zcdp_rho(shift)
     for order in (1.5, 2.0, 4.0, 16.0):
-        parts = [(-40.0, 0.0), (0.0, shift), (shift, 40.0)]
+        segments = [(-40.0, 0.0), (0.0, shift), (shift, 40.0)]
 
         def density(y, order=order):
             return 0.5 * math.exp(-order * abs(y) - (1 - order) * abs(y - shift))
 
-        moment = sum(quad(density, *ends)[0] for ends in parts)
+        moment = sum(quad(density, *segment)[0] for segment in segments)
         assert math.log(moment) / (order - 1) <= order * rho + 1e-9

@@ -20,14 +20,16 @@ def test_thresholded_autoregression_at_the_median_is_the_arcsine(phi):
 
 @pytest.mark.parametrize("maker", [processes.regimes, searches.easy])
 def test_declared_times_are_those_of_long_means(maker):
-    rng, time, n = np.random.default_rng(0), 5.0, 4000
+    rng = np.random.default_rng(0)
+    time = 5.0
+    n = 4000
     sample, mean, _ = maker(time)
     means = np.array([sample(n, rng).mean() for _ in range(400)])
     assert means.mean() == pytest.approx(mean, abs=0.005)
     assert means.var() * n / (mean * (1 - mean)) == pytest.approx(time, rel=0.25)
 
 
-def up(fields, coupling, clamped):
+def up_probabilities(fields, coupling, clamped):
     """Return the probability of "up" for each spin of a path, given the clamped spins."""
     spins = np.array(list(itertools.product([-1.0, 1.0], repeat=len(fields))))
     spins = spins[((spins == clamped) | np.isnan(clamped)).all(axis=1)]
@@ -37,67 +39,81 @@ def up(fields, coupling, clamped):
 
 def test_the_truth_of_spins_on_a_path_is_that_of_enumeration():
     X, y, _, truth, _ = searches.nodes(64, np.random.default_rng(0), None, influence=1.6)
-    train, clamped = [2, 5], np.full(8, np.nan)
+    train = [2, 5]
+    clamped = np.full(8, np.nan)
     clamped[train] = 2.0 * y[train] - 1.0
-    exact = up(0.8 * X[:, 0], 0.4, clamped)
-    for held in set(range(8)) - set(train):
-        search = SimpleNamespace(train_indices_=train, holdout_indices_=[held])
-        right = searches.Direction(0.0).predict(X[[held]])[0] == 1
-        assert truth(search, 0.0) == pytest.approx(exact[held] if right else 1.0 - exact[held])
+    exact = up_probabilities(0.8 * X[:, 0], 0.4, clamped)
+    for node in set(range(8)) - set(train):
+        search = SimpleNamespace(train_indices_=train, holdout_indices_=[node])
+        is_predicted_up = searches.Direction(0.0).predict(X[[node]])[0] == 1
+        assert truth(search, 0.0) == pytest.approx(
+            exact[node] if is_predicted_up else 1.0 - exact[node]
+        )
 
 
 @pytest.mark.parametrize("name", ["independent, None", "regimes, true chain", "graph"])
-def test_a_search_is_played_and_judged(name):
+def test_one_search_is_simulated(name):
     X, y, correlation, truth, groups = searches.MODES[name](2400, np.random.default_rng(1), 2.0)
-    missed, width, warned = searches.play(X, y, correlation, truth, groups=groups)
-    assert not missed
+    is_missed, width, has_warning = searches.play(X, y, correlation, truth, groups=groups)
+    assert not is_missed
     assert 0.0 < width <= 0.5
-    assert not warned
+    assert not has_warning
 
 
 def test_labels_drawn_again_have_the_marginals_of_enumeration():
-    rng, n, influence = np.random.default_rng(0), 7, 1.2
+    rng = np.random.default_rng(0)
+    n = 7
+    influence = 1.2
     fields = rng.normal(size=n)
     graph = studies.sparse.diags_array([np.ones(n - 1)] * 2, offsets=[-1, 1], format="csr")
-    clamped, free = np.full(n, np.nan), np.ones(n, dtype=bool)
-    clamped[[1, 4]], free[[1, 4]] = [1.0, -1.0], False
+    clamped = np.full(n, np.nan)
+    is_free = np.ones(n, dtype=bool)
+    clamped[[1, 4]] = [1.0, -1.0]
+    is_free[[1, 4]] = False
     labels = np.repeat(np.nan_to_num((clamped + 1.0) / 2.0)[:, None], 20_000, axis=1)
-    drawn = studies.drawn_again(
-        graph, studies.coloring(graph), labels, free, influence, fields, rng, sweeps=30
+    redrawn = studies.drawn_again(
+        graph, studies.coloring(graph), labels, is_free, influence, fields, rng, sweeps=30
     )
-    expected = up(fields / 2.0, influence / 4.0, clamped)[free]
-    assert drawn[free].mean(axis=1) == pytest.approx(expected, abs=0.02)
+    expected = up_probabilities(fields / 2.0, influence / 4.0, clamped)[is_free]
+    assert redrawn[is_free].mean(axis=1) == pytest.approx(expected, abs=0.02)
 
 
 def test_hidden_states_of_paths_are_those_of_enumeration():
-    rng, means = np.random.default_rng(0), np.array([0.9, 0.3])
+    rng = np.random.default_rng(0)
+    means = np.array([0.9, 0.3])
     step = np.array([[0.8, 0.2], [0.2, 0.8]])
-    hits, known = rng.random((1, 6)) < 0.6, rng.random((1, 6)) < 0.7
-    total, first = 0.0, np.zeros(6)
+    hits = rng.random((1, 6)) < 0.6
+    is_known = rng.random((1, 6)) < 0.7
+    total_weight = 0.0
+    first_state_weight = np.zeros(6)
     for states in itertools.product([0, 1], repeat=6):
         states = np.array(states)
         weight = np.prod(step[states[:-1], states[1:]])
-        seen = np.where(hits[0], means[states], 1.0 - means[states])
-        weight *= seen[known[0]].prod()
-        total, first = total + weight, first + weight * (states == 0)
-    assert studies.first_state(hits, known, means, step)[0] == pytest.approx(first / total)
+        emission_probabilities = np.where(hits[0], means[states], 1.0 - means[states])
+        weight *= emission_probabilities[is_known[0]].prod()
+        total_weight = total_weight + weight
+        first_state_weight = first_state_weight + weight * (states == 0)
+    assert studies.first_state(hits, is_known, means, step)[0] == pytest.approx(
+        first_state_weight / total_weight
+    )
 
 
 @pytest.mark.parametrize("name", past.PROCESSES)
 def test_expectations_given_the_past_are_those_of_the_scores(name):
     """Scores less their expectations are as uncorrelated with these as chance lets them be."""
     scores, expected, *_ = past.PROCESSES[name][0](40_000, np.random.default_rng(0))
-    rest = scores - expected
-    assert abs(rest.mean()) < 5 * rest.std() / np.sqrt(40_000 / past.PROCESSES[name][2])
+    residuals = scores - expected
+    assert abs(residuals.mean()) < 5 * residuals.std() / np.sqrt(40_000 / past.PROCESSES[name][2])
     if np.ptp(expected) > 0:
         assert (
-            abs(np.mean(rest * (expected - expected.mean()))) < 0.05 * rest.std() * expected.std()
+            abs(np.mean(residuals * (expected - expected.mean())))
+            < 0.05 * residuals.std() * expected.std()
         )
     assert past.one(name, 75, np.random.default_rng(1))[0]
 
 
 @pytest.mark.parametrize(
-    ("what", "declared"),
+    ("study_name", "declared"),
     [
         ("2,000 patients, brier_score", "'groups'"),
         pytest.param("map, influence 0.4", "its strength", marks=pytest.mark.slow),
@@ -105,29 +121,33 @@ def test_expectations_given_the_past_are_those_of_the_scores(name):
         ("300 circles", "DependencyGraph"),
     ],
 )
-def test_a_study_is_played_and_judged_beside_what_people_use(what, declared):
-    [(right, make)] = [one[2:] for one in studies.studies() if one[:2] == (what, declared)]
-    ours, told, peer = studies.play(make, np.random.default_rng(0))
-    assert right
-    assert not told
-    assert all(covers and 0.0 < half <= 0.5 for covers, half in ours)
-    assert 0.0 < peer[1] < ours[0][1]
+def test_one_study_is_simulated_beside_common_practice(study_name, declared):
+    [(is_valid, make)] = [row[2:] for row in studies.studies() if row[:2] == (study_name, declared)]
+    our_intervals, has_warning, peer_interval = studies.play(make, np.random.default_rng(0))
+    assert is_valid
+    assert not has_warning
+    assert all(is_covered and 0.0 < half_width <= 0.5 for is_covered, half_width in our_intervals)
+    assert 0.0 < peer_interval[1] < our_intervals[0][1]
 
 
 def test_compared_scores_of_nodes_predict_the_holdout():
     """In 40 replications (``benchmarks.dependence``); here few, with three standard errors."""
     for name in ("grid", "bipartite"):
         rows = node_predictions.prediction_table(8, names=[name])
-        (_, plain, plain_mean, *_), (_, matched, mean, error, _) = rows
-        assert (plain, matched) == ("all nodes", "cv_score")
-        assert abs(mean) < 3.0 * error
-        assert mean > plain_mean
+        (
+            (_, first_selection, first_mean, *_),
+            (_, second_selection, second_mean, second_error, _),
+        ) = rows
+        assert (first_selection, second_selection) == ("all nodes", "cv_score")
+        assert abs(second_mean) < 3.0 * second_error
+        assert second_mean > first_mean
 
 
 def test_chances_of_labels_given_all_others_are_those_of_enumeration():
     graph = node_predictions.sparse.csr_array(np.ones((3, 3)) - np.eye(3))
     field = node_predictions.Field(graph, np.random.default_rng(0))
-    feature, labels = np.array([0.3, -1.0, 0.5]), np.array([1, 0, 1])
+    feature = np.array([0.3, -1.0, 0.5])
+    labels = np.array([1, 0, 1])
 
     def log_weight(labels):
         spins = 2 * labels - 1
@@ -136,25 +156,32 @@ def test_chances_of_labels_given_all_others_are_those_of_enumeration():
         )
 
     for node in range(3):
-        on, off = (np.where(np.arange(3) == node, k, labels) for k in (1, 0))
-        expected = 1.0 / (1.0 + math.exp(log_weight(off) - log_weight(on)))
-        found = field.chances(labels, feature, np.array([node]))
-        assert found[0] == pytest.approx(expected)
+        labels_with_one, labels_with_zero = (
+            np.where(np.arange(3) == node, label, labels) for label in (1, 0)
+        )
+        expected = 1.0 / (
+            1.0 + math.exp(log_weight(labels_with_zero) - log_weight(labels_with_one))
+        )
+        probabilities = field.chances(labels, feature, np.array([node]))
+        assert probabilities[0] == pytest.approx(expected)
 
 
 def test_metrics_of_chances_are_those_of_labels_if_labels_are_certain():
     rng = np.random.default_rng(0)
-    labels, score = rng.integers(0, 2, (3, 50)), rng.normal(size=50)
-    call = (score > 0.2).astype(int)
-    plain = {
+    labels = rng.integers(0, 2, (3, 50))
+    score = rng.normal(size=50)
+    predicted = (score > 0.2).astype(int)
+    sklearn_metrics = {
         "roc_auc": lambda y: roc_auc_score(y, score),
-        "balanced_accuracy": lambda y: balanced_accuracy_score(y, call),
-        "recall": lambda y: recall_score(y, call),
-        "f1": lambda y: f1_score(y, call),
+        "balanced_accuracy": lambda y: balanced_accuracy_score(y, predicted),
+        "recall": lambda y: recall_score(y, predicted),
+        "f1": lambda y: f1_score(y, predicted),
     }
     for name, statistic in node_metrics.METRICS.items():
-        found = statistic(labels.astype(float), score, call)
-        np.testing.assert_allclose(found, [plain[name](row) for row in labels])
+        values = statistic(labels.astype(float), score, predicted)
+        np.testing.assert_allclose(
+            values, [sklearn_metrics[name](true_labels) for true_labels in labels]
+        )
 
 
 def test_approximate_intervals_of_nodes_contain_the_average_conditional_score():
@@ -163,7 +190,7 @@ def test_approximate_intervals_of_nodes_contain_the_average_conditional_score():
     field = node_predictions.Field(graph, np.random.default_rng(5))
     missed = node_metrics.one_dataset(field, 0, 1000)
     assert all(missed[name, 0.05] <= 0.05 for name in node_metrics.METRICS)
-    search, report, half_width = node_metrics.one_search(field, 1)
-    assert search
-    assert report
+    search_covers, report_covers, half_width = node_metrics.one_search(field, 1)
+    assert search_covers
+    assert report_covers
     assert 0.03 < half_width < 0.15

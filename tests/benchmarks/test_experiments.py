@@ -59,46 +59,64 @@ def test_statistics_have_the_distribution_of_the_records(name, repetitions):
     # Whole repetitions from all records against repetitions from the statistics' own distribution:
     # every column of the result, and products that see the dependence between columns.
     population = populations()[name]
-    samples, analyst, answering = module("_samples"), module("_analyst"), module("_answering")
-    drawn = {}
+    samples = module("_samples")
+    analyst = module("_analyst")
+    answering = module("_answering")
+    results_by_sampler = {}
     for key, sample in samples.SAMPLES.items():
         # The two samplers must not share random numbers: different seeds.
-        runs = [
+        results = [
             analyst.run_repetition(
                 population, sample, 60, [3, 8], np.random.default_rng([len(key), i]),
                 answering=answering.Practical("paper"),
             )
             for i in range(repetitions)
         ]  # fmt: skip
-        drawn[key] = np.array(runs)[..., [0, 1, 4, 5]].reshape(repetitions, -1)
-    one, two = drawn["records"], drawn["statistics"]
+        results_by_sampler[key] = np.array(results)[..., [0, 1, 4, 5]].reshape(repetitions, -1)
+    record_results = results_by_sampler["records"]
+    statistic_results = results_by_sampler["statistics"]
     pairs = [(0, 1), (0, 8), (4, 5), (1, 9), (2, 6), (8, 12)]
-    columns = [(one[:, i], two[:, i]) for i in range(one.shape[1])]
-    columns += [(one[:, i] + one[:, j], two[:, i] + two[:, j]) for i, j in pairs]
-    smallest = min(ks_2samp(a, b).pvalue for a, b in columns)
-    assert smallest > 0.01 / len(columns)
+    columns = [
+        (record_results[:, i], statistic_results[:, i]) for i in range(record_results.shape[1])
+    ]
+    columns += [
+        (
+            record_results[:, i] + record_results[:, j],
+            statistic_results[:, i] + statistic_results[:, j],
+        )
+        for i, j in pairs
+    ]
+    smallest_p_value = min(ks_2samp(a, b).pvalue for a, b in columns)
+    assert smallest_p_value > 0.01 / len(columns)
 
 
 @pytest.mark.parametrize("name", ["dwork", "markov"])
 def test_correlations_have_the_distribution_of_the_records(name):
     population = populations()[name]
     samples = module("_samples")
-    c = {
+    correlations = {
         key: np.array(
             [
-                kind(population, 60, np.random.default_rng([len(key), i])).correlations()
+                sample_class(population, 60, np.random.default_rng([len(key), i])).correlations()
                 for i in range(1500)
             ]
         )
-        for key, kind in samples.SAMPLES.items()
+        for key, sample_class in samples.SAMPLES.items()
     }
-    a, b = c["records"], c["statistics"]
-    error = np.sqrt((a.var(axis=0) + b.var(axis=0)) / 1500)
-    assert (np.abs(a.mean(axis=0) - b.mean(axis=0)) < 4 * error).all()
-    np.testing.assert_allclose(np.cov(a.T), np.cov(b.T), atol=6 * a.var() / np.sqrt(1500))
+    record_correlations = correlations["records"]
+    statistic_correlations = correlations["statistics"]
+    error = np.sqrt((record_correlations.var(axis=0) + statistic_correlations.var(axis=0)) / 1500)
+    assert (
+        np.abs(record_correlations.mean(axis=0) - statistic_correlations.mean(axis=0)) < 4 * error
+    ).all()
+    np.testing.assert_allclose(
+        np.cov(record_correlations.T),
+        np.cov(statistic_correlations.T),
+        atol=6 * record_correlations.var() / np.sqrt(1500),
+    )
 
 
-def test_neighbour_covariance_matches_the_dense_matrix():
+def test_neighbor_covariance_matches_the_dense_matrix():
     make = module("_markov").make_markov
     data = make(5, 40, n_shifted=0, loading=0.3, neighbour_correlation=0.6)
     coef = np.random.default_rng(0).standard_normal(40)
@@ -135,10 +153,15 @@ HOLDOUT = np.array([0.20, -0.30, -0.9, 0.05, 0.90, -0.11])
 
 
 def test_analyst_keeps_agreeing_large_correlations_best_first():
-    select, votes = module("_analyst").selections, module("_analyst").sign_votes
-    kept = select(TRAINING, HOLDOUT, 100, [0, 2, 9])
-    assert [k.tolist() for k in kept] == [[], [1, 0], [1, 0, 5]]
-    assert votes(TRAINING, kept).tolist() == [[0] * 6, [1, -1, 0, 0, 0, 0], [1, -1, 0, 0, 0, -1]]
+    select = module("_analyst").selections
+    votes = module("_analyst").sign_votes
+    selected = select(TRAINING, HOLDOUT, 100, [0, 2, 9])
+    assert [selection.tolist() for selection in selected] == [[], [1, 0], [1, 0, 5]]
+    assert votes(TRAINING, selected).tolist() == [
+        [0] * 6,
+        [1, -1, 0, 0, 0, 0],
+        [1, -1, 0, 0, 0, -1],
+    ]
 
 
 def test_order_of_the_text_picks_first_and_verifies_then():
@@ -161,21 +184,22 @@ def test_attributes_without_an_answer_never_pass():
 @pytest.mark.parametrize("noise", ["paper", "script"])
 def test_correlations_are_asked_in_their_own_units(noise):
     practical = module("_answering").Practical(noise)
-    training, n = np.zeros(4000), 10_000  # T = .04, σ = .01
+    training = np.zeros(4000)
+    n = 10_000  # T = .04, σ = .01
     holdout = np.full(4000, -0.3)
-    answers, above = practical.begin(n, np.random.default_rng(0)).correlations(
+    answers, n_above = practical.begin(n, np.random.default_rng(0)).correlations(
         training, holdout, None
     )
-    assert above == 4000
+    assert n_above == 4000
     assert abs(answers.mean() + 0.3) < 0.001
     assert abs(answers.std() - 0.01) < 0.0005
-    answers, above = practical.begin(10**8, np.random.default_rng(0)).correlations(
+    answers, n_above = practical.begin(10**8, np.random.default_rng(0)).correlations(
         training, training + 1e-9, None
     )
     assert np.abs(answers).max() < 1e-3
 
 
-def test_algorithm_1_has_one_budget_for_everything_it_is_asked():
+def test_algorithm_1_has_one_budget_for_all_queries():
     answering = module("_answering")
     holdout = answering.Algorithm1(0.4, 0.05, 100, 2, 0.5).begin(1000, np.random.default_rng(0))
     mechanism = holdout.mechanism
@@ -183,18 +207,19 @@ def test_algorithm_1_has_one_budget_for_everything_it_is_asked():
     scales = mechanism.threshold_scale, mechanism.query_scale, mechanism.answer_scale
     np.testing.assert_allclose(scales, sigma * np.array([1, 2, 4]))
     # One record moves a clipped mean by 12/n in units of the correlation: 1/n on [0, 1].
-    far = np.full(3, 5.0)
-    answers, above = holdout.correlations(-far, far, None)
-    assert above == 2
+    far_values = np.full(3, 5.0)
+    answers, n_above = holdout.correlations(-far_values, far_values, None)
+    assert n_above == 2
     assert np.isnan(answers).tolist() == [False, False, True]
-    reports, limits, above = holdout.accuracies(np.array([0.5]), np.array([0.5]), None, None)
+    reports, limits, n_above = holdout.accuracies(np.array([0.5]), np.array([0.5]), None, None)
     assert np.isnan(reports).all()
     assert np.isnan(limits).all()
-    assert above == 0
+    assert n_above == 0
 
 
 def test_products_and_hits_are_the_per_record_scores_of_the_answers():
-    population, samples = populations()["markov"], module("_samples")
+    population = populations()["markov"]
+    samples = module("_samples")
     sample = samples.RecordSample(population, 50, np.random.default_rng(0))
     np.testing.assert_allclose(sample.products().mean(axis=1), sample.correlations(), rtol=1e-5)
     weights = np.sign(np.random.default_rng(1).normal(size=(2, 40)))
@@ -250,15 +275,15 @@ def run(output, repetitions, *, seed=0, restart=False):
     return results
 
 
-@pytest.mark.parametrize("cut", [1, 3, 40])
-def test_interrupted_run_continues_and_gives_the_same_numbers(cut, tmp_path, capsys):
-    whole = run(tmp_path / "whole", 5)
+@pytest.mark.parametrize("n_removed", [1, 3, 40])
+def test_interrupted_run_continues_and_gives_the_same_numbers(n_removed, tmp_path, capsys):
+    uninterrupted = run(tmp_path / "whole", 5)
     run(tmp_path / "parts", 2)
     table = tmp_path / "parts" / "few-repetitions.csv"
     text = table.read_text()
-    table.write_text(text[: len(text) - cut])  # cut off while the last repetition was written
+    table.write_text(text[: len(text) - n_removed])  # cut off while the last repetition was written
     capsys.readouterr()
-    np.testing.assert_array_equal(run(tmp_path / "parts", 5), whole)
+    np.testing.assert_array_equal(run(tmp_path / "parts", 5), uninterrupted)
     assert "1/5" in capsys.readouterr().err
     assert table.read_text() == (tmp_path / "whole" / table.name).read_text()
 
@@ -279,7 +304,9 @@ def test_other_settings_are_not_mixed_in(tmp_path):
 
 def repetitions(n_shifted, sizes, number, *, noise="script", order="filter", seed=3):
     """Repetitions at the published size: n = d = 10,000."""
-    samples, analyst, answering = module("_samples"), module("_analyst"), module("_answering")
+    samples = module("_samples")
+    analyst = module("_analyst")
+    answering = module("_answering")
     population = samples.dwork_population(10_000, n_shifted, 0.06)
     return np.array(
         [
@@ -298,7 +325,8 @@ def test_no_signal_at_full_size():
     # the reusable one stays within T + 3 sigma of it at k = 500 in every repetition, and at every
     # k but for the tail of its noise.
     runs = repetitions(0, [20, 45, 100, 200, 500], 100)
-    standard, reusable = runs[:, 0], runs[:, 1]
+    standard = runs[:, 0]
+    reusable = runs[:, 1]
     assert (standard[:, -1, :2].mean(axis=0) > 0.63).all()
     assert abs(runs[..., 4].mean() - 0.5) < 0.002
     errors = np.abs(reusable[..., 1] - 0.5)

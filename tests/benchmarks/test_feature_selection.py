@@ -18,32 +18,33 @@ def _table(capsys):
     return [line for line in capsys.readouterr().out.splitlines() if line.startswith("| tiny")]
 
 
-def test_an_interrupted_run_goes_on(small, monkeypatch, capsys):
-    whole = [*small, "--methods", "kbest", "outside"]
-    calls, run = [], bench.run
+def test_an_interrupted_run_continues(small, monkeypatch, capsys):
+    arguments = [*small, "--methods", "kbest", "outside"]
+    calls = []
+    run = bench.run
 
-    def counted(*task, **params):
+    def run_three_tasks(*task, **params):
         if len(calls) == 3:
             raise KeyboardInterrupt
         calls.append(task)
         return run(*task, **params)
 
-    monkeypatch.setattr(bench, "run", counted)
+    monkeypatch.setattr(bench, "run", run_three_tasks)
     with pytest.raises(KeyboardInterrupt):
-        bench.main(whole)
+        bench.main(arguments)
     monkeypatch.setattr(bench, "run", lambda *t, **p: calls.append(t) or run(*t, **p))
-    bench.main(whole)
+    bench.main(arguments)
     assert len(calls) == len(set(calls)) == 4
     table = _table(capsys)
     assert [line.split(" | ")[1:3] for line in table] == [["kbest", "2"], ["outside", "2"]]
-    bench.main([*whole, "--report"])
+    bench.main([*arguments, "--report"])
     assert _table(capsys) == table
 
 
-def test_peers_choose_from_the_records_that_ours_trains_on(monkeypatch):
+def test_peers_select_on_the_training_records_of_the_holdout_selector(monkeypatch):
     data = bench.planted(200, 20, 0, n_true=6)
-    chooser = HoldoutFeatureSelector(bench.classifier(), random_state=3).fit(data.X, data.y)
-    assert bench.training_rows(data, 3).tolist() == chooser.train_indices_.tolist()
+    selector = HoldoutFeatureSelector(bench.classifier(), random_state=3).fit(data.X, data.y)
+    assert bench.training_rows(data, 3).tolist() == selector.train_indices_.tolist()
 
 
 @pytest.mark.parametrize("name", bench.PROBLEMS)

@@ -11,7 +11,8 @@ from tests.facts import refused
 
 def ladder_of_the_paper(losses, step):
     """Blum, Hardt 2015, Fig. 1, on losses."""
-    best, released = math.inf, []
+    best = math.inf
+    released = []
     for loss in losses:
         if loss < best - step:
             best = round(loss / step) * step
@@ -20,7 +21,7 @@ def ladder_of_the_paper(losses, step):
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=40), st.sampled_from([0.5, 0.25, 0.125]))
-def test_it_is_the_papers_algorithm_on_one_minus_the_loss(thousandths, step):
+def test_ladder_equals_the_published_algorithm_on_one_minus_the_loss(thousandths, step):
     # Exact binary fractions away from half steps, so that both roundings agree.
     losses = (np.array(thousandths) * 2 + 1) / 4096
     values = Ladder(step).answer(np.zeros(losses.size), 1 - losses).values
@@ -54,16 +55,20 @@ def test_released_scores_are_within_half_a_margin():
 
 def test_parameter_free_needs_an_improvement_beyond_its_own_noise():
     rng = np.random.default_rng(0)
-    first = (rng.random(400) < 0.7).astype(float)
-    lucky = first.copy()  # three records better, two worse: a gain of 1/n, noise of about 2.2/n
-    lucky[np.flatnonzero(first == 0)[:3]] = 1.0
-    lucky[np.flatnonzero(first == 1)[:2]] = 0.0
-    better = np.maximum(first, rng.random(400) < 0.3)
+    first_scores = (rng.random(400) < 0.7).astype(float)
+    lucky_scores = (
+        first_scores.copy()
+    )  # three records better, two worse: a gain of 1/n, noise of about 2.2/n
+    lucky_scores[np.flatnonzero(first_scores == 0)[:3]] = 1.0
+    lucky_scores[np.flatnonzero(first_scores == 1)[:2]] = 0.0
+    better_scores = np.maximum(first_scores, rng.random(400) < 0.3)
     mechanism = ParameterFreeLadder()
-    answers = mechanism.answer(np.zeros(3), [first, lucky, better])
+    answers = mechanism.answer(np.zeros(3), [first_scores, lucky_scores, better_scores])
     np.testing.assert_array_equal(answers.above, [True, False, True])
-    np.testing.assert_allclose(answers.values, [first.mean(), first.mean(), better.mean()])
-    assert mechanism.best == better.mean()
+    np.testing.assert_allclose(
+        answers.values, [first_scores.mean(), first_scores.mean(), better_scores.mean()]
+    )
+    assert mechanism.best == better_scores.mean()
 
 
 def test_parameter_free_releases_multiples_of_one_over_n():
@@ -84,12 +89,12 @@ def test_parameter_free_releases_multiples_of_one_over_n():
         lambda: ParameterFreeLadder().answer([0.1], [[0.5, 2.0]]),
     ],
 )
-def test_bad_arguments_are_refused(make):
+def test_bad_arguments_are_rejected(make):
     with pytest.raises((TypeError, ValueError)):
         make()
 
 
-def test_parameter_free_refuses_another_holdout():
+def test_parameter_free_rejects_another_holdout():
     mechanism = ParameterFreeLadder()
     mechanism.answer([0.0], [[0.0, 1.0]])
     with refused(ValueError, "per_record_scores"):

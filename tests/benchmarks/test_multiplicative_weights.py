@@ -40,12 +40,13 @@ def test_each_update_lowers_the_relative_entropy(population):
         return float(np.sum(histogram * np.log(histogram / mechanism.hypothesis)))
 
     for query in queries[:100]:
-        before, updates = divergence(), mechanism.n_above
+        divergence_before = divergence()
+        n_updates = mechanism.n_above
         mechanism.answer([query])
-        if mechanism.n_above > updates:
-            assert divergence() < before
+        if mechanism.n_above > n_updates:
+            assert divergence() < divergence_before
         else:
-            assert divergence() == before
+            assert divergence() == divergence_before
 
 
 def test_the_hypothesis_stays_a_public_histogram(population):
@@ -83,7 +84,7 @@ def test_empty_batches_cost_nothing(population):
     assert mechanism.n_answered == 0
 
 
-def test_a_large_universe_is_warned_about_and_a_huge_one_refused():
+def test_a_large_universe_gives_a_warning_and_a_huge_one_an_error():
     with warned(UserWarning, 8192):
         MultiplicativeWeights(np.full(8192, 1 / 8192), rule())
     with warnings.catch_warnings():
@@ -104,7 +105,7 @@ def test_a_large_universe_is_warned_about_and_a_huge_one_refused():
         ([0.5, 0.5], rule(), {"learning_rate": 0.0}),
     ],
 )
-def test_bad_arguments_are_refused(histogram, mechanism, options):
+def test_bad_arguments_are_rejected(histogram, mechanism, options):
     with pytest.raises((TypeError, ValueError)):
         MultiplicativeWeights(histogram, mechanism, **options)
 

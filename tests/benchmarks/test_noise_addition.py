@@ -57,7 +57,8 @@ def test_zcdp_of_laplace_answers_is_covered_by_the_stated_level():
     x = np.linspace(-60, 60, 600_001)
     for epsilon in (0.1, 1.0):
         rho = NoiseAddition(1.0, n_queries=1).zcdp_rho(epsilon)
-        p, q = stats.laplace.logpdf(x), stats.laplace.logpdf(x - epsilon)
+        p = stats.laplace.logpdf(x)
+        q = stats.laplace.logpdf(x - epsilon)
         for order in (1.5, 2, 8, 32):
             renyi = math.log(integrate.trapezoid(np.exp(order * p + (1 - order) * q), x)) / (
                 order - 1
@@ -66,7 +67,8 @@ def test_zcdp_of_laplace_answers_is_covered_by_the_stated_level():
 
 
 def test_parts_are_disjoint_and_cover_the_holdout():
-    mechanism, parts = DataSplitting(7), []
+    mechanism = DataSplitting(7)
+    parts = []
     for _ in range(7):
         parts.append(mechanism.part(100))
         mechanism.answer(0.0, 0.5)
@@ -78,8 +80,8 @@ def test_parts_are_disjoint_and_cover_the_holdout():
 
 def test_parts_of_a_batch_are_those_of_single_queries():
     mechanism = DataSplitting(4)
-    ahead = [mechanism.part(10, ahead=index) for index in range(4)]
-    for part in ahead:
+    parts_ahead = [mechanism.part(10, ahead=index) for index in range(4)]
+    for part in parts_ahead:
         np.testing.assert_array_equal(mechanism.part(10), part)
         mechanism.answer(0.0, 0.5)
 
@@ -106,6 +108,6 @@ def test_split_answers_are_exact():
         lambda: NoiseAddition(0.1, n_queries=1).dp_epsilon(0),
     ],
 )
-def test_bad_arguments_are_refused(make):
+def test_bad_arguments_are_rejected(make):
     with pytest.raises((TypeError, ValueError)):
         make()

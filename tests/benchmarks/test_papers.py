@@ -40,10 +40,10 @@ def randomised_response(n, epsilon):
 def noisy_count(n, epsilon):
     """P(y | x) of the number of ones with two-sided geometric noise, cut off at 0 and n: ε-DP."""
     ones = bits(n).sum(axis=1)[:, None]
-    reach = np.arange(-60, n + 61)
-    weights = np.exp(-epsilon * np.abs(reach[None, :] - ones))
+    noisy_values = np.arange(-60, n + 61)
+    weights = np.exp(-epsilon * np.abs(noisy_values[None, :] - ones))
     weights /= weights.sum(axis=1, keepdims=True)
-    cells = np.clip(reach, 0, n)
+    cells = np.clip(noisy_values, 0, n)
     return np.stack([weights[:, cells == y].sum(axis=1) for y in range(n + 1)], axis=1)
 
 
@@ -61,13 +61,13 @@ def chain_probabilities(n, stay=0.9):
 def test_approximate_max_information_by_all_subsets(seed, beta):
     joint = random_joint(seed)
     product = np.outer(joint.sum(axis=1), joint.sum(axis=0)).ravel()
-    best = -math.inf
-    for inside in itertools.product([False, True], repeat=joint.size):
-        inside = np.array(inside)
-        if joint.ravel()[inside].sum() > beta:
-            gain = joint.ravel()[inside].sum() - beta
-            best = max(best, math.log(gain / product[inside].sum()))
-    assert theorems.approximate_max_information(joint, beta) == pytest.approx(best)
+    max_information = -math.inf
+    for in_event in itertools.product([False, True], repeat=joint.size):
+        in_event = np.array(in_event)
+        if joint.ravel()[in_event].sum() > beta:
+            gain = joint.ravel()[in_event].sum() - beta
+            max_information = max(max_information, math.log(gain / product[in_event].sum()))
+    assert theorems.approximate_max_information(joint, beta) == pytest.approx(max_information)
 
 
 def test_lemma_6_by_enumeration():
@@ -82,13 +82,15 @@ def test_lemma_6_by_enumeration():
 
 
 def test_smallest_delta_of_randomised_response():
-    p, q = [0.75, 0.25], [0.25, 0.75]
+    p = [0.75, 0.25]
+    q = [0.25, 0.75]
     assert theorems.smallest_delta(p, q, math.log(3)) == pytest.approx(0.0, abs=1e-15)
     assert theorems.smallest_delta(p, q, 0.0) == pytest.approx(0.5)  # total variation
     delta = theorems.smallest_delta(p, q, 0.5)
     worst = 0.0
     for event in itertools.product([0, 1], repeat=2):
-        a, b = np.dot(p, event), np.dot(q, event)
+        a = np.dot(p, event)
+        b = np.dot(q, event)
         worst = max(worst, a - math.exp(0.5) * b, b - math.exp(0.5) * a)
     assert delta == pytest.approx(worst)
 
@@ -128,7 +130,8 @@ def test_theorem_3_holds_for_randomised_response_by_enumeration(source, epsilon)
 
 
 def test_theorem_3_holds_under_sequential_bdp_on_a_chain():
-    n, level = 6, 0.05
+    n = 6
+    level = 0.05
     chain = MarkovChain([[0.9, 0.1], [0.1, 0.9]], observed=True)
     epsilon = sequential_epsilon(chain, level, n)
     joint = chain_probabilities(n)[:, None] * randomised_response(n, level)
@@ -170,24 +173,32 @@ def test_description_information_by_enumeration():
 
 def test_composition_of_dp_and_description_length_by_enumeration():
     # First randomised response, then any bit of data and first output; and the other way round.
-    n, epsilon, beta = 4, 0.2, 0.1
+    n = 4
+    epsilon = 0.2
+    beta = 0.1
     rng = np.random.default_rng(1)
-    private, k = randomised_response(n, epsilon), theorems.dp_information(epsilon, n)
+    private = randomised_response(n, epsilon)
+    k = theorems.dp_information(epsilon, n)
     for _ in range(30):
-        bit = rng.integers(0, 2, (2**n, 2**n))
-        joint = np.stack([private * (bit == b) for b in (0, 1)], axis=2) / 2**n
+        second_bit = rng.integers(0, 2, (2**n, 2**n))
+        joint = np.stack([private * (second_bit == b) for b in (0, 1)], axis=2) / 2**n
         exact = theorems.approximate_max_information(joint.reshape(2**n, -1), 2 * beta)
-        first = theorems.approximate_information(epsilon, n, beta, source="dwork2015")
-        parts = [(first, beta, False), (theorems.description_information(2, beta), beta, True)]
-        nats, total = theorems.composed_information(parts)
+        first_information = theorems.approximate_information(epsilon, n, beta, source="dwork2015")
+        stages = [
+            (first_information, beta, False),
+            (theorems.description_information(2, beta), beta, True),
+        ]
+        nats, total = theorems.composed_information(stages)
         assert total == pytest.approx(2 * beta)
         assert exact <= nats + 1e-12
-        code = rng.integers(0, 2, 2**n)  # a bit first, randomised response of data xor bit second
+        first_bit = rng.integers(
+            0, 2, 2**n
+        )  # a bit first, randomised response of data xor bit second
         shifted = private[:, np.arange(2**n)]
-        joint = np.stack([shifted * (code == b)[:, None] for b in (0, 1)], axis=2) / 2**n
+        joint = np.stack([shifted * (first_bit == b)[:, None] for b in (0, 1)], axis=2) / 2**n
         exact = theorems.approximate_max_information(joint.reshape(2**n, -1), beta)
-        parts = [(theorems.description_information(2, beta), beta, True), (k, 0.0, True)]
-        assert exact <= theorems.composed_information(parts)[0] + 1e-12
+        stages = [(theorems.description_information(2, beta), beta, True), (k, 0.0, True)]
+        assert exact <= theorems.composed_information(stages)[0] + 1e-12
 
 
 def test_rogers_order_needs_independent_records_first():
@@ -218,7 +229,8 @@ def test_theorem_6_and_corollary_7_by_enumeration():
                 math.log(happens)
                 <= theorems.log_failure_by_information(math.log(rarest), k) + 1e-12
             )
-    tau, n = 0.05, 2000
+    tau = 0.05
+    n = 2000
     corollary = theorems.log_failure_by_information(-2 * tau**2 * n, tau**2 * n)
     assert corollary == pytest.approx(-(tau**2) * n)
 
@@ -227,26 +239,34 @@ def test_theorem_6_and_corollary_7_by_enumeration():
 def test_theorem_4_follows_from_g1(epsilon):
     # Independent records: K = nε²/8, Hoeffding at ε; G1's bound never exceeds 6e^{−ε²n}.
     for n in np.unique(np.geomspace(1, 1e9, 200).astype(int)):
-        ours = theorems.adaptive_log_failure(math.log(2) - 2 * epsilon**2 * n, n * epsilon**2 / 8)
-        assert min(ours, 0.0) <= max(theorems.dwork_log_failure(epsilon, int(n)), -1e-12) + 1e-9
+        log_bound = theorems.adaptive_log_failure(
+            math.log(2) - 2 * epsilon**2 * n, n * epsilon**2 / 8
+        )
+        assert (
+            min(log_bound, 0.0) <= max(theorems.dwork_log_failure(epsilon, int(n)), -1e-12) + 1e-9
+        )
 
 
 def test_theorem_4_by_enumeration():
     # The worst analyst: after randomized response, the query that overfits most to the responses.
-    n, epsilon = 8, 0.3
-    x, p = bits(n), randomised_response(n, epsilon) / 2.0**n
-    off = 0.0
+    n = 8
+    epsilon = 0.3
+    x = bits(n)
+    p = randomised_response(n, epsilon) / 2.0**n
+    failure_probability = 0.0
     for y, released in enumerate(x):
-        match = np.abs((x == released).mean(axis=1) - 0.5)  # φ_i: bit i equals the released one
-        off += p[match > epsilon, y].sum()
-    assert math.log(off) <= theorems.dwork_log_failure(epsilon, n)
+        overfit = np.abs((x == released).mean(axis=1) - 0.5)  # φ_i: bit i equals the released one
+        failure_probability += p[overfit > epsilon, y].sum()
+    assert math.log(failure_probability) <= theorems.dwork_log_failure(epsilon, n)
 
 
 @pytest.mark.parametrize("tau", [0.01, 0.1, 0.4])
 def test_lemma_1_follows_from_g1_for_independent_records(tau):
     for n in np.unique(np.geomspace(1, 1e8, 100).astype(int)).tolist():
-        ours = theorems.adaptive_log_failure(math.log(2) - 2 * tau**2 * n, n * (tau / 3) ** 2 / 8)
-        assert ours <= max(theorems.zhao_log_failure(tau, n, tau / 3), 0.0) + 1e-12
+        log_bound = theorems.adaptive_log_failure(
+            math.log(2) - 2 * tau**2 * n, n * (tau / 3) ** 2 / 8
+        )
+        assert log_bound <= max(theorems.zhao_log_failure(tau, n, tau / 3), 0.0) + 1e-12
     with refused(ValueError, "epsilon", "tau/(3nΔ)"):
         theorems.zhao_log_failure(tau, 100, tau)
 
@@ -254,18 +274,23 @@ def test_lemma_1_follows_from_g1_for_independent_records(tau):
 def test_lemma_1_is_false_for_two_blocks_of_identical_bits():
     # A constant mechanism is 0-BDP; the mean of two fair bits copied n/2 times is off by 1/2 with
     # probability 1/2, which Lemma 1 puts below e^{−27}.
-    n, tau = 1000, 0.4
+    n = 1000
+    tau = 0.4
     assert theorems.zhao_log_failure(tau, n, 0.0) < -16 < math.log(0.5)
 
 
 def test_orders_of_theorems_1_and_2():
-    one = theorems.multiplicative_weights_order(0.1, 100, 10.0)
-    assert theorems.multiplicative_weights_order(0.05, 100, 10.0) == pytest.approx(one * 2**3.5)
-    assert theorems.multiplicative_weights_order(0.1, 100, 40.0) == pytest.approx(2 * one)
-    two = theorems.noise_addition_order(0.1, 100)
-    assert theorems.noise_addition_order(0.05, 100) == pytest.approx(two * 2**2.5)
-    grown = 100 * math.log(10**6) ** 1.5 / math.log(100) ** 1.5
-    assert theorems.noise_addition_order(0.1, 10**6) == pytest.approx(two * grown)
+    order = theorems.multiplicative_weights_order(0.1, 100, 10.0)
+    assert theorems.multiplicative_weights_order(0.05, 100, 10.0) == pytest.approx(order * 2**3.5)
+    assert theorems.multiplicative_weights_order(0.1, 100, 40.0) == pytest.approx(2 * order)
+    order_of_noise_addition = theorems.noise_addition_order(0.1, 100)
+    assert theorems.noise_addition_order(0.05, 100) == pytest.approx(
+        order_of_noise_addition * 2**2.5
+    )
+    log_factor = 100 * math.log(10**6) ** 1.5 / math.log(100) ** 1.5
+    assert theorems.noise_addition_order(0.1, 10**6) == pytest.approx(
+        order_of_noise_addition * log_factor
+    )
 
 
 # -- Steps of Zhao's proof -------------------------------------------------------------------------
@@ -274,12 +299,14 @@ def test_orders_of_theorems_1_and_2():
 def test_equation_14_is_an_inequality():
     # a = q(X) + Lap noise: both events can happen at once, so the sum is strictly larger.
     rng = np.random.default_rng(0)
-    sample, noise = rng.normal(0, 0.1, 100_000), rng.laplace(0, 0.1, 100_000)
-    tau, c = 0.3, 0.5
-    left = (np.abs(sample + noise) >= tau).mean()
-    right = (np.abs(noise) >= (3 + c) / 4 * tau).mean()
-    right += (np.abs(sample) >= (1 - c) / 4 * tau).mean()
-    assert left < 0.9 * right
+    sample = rng.normal(0, 0.1, 100_000)
+    noise = rng.laplace(0, 0.1, 100_000)
+    tau = 0.3
+    c = 0.5
+    left_side = (np.abs(sample + noise) >= tau).mean()
+    right_side = (np.abs(noise) >= (3 + c) / 4 * tau).mean()
+    right_side += (np.abs(sample) >= (1 - c) / 4 * tau).mean()
+    assert left_side < 0.9 * right_side
 
 
 @pytest.mark.parametrize("c", [1e-6, 0.1, 0.5, 0.9])
@@ -292,7 +319,10 @@ def test_equation_18_is_a_sum_and_fits_into_half_of_beta(m, c, beta):
 
 def test_equation_18_larger_case_is_not_the_union():
     # Half of the queries above, half below, at a failure probability that can be seen.
-    m, beta, c, rng = 4, 0.9, 0.01, np.random.default_rng(0)
+    m = 4
+    beta = 0.9
+    c = 0.01
+    rng = np.random.default_rng(0)
     scale = (1 - c) / (12 * math.log(4 * m / beta))  # τ = 1
     above = np.abs(rng.laplace(0, 4 * scale, (400_000, m))) >= (3 + c) / 4
     below = np.abs(rng.laplace(0, scale, (400_000, m)))
@@ -322,13 +352,15 @@ def test_every_row_names_a_function_and_a_test_that_exist(all_rows):
     assert len(all_rows) > 40
     for row in all_rows:
         module, _, attribute = row.function.rpartition(".")
-        found = ROOT / (row.function.replace(".", "/") + ".py")
-        if not found.exists():
-            owner, _, inner = module.rpartition(".")
+        module_file = ROOT / (row.function.replace(".", "/") + ".py")
+        if not module_file.exists():
+            parent_module, _, class_name = module.rpartition(".")
             try:
                 target = getattr(importlib.import_module(module), attribute, None)
             except ModuleNotFoundError:
-                target = getattr(getattr(importlib.import_module(owner), inner), attribute)
+                target = getattr(
+                    getattr(importlib.import_module(parent_module), class_name), attribute
+                )
             assert target is not None, row.function
         path, _, name = row.test.partition("::")
         assert f"def {name}(" in (ROOT / path).read_text(), row.test

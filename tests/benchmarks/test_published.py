@@ -5,9 +5,9 @@ from tests.facts import refused
 
 def test_published_noise_addition_needs_more_than_transcripts():
     # 400 queries, all answered from the holdout, n = 100,000.
-    ours = certify(100_000, n_queries=400, budget=400, c=None).tau
-    assert ours < rogers_half_width(100_000, n_queries=400)
-    assert ours < jung_half_width(100_000, n_queries=400)
+    tau = certify(100_000, n_queries=400, budget=400, c=None).tau
+    assert tau < rogers_half_width(100_000, n_queries=400)
+    assert tau < jung_half_width(100_000, n_queries=400)
 
 
 def test_published_thresholdout_is_far_from_the_as_used_width():

@@ -16,8 +16,8 @@ def test_zcdp_composition_is_never_below_the_exact_accountant():
 
 def test_verifying_every_candidate_costs_fewer_fits_than_nesting():
     fits = dict(related_systems.fits())
-    plain, nested, ours = fits.values()
-    assert plain < ours < nested / 4
+    n_plain, n_nested, n_verified = fits.values()
+    assert n_plain < n_verified < n_nested / 4
 
 
 @pytest.mark.slow
@@ -26,7 +26,7 @@ def test_verifying_every_candidate_costs_fewer_fits_than_nesting():
 )  # of others
 def test_charged_as_used_is_the_narrowest_adaptive_answer():
     widths = dict(related_systems.widths())
-    ours = widths.pop("ReusableHoldout, last search")
+    search_width = widths.pop("ReusableHoldout, last search")
     widths.pop("ReusableHoldout, final report")
     floor = widths.pop("queries fixed in advance (not adaptive)")
-    assert floor < ours < min(w for w in widths.values() if not math.isnan(w))
+    assert floor < search_width < min(width for width in widths.values() if not math.isnan(width))

@@ -134,39 +134,52 @@ def test_floor_and_splitting_by_hand():
 
 def test_dwork_constants_follow_from_theorem_4():
     # 6e^{−(τ/8)²n} ≤ β/2m and 2B/(σn) ≤ τ/8 at the n returned, and at none smaller.
-    tau, m, b, beta = 0.1, 100, 1, 0.05
+    tau = 0.1
+    m = 100
+    b = 1
+    beta = 0.05
     n = dwork_required_n(tau=tau, n_queries=m, budget=b, beta=beta, branch="pure")
     sigma = tau / (96 * math.log(4 * m / beta))
     assert 2 * b / (sigma * n) <= tau / 8 * (1 + 1e-12)
     assert 6 * math.exp(-((tau / 8) ** 2) * n) <= beta / (2 * m)
     assert n == pytest.approx(16 * b / (sigma * tau))
     assert plan_by_route(tau=tau, n_queries=m, budget=b, route="dwork2017") == math.ceil(n)
-    many = dwork_required_n(tau=tau, n_queries=10**60, budget=1, beta=beta, branch="pure")
-    assert many >= 64 * math.log(12 * 10**60 / beta) / tau**2
+    required_n_many_queries = dwork_required_n(
+        tau=tau, n_queries=10**60, budget=1, beta=beta, branch="pure"
+    )
+    assert required_n_many_queries >= 64 * math.log(12 * 10**60 / beta) / tau**2
     # The counter-check: at 1 % less the leakage is above τ/8.
     assert 2 * b / (sigma * 0.99 * n) > tau / 8
 
 
 def test_dwork_approximate_branch_meets_its_theorem_with_equality():
-    tau, m, b, beta = 0.1, 10**5, 20_000, 0.05
+    tau = 0.1
+    m = 10**5
+    b = 20_000
+    beta = 0.05
     n = dwork_required_n(tau=tau, n_queries=m, budget=b, beta=beta, branch="approximate")
-    epsilon, each = tau / 104, 2 / (tau / (96 * math.log(4 * m / beta)) * n)
+    epsilon = tau / 104
+    query_epsilon = 2 / (tau / (96 * math.log(4 * m / beta)) * n)
     delta = beta / (2 * m) * epsilon / (2 * math.log(2 / epsilon))
     assert 2 * delta / epsilon * math.log(2 / epsilon) <= beta / (2 * m) * (1 + 1e-12)
-    composed = each * math.sqrt(2 * b * math.log(1 / delta)) + b * each * math.expm1(each)
+    composed = query_epsilon * math.sqrt(
+        2 * b * math.log(1 / delta)
+    ) + b * query_epsilon * math.expm1(query_epsilon)
     assert composed == pytest.approx(epsilon, rel=1e-9)
     assert n >= 2 * math.log(8 / delta) / epsilon**2
 
 
 def test_dwork_minimum_of_b_and_root_b():
     common = {"tau": 0.1, "n_queries": 10**5}
-    small = dwork_required_n(budget=1, **common)
-    assert dwork_required_n(budget=3, **common) == pytest.approx(3 * small)
+    required_n = dwork_required_n(budget=1, **common)
+    assert dwork_required_n(budget=3, **common) == pytest.approx(3 * required_n)
     # Far out the square root wins: four times the budget, twice the records.
-    large = dwork_required_n(budget=40_000, **common)
-    assert large < dwork_required_n(budget=40_000, branch="pure", **common)
-    assert dwork_required_n(budget=160_000, **common) == pytest.approx(2 * large, rel=1e-2)
-    assert dwork_required_n(budget=1, tau=0.05, n_queries=10**5) == pytest.approx(4 * small)
+    required_n_large_budget = dwork_required_n(budget=40_000, **common)
+    assert required_n_large_budget < dwork_required_n(budget=40_000, branch="pure", **common)
+    assert dwork_required_n(budget=160_000, **common) == pytest.approx(
+        2 * required_n_large_budget, rel=1e-2
+    )
+    assert dwork_required_n(budget=1, tau=0.05, n_queries=10**5) == pytest.approx(4 * required_n)
 
 
 def test_published_theorems_are_confirmed_before_they_are_repeated():

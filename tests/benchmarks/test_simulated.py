@@ -35,23 +35,24 @@ def test_population_accuracy_is_the_limit_of_the_sample_accuracy(make):
         + data.distribution.means[data.distribution.labels == 1].mean(axis=0) * 3
     )
     intercept = rng.normal(0, 0.5, 6)
-    right = (data.X @ coef.T + intercept > 0) == data.y[:, None]
+    is_correct = (data.X @ coef.T + intercept > 0) == data.y[:, None]
     # Standard errors of correlated records: from the means of 200 stretches of 1,000.
-    means = right.reshape(200, 1000, 6).mean(axis=1)
+    means = is_correct.reshape(200, 1000, 6).mean(axis=1)
     error = means.std(axis=0, ddof=1) / np.sqrt(200)
     truth = data.population_accuracy(coef, intercept)
-    assert (np.abs(right.mean(axis=0) - truth) < 4.5 * error).all()
+    assert (np.abs(is_correct.mean(axis=0) - truth) < 4.5 * error).all()
 
 
 def test_same_seed_same_data_and_fresh_data_differ(make):
-    one, two = make(40, random_state=7), make(40, random_state=7)
-    np.testing.assert_array_equal(one.X, two.X)
-    np.testing.assert_array_equal(one.y, two.y)
-    fresh = one.fresh(random_state=8)
-    assert fresh.X.shape == one.X.shape
-    assert not np.array_equal(fresh.X, one.X)
+    first_data = make(40, random_state=7)
+    second_data = make(40, random_state=7)
+    np.testing.assert_array_equal(first_data.X, second_data.X)
+    np.testing.assert_array_equal(first_data.y, second_data.y)
+    fresh = first_data.fresh(random_state=8)
+    assert fresh.X.shape == first_data.X.shape
+    assert not np.array_equal(fresh.X, first_data.X)
     coef = np.arange(12.0)
-    assert fresh.population_accuracy(coef) == one.population_accuracy(coef)
+    assert fresh.population_accuracy(coef) == first_data.population_accuracy(coef)
 
 
 def test_frozen_and_picklable(make):
@@ -83,7 +84,8 @@ def test_shifted_accuracy_by_hand():
 
 def test_pretending_independence_misses_the_truth_of_regimes_and_the_chain_does_not():
     # One fixed classifier, 95 % intervals for its accuracy on 300 holdouts of 2,000 records.
-    n, alpha = 2000, np.linspace(0.001, 0.5, 500)
+    n = 2000
+    alpha = np.linspace(0.001, 0.5, 500)
     chain = [[0.95, 0.05], [0.05, 0.95]]
     coef = np.r_[np.ones(5), np.zeros(15)]
     widths = {}
@@ -93,11 +95,11 @@ def test_pretending_independence_misses_the_truth_of_regimes_and_the_chain_does_
     errors = []
     for seed in range(300):
         holdout = data.fresh(random_state=seed)
-        right = (holdout.X @ coef > 0) == holdout.y
-        errors.append(abs(right.mean() - data.population_accuracy(coef)))
-    missed = {name: np.mean(np.array(errors) > width) for name, width in widths.items()}
-    assert missed["independent"] > 0.2
-    assert missed["chain"] <= 0.05
+        is_correct = (holdout.X @ coef > 0) == holdout.y
+        errors.append(abs(is_correct.mean() - data.population_accuracy(coef)))
+    miss_rates = {name: np.mean(np.array(errors) > width) for name, width in widths.items()}
+    assert miss_rates["independent"] > 0.2
+    assert miss_rates["chain"] <= 0.05
 
 
 def test_zero_coefficients_predict_label_zero():
@@ -126,7 +128,12 @@ def test_forest_spans_the_given_graph():
     rng = np.random.default_rng(0)
     dense = np.triu(rng.random((60, 60)) < 0.03, 1)
     data = make_graph(graph=dense | dense.T, random_state=0)
-    count = scipy.sparse.csgraph.connected_components
-    kept, given = data.graph, scipy.sparse.csr_array(dense | dense.T)
-    assert count(kept)[0] == count(given)[0] == 60 - kept.nnz // 2  # a forest, same components
-    assert (dense | dense.T)[kept.nonzero()].all()
+    connected_components = scipy.sparse.csgraph.connected_components
+    forest = data.graph
+    full_graph = scipy.sparse.csr_array(dense | dense.T)
+    assert (
+        connected_components(forest)[0]
+        == connected_components(full_graph)[0]
+        == 60 - forest.nnz // 2
+    )  # a forest, same components
+    assert (dense | dense.T)[forest.nonzero()].all()
