@@ -182,7 +182,7 @@ def test_zeros_name_the_route_that_works():
     assert zero.bdp_epsilon(0.1, 1000) < 1.0
 
 
-def test_what_is_no_stationary_chain_is_refused():
+def test_what_is_no_stationary_chain_is_rejected():
     with refused(ValueError, "irreducible"):
         MarkovChain(np.eye(2))
     with refused(TypeError, "observed"):

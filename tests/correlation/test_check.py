@@ -45,6 +45,6 @@ def test_every_form_becomes_its_model():
         (np.ones(4), ValueError, "(4,)"),
     ],
 )
-def test_everything_else_is_refused_with_a_reason(correlation, error, fact):
+def test_everything_else_is_rejected_with_a_reason(correlation, error, fact):
     with refused(error, fact):
         check_correlation(correlation)

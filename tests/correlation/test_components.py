@@ -167,7 +167,7 @@ def test_what_has_to_be_brought_is_counted_in_groups():
         (pd.Series([np.int64(4), "4"], dtype=object), ("4", "'4'")),
     ],
 )
-def test_labels_that_mix_numbers_and_text_are_refused(labels, pair):
+def test_labels_that_mix_numbers_and_text_are_rejected(labels, pair):
     with refused(ValueError, "groups", "astype", *pair):
         Groups(labels)
 

@@ -38,7 +38,7 @@ def fitted(X, y, **fit):
 
 
 @pytest.mark.parametrize("form", ["%Y%m%d", "%Y%m", "%d.%m.%Y", "%Y"])
-def test_text_that_is_not_certainly_a_date_is_refused(form):
+def test_text_that_is_not_certainly_a_date_is_rejected(form):
     X, y, days = shops()
     with refused(ValueError, "to_datetime"):
         fitted(X, y, times=days.strftime(form))
@@ -62,7 +62,7 @@ def test_what_is_certainly_a_date_is_the_same_date(kind):
     np.testing.assert_array_equal(date_numbers(kind(DAYS)), DAYS.to_numpy().astype("M8[ns]"))
 
 
-def test_levels_of_an_index_are_dates_or_refused():
+def test_levels_of_an_index_are_dates_or_rejected():
     X, y, days = shops()
     wanted = set(days[fitted(X, y, times=days).holdout_indices_])
     iso = "%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S"

@@ -54,7 +54,7 @@ def test_a_strength_is_estimated_after_the_split_only():
     assert plain.estimated(labels, split.train) == plain
 
 
-def test_what_labels_cannot_tell_is_refused():
+def test_what_labels_cannot_tell_is_rejected():
     path, cliques = nx.path_graph(6), nx.disjoint_union(nx.complete_graph(6), nx.complete_graph(6))
     for graph, labels, known, fact in (
         (path, [1] * 6, None, 1),

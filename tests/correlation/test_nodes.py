@@ -223,7 +223,7 @@ def test_rows_are_matched_to_nodes_by_name_mask_or_position():
         MarkovNetwork(matrix, nodelist=[5, 0, 2])
 
 
-def test_class_scores_stay_refused_and_means_do_not():
+def test_class_scores_stay_rejected_and_means_do_not():
     model = MarkovNetwork(nx.cycle_graph(200))
     assert model.given_rest(model.split(200, 0.25, random_state=0).holdout).is_given_rest
     assert not Independent().is_given_rest
@@ -255,7 +255,7 @@ def test_neighbors_of_the_holdout_are_never_kept():
         assert len(kept) >= len(test)
 
 
-def test_the_xor_chain_is_refused_if_neighbors_are_kept():
+def test_the_xor_chain_is_rejected_if_neighbors_are_kept():
     """Each label is the sum of two coins: neighbors kept for training tell of the holdout."""
     coins = np.array(list(itertools.product([0, 1], repeat=6)))
     labels = coins[:, :-1] ^ coins[:, 1:]
@@ -287,7 +287,7 @@ def test_components_declared_as_groups_or_graph_are_one():
     np.testing.assert_array_equal(*limits)
 
 
-def test_too_few_places_are_refused_with_what_to_do():
+def test_too_few_places_are_rejected_with_what_to_do():
     dense = DependencyGraph(nx.complete_graph(100), reach="edges")
     with refused(ValueError, "reach='edges'", 20):
         dense.split(100, 0.25)

@@ -113,6 +113,6 @@ def test_declared_time_is_exact_and_prints_as_code():
             MarkovChain.from_autocorrelation_time(bad)
 
 
-def test_too_few_scores_are_refused_by_number():
+def test_too_few_scores_are_rejected_by_number():
     with refused(ValueError, "scores", 16):
         MarkovChain.from_scores(np.zeros(10))

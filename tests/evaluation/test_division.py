@@ -133,7 +133,7 @@ def test_a_splitter_may_cut_the_holdout_out_of_the_middle():
     assert division.train_model is None
 
 
-def test_a_random_split_of_a_chain_is_refused():
+def test_a_random_split_of_a_chain_is_rejected():
     with refused(ValueError, "contiguous"):
         parts(CHAIN, holdout=ShuffleSplit(n_splits=1, random_state=0))
 
@@ -157,7 +157,7 @@ TIED = {
 
 
 @pytest.mark.parametrize("case", TIED)
-def test_a_splitter_that_cuts_groups_is_refused_with_their_number(case):
+def test_a_splitter_that_cuts_groups_is_rejected_with_their_number(case):
     correlation, groups = TIED[case]
     splitter = ShuffleSplit(n_splits=1, test_size=0.25, random_state=0)
     ((_, test),) = splitter.split(np.zeros(200))
@@ -167,7 +167,7 @@ def test_a_splitter_that_cuts_groups_is_refused_with_their_number(case):
 
 
 @pytest.mark.parametrize("case", TIED)
-def test_a_validation_set_tied_to_training_records_is_refused(case):
+def test_a_validation_set_tied_to_training_records_is_rejected(case):
     correlation, groups = TIED[case]
     known = np.arange(150)[:, None].astype(float)
     sides = {"X_val": np.ones((50, 1)), "y_val": np.zeros(50)}
@@ -184,7 +184,7 @@ def test_of_another_validation_set_independence_is_assumed():
     assert "validation set" in parts(Groups(np.arange(50) // 2), **sides).assumption
 
 
-def test_a_model_of_another_number_of_records_is_refused():
+def test_a_model_of_another_number_of_records_is_rejected():
     with refused(ValueError, "records"):
         parts(Groups(np.arange(10)))
 
@@ -199,6 +199,6 @@ def test_a_model_of_another_number_of_records_is_refused():
         ({"correlation": "groups", "X_val": np.ones((3, 1)), "y_val": np.ones(3)}, "groups_val"),
     ],
 )
-def test_what_is_refused(params, fact):
+def test_what_is_rejected(params, fact):
     with refused((ValueError, TypeError), fact):
         parts(**params)

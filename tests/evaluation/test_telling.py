@@ -188,7 +188,7 @@ def test_a_search_without_any_training_score_says_that_nothing_was_verified():
     )
 
 
-def test_continuous_targets_are_refused_by_type_and_not_listed():
+def test_continuous_targets_are_rejected_by_type_and_not_listed():
     y = np.random.default_rng(0).normal(size=200)
     X = np.zeros((200, 2))
     with warnings.catch_warnings():

@@ -275,7 +275,7 @@ def test_without_a_candidate_nothing_is_read_and_the_holdout_stays_open():
     ],
     ids=["chain", "epsilon", "none"],
 )
-def test_what_cannot_be_permuted_is_refused_before_anything_closes(options):
+def test_what_cannot_be_permuted_is_rejected_before_anything_closes(options):
     screen = fitted(*planted(1500, 30), **options)
     with refused(ValueError, "final_report()"):
         screen.final_report()

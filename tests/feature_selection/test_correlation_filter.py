@@ -237,7 +237,7 @@ def test_columns_without_names_are_not_guessed(data):
     ],
     ids=str,
 )
-def test_bad_input_is_refused_before_anything_is_spent(data, params, tmp_path):
+def test_bad_input_is_rejected_before_anything_is_spent(data, params, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
     with refused((ValueError, TypeError), next(iter(params))):
         HoldoutCorrelationFilter(**({"holdout": HoldoutConfig(ledger=ledger)} | params)).fit(*data)

@@ -477,7 +477,7 @@ def test_other_bounded_metrics(data, scoring):
 
 
 @pytest.mark.parametrize("ranking", ["typo", [], 3, ["univariate"]], ids=str)
-def test_bad_rankings_are_refused_before_anything_is_spent(data, ranking, tmp_path):
+def test_bad_rankings_are_rejected_before_anything_is_spent(data, ranking, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
     with refused((ValueError, TypeError), "ranking"):
         selector(ranking=ranking, holdout=HoldoutConfig(ledger=ledger)).fit(*data)

@@ -203,7 +203,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_refused_before_anything_is_spent(data, case, tmp_path):
+def test_bad_input_is_rejected_before_anything_is_spent(data, case, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
     (fact,) = BAD[case]
     with refused((ValueError, TypeError), fact):

@@ -138,7 +138,7 @@ def test_a_column_that_no_estimator_takes_need_not_be_selected():
     assert "site" not in chooser.transform(frame).columns
 
 
-def test_missing_values_are_refused_alike_in_any_column():
+def test_missing_values_are_rejected_alike_in_any_column():
     """Whether the column matters or not, and whether it is in a frame or an array."""
     X, y = planted()
     for column in (0, 11):

@@ -29,7 +29,7 @@ ODD = {
 
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("place", ["per_record_scores", "cv_scores", "n_train", "relaxed_to"])
-def test_odd_numbers_are_refused_by_name(holdout, name, place):
+def test_odd_numbers_are_rejected_by_name(holdout, name, place):
     given = {"cv_scores": [0.5], "per_record_scores": np.full((1, N), 0.5)}
     given[place] = ODD[name] if place == "per_record_scores" else ODD[name][0, :1]
     with refused((TypeError, ValueError), place):
@@ -45,7 +45,7 @@ def test_whole_masks_booleans_and_objects_of_numbers_are_numbers(holdout):
 
 
 @pytest.mark.parametrize("value", [76.0, 1.01, -0.2])
-def test_a_cv_score_beyond_the_metric_is_refused(holdout, value):
+def test_a_cv_score_beyond_the_metric_is_rejected(holdout, value):
     with refused(ValueError, "cv_score", "[0, 1]"):
         holdout.score(fitted(), value, scoring="accuracy")
     assert len(holdout.history()) == 0

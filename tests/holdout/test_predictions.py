@@ -113,7 +113,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_no_model_would_say_is_refused_before_anything_is_spent(name):
+def test_what_no_model_would_say_is_rejected_before_anything_is_spent(name):
     holdout = from_targets()
     with pytest.raises((TypeError, ValueError)) as caught:
         holdout.answer_predictions(WRONG[name], name="a", submitter="b")
@@ -122,7 +122,7 @@ def test_what_no_model_would_say_is_refused_before_anything_is_spent(name):
 
 
 @pytest.mark.parametrize("cell", [None, np.nan, 731])
-def test_predictions_that_are_no_labels_are_refused_before_anything_is_spent(cell):
+def test_predictions_that_are_no_labels_are_rejected_before_anything_is_spent(cell):
     said = TEXT.astype(object)
     said[7] = cell
     for holdout in (from_targets(TEXT), ReusableHoldout.from_targets(TEXT)):
@@ -163,7 +163,7 @@ def test_whole_number_targets_have_classes_0_and_1_unless_public_targets_say_mor
     assert brier.value == pytest.approx(-np.mean((chance - Y) ** 2))
 
 
-def test_chances_of_classes_that_nobody_named_are_refused():
+def test_chances_of_classes_that_nobody_named_are_rejected():
     holdout = ReusableHoldout.from_targets(TEXT)
     with refused(ValueError, "classes"):
         holdout.answer_predictions(np.full((N, 2), 0.5), scoring="neg_brier_score")

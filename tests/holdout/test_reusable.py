@@ -157,7 +157,7 @@ def test_queries_without_keys_are_always_new(holdout):
 
 
 @pytest.mark.parametrize("keys", [["a"], ["a", ""], ["a", 3], ["a", "x" * 2000], ["a", b"b"]])
-def test_bad_keys_are_refused(holdout, keys):
+def test_bad_keys_are_rejected(holdout, keys):
     with refused(ValueError, "keys"):
         holdout.answer([0.5, 0.5], levels(0.5, 0.5), keys=keys)
     assert len(holdout.history()) == 0
@@ -258,14 +258,14 @@ def test_a_numeric_epsilon_has_a_budget_of_ten():
         (([], np.empty((0, N))), ValueError, "0"),
     ],
 )
-def test_bad_queries_are_refused_and_free(holdout, arguments, error, fact):
+def test_bad_queries_are_rejected_and_free(holdout, arguments, error, fact):
     with refused(error, fact):
         holdout.answer(*arguments)
     assert len(holdout.history()) == 0
 
 
 @pytest.mark.parametrize("size", [0, -1, np.nan, [1, 2, 3], "many"])
-def test_bad_training_sizes_are_refused(holdout, size):
+def test_bad_training_sizes_are_rejected(holdout, size):
     with refused((ValueError, TypeError), "n_train"):
         holdout.answer([0.5, 0.5], levels(0.5, 0.5), n_train=size)
     assert len(holdout.history()) == 0
@@ -296,7 +296,7 @@ def test_bad_training_sizes_are_refused(holdout, size):
         ({"correlation": Groups(np.zeros(3))}, "3"),
     ],
 )
-def test_bad_parameters_are_refused(options, fact):
+def test_bad_parameters_are_rejected(options, fact):
     with refused(ValueError, fact):
         ReusableHoldout(X, Y, **options)
 
@@ -305,7 +305,7 @@ def test_bad_parameters_are_refused(options, fact):
     "options",
     [{"budget": 2.5}, {"random_state": np.random.default_rng(0)}, {"ledger": 3}, {"gap": "wide"}],
 )
-def test_parameters_of_the_wrong_type_are_refused(options):
+def test_parameters_of_the_wrong_type_are_rejected(options):
     with refused(TypeError, next(iter(options))):
         ReusableHoldout(X, Y, **options)
 
@@ -321,12 +321,12 @@ def test_parameters_of_the_wrong_type_are_refused(options):
         (("text", "more"), TypeError),
     ],
 )
-def test_bad_data_are_refused(data, error):
+def test_bad_data_are_rejected(data, error):
     with pytest.raises(error):
         ReusableHoldout(*data)
 
 
-def test_a_short_gap_in_a_slow_chain_is_refused_with_one_that_suffices():
+def test_a_short_gap_in_a_slow_chain_is_rejected_with_one_that_suffices():
     chain = MarkovChain([[0.99, 0.01], [0.01, 0.99]])
     with refused(ValueError, "gap"):
         ReusableHoldout(X, Y, correlation=chain, gap=1)
@@ -405,7 +405,7 @@ def test_score_equals_answer(planted):
     )
 
 
-def test_unbounded_metrics_are_refused_and_free(planted):
+def test_unbounded_metrics_are_rejected_and_free(planted):
     with pytest.raises(UnboundedMetricError):
         planted.score(fitted(), 0.5, scoring="f1")
     assert len(planted.history()) == 0
@@ -455,7 +455,7 @@ def test_the_history_is_a_sequence_and_a_frame(holdout):
     assert shown <= set(frame)
 
 
-def test_an_unfitted_model_is_refused_and_costs_nothing():
+def test_an_unfitted_model_is_rejected_and_costs_nothing():
     holdout = ReusableHoldout(np.zeros((50, 2)), np.arange(50) % 2)
     with pytest.raises(NotFittedError):
         holdout.score(LogisticRegression(), 0.9, scoring="accuracy")

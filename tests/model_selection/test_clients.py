@@ -77,7 +77,7 @@ def test_without_a_holdout_a_validation_set_is_the_estimators():
         ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=None).fit(X, Y, **both)
 
 
-def test_with_a_holdout_a_validation_set_of_two_meanings_is_refused():
+def test_with_a_holdout_a_validation_set_of_two_meanings_is_rejected():
     search = ReusableHoldoutSearchCV(stopping(), {"max_depth": [1, 3]})
     with refused(ValueError, "X_val", "holdout=ReusableHoldout(X_val, y_val)"):
         search.fit(X[::2], Y[::2], X_val=X[1::2], y_val=Y[1::2])
@@ -87,7 +87,7 @@ def test_with_a_holdout_a_validation_set_of_two_meanings_is_refused():
 
 # few records are quick
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
-def test_a_ledger_inside_cross_validation_is_refused_at_the_first_fold(tmp_path):
+def test_a_ledger_inside_cross_validation_is_rejected_at_the_first_fold(tmp_path):
     path = tmp_path / "holdout.sqlite"
     search = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=HoldoutConfig(ledger=path))
     with refused(ValueError, "ledger"):

@@ -116,7 +116,7 @@ def test_levels_of_privacy_need_a_declared_chain(given):
 
 
 @pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy", "recall"])
-def test_scores_by_class_are_refused_by_name(scoring):
+def test_scores_by_class_are_rejected_by_name(scoring):
     X, y = series(300)
     with refused(UnboundedMetricError, scoring):
         fitted(X, y, scoring=scoring)
@@ -135,7 +135,7 @@ def less_mean(X):
 
 
 @pytest.mark.parametrize("function", [centered, less_mean])
-def test_models_that_look_at_later_rows_are_refused_before_the_holdout_is_asked(function):
+def test_models_that_look_at_later_rows_are_rejected_before_the_holdout_is_asked(function):
     X, y = series()
     model = make_pipeline(FunctionTransformer(function), LogisticRegression())
     with refused(ValueError, "FunctionTransformer"):
@@ -170,7 +170,7 @@ def test_rows_of_one_date_may_know_each_other():
         fitted(X.iloc[order], y[order], WithinDay(later=True))
 
 
-def test_training_rows_from_after_the_holdout_are_refused():
+def test_training_rows_from_after_the_holdout_are_rejected():
     X, y = series()
     first = fitted(X.iloc[:800], y[:800])
     kept = {"holdout": first.holdout_, "correlation": None}

@@ -188,7 +188,7 @@ def test_the_metric_that_ranks_decides_who_survives(data, scoring, refit):
         ({"training_score": "resubstitution"}, "training_score"),
     ],
 )
-def test_bad_resources_are_refused_before_anything_is_asked(data, options, fact):
+def test_bad_resources_are_rejected_before_anything_is_asked(data, options, fact):
     X, y = data
     holdout = ReusableHoldout(X[500:], y[500:], random_state=0)
     with refused(ValueError, fact):

@@ -134,7 +134,7 @@ class NeverFitted(LogisticRegression):
 
 
 @pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy", "recall", "f1"])
-def test_scores_by_class_of_dependent_nodes_are_refused_before_any_fit(scoring):
+def test_scores_by_class_of_dependent_nodes_are_rejected_before_any_fit(scoring):
     """Weak edges inside the holdout: neither slices (theory G19) nor independent nodes (G31)."""
     graph = nx.to_scipy_sparse_array(nx.random_regular_graph(20, 400, seed=0))
     X, y, _ = nodes(4, 0.01, graph=graph)
@@ -180,7 +180,7 @@ def test_a_level_of_privacy_admits_means_over_nodes_only():
         assert "balanced_accuracy" not in str(error.value)
 
 
-def test_a_list_with_a_network_that_is_split_by_nodes_is_refused_by_name():
+def test_a_list_with_a_network_that_is_split_by_nodes_is_rejected_by_name():
     X, y, _ = nodes(5, 0.2)
     weak, strong = (MarkovNetwork(GRID, influence=value) for value in (0.1, 0.2))
     with refused(ValueError, "correlation"):
@@ -200,7 +200,7 @@ def test_a_component_too_large_to_be_held_out_is_named_in_the_certificate():
     assert "the largest component, 40% of all nodes, is too large to be held out" in text
 
 
-def test_unlabeled_nodes_are_refused_by_name():
+def test_unlabeled_nodes_are_rejected_by_name():
     X, y, _ = nodes(6, 0.2)
     y[:50] = -1
     with refused(ValueError, "labels", -1, "MarkovNetwork(graph, labeled=...)"):

@@ -30,7 +30,7 @@ def fitted(data, kind=ReusableHoldoutSearchCV, **options):
 
 
 @pytest.mark.parametrize("kind", SEARCHES)
-def test_score_of_held_out_records_is_refused(data, kind):
+def test_score_of_held_out_records_is_rejected(data, kind):
     search = fitted(data, kind)
     X, y = data
     held = search.holdout_indices_
@@ -83,7 +83,7 @@ def test_frames_other_orders_and_explicit_sets_are_recognized(data):
     assert search.score(train, y[:300]) == search.best_estimator_.score(train, y[:300])
 
 
-def test_a_search_that_goes_on_refuses_them_too_and_a_foreign_holdout_says_nothing(data):
+def test_a_search_that_goes_on_rejects_them_too_and_a_foreign_holdout_says_nothing(data):
     X, y = data
     first = fitted(data)
     train, held = first.train_indices_, first.holdout_indices_

@@ -113,7 +113,7 @@ def test_a_model_on_some_columns_finds_them_by_name(data, holdout):
     assert HoldoutScorer(holdout)(fitted, X[names], y) > 0.8
 
 
-def test_columns_that_the_holdout_lacks_are_refused(data, holdout):
+def test_columns_that_the_holdout_lacks_are_rejected(data, holdout):
     X, _, y, _ = data
     other = X.rename(columns={"worst radius": "something else"})
     fitted = model().fit(other, y)
@@ -124,7 +124,9 @@ def test_columns_that_the_holdout_lacks_are_refused(data, holdout):
 
 @pytest.mark.parametrize("as_frame", [True, False])
 @pytest.mark.parametrize("direction", ["forward", "backward"])
-def test_selectors_that_strip_names_are_refused_before_anything_is_spent(data, direction, as_frame):
+def test_selectors_that_strip_names_are_rejected_before_anything_is_spent(
+    data, direction, as_frame
+):
     X, X_holdout, y, y_holdout = data
     if not as_frame:
         X, X_holdout = X.to_numpy(), X_holdout.to_numpy()
@@ -156,7 +158,7 @@ def test_regression_scores_come_in_units_of_the_target():
     assert -80 < scorer(Ridge(alpha=0.1).fit(X, y), X, y) < -20
 
 
-def test_bad_queries_are_refused_before_anything_is_spent(data, holdout):
+def test_bad_queries_are_rejected_before_anything_is_spent(data, holdout):
     X, X_holdout, y, y_holdout = data
     fitted = model().fit(X, y)
     scorer = HoldoutScorer(holdout)

@@ -226,7 +226,7 @@ def test_thresholds_are_tuned_with_a_plain_metric_and_verified_afterwards(data, 
     assert scorer(TunedThresholdClassifierCV(LogisticRegression()).fit(X, y), X, y) > 0.9
 
 
-def test_scores_of_predictions_are_refused_and_folds_are_not():
+def test_scores_of_predictions_are_rejected_and_folds_are_not():
     X, y = load_diabetes(return_X_y=True)
     X, X_holdout, y, y_holdout = train_test_split(X, y, random_state=0)
     holdout = ReusableHoldout(X_holdout, y_holdout, random_state=0)
@@ -249,7 +249,7 @@ def test_regularisation_paths_ask_about_each_model(data, holdout):
 
 @pytest.mark.parametrize("fraction", [0.2, None])
 @pytest.mark.parametrize("kind", [HistGradientBoostingClassifier, HistGradientBoostingRegressor])
-def test_early_stopping_by_the_holdout_is_refused_and_the_remedy_works(
+def test_early_stopping_by_the_holdout_is_rejected_and_the_remedy_works(
     data, holdout, fraction, kind
 ):
     X, _, y, _ = data
@@ -264,7 +264,7 @@ def test_early_stopping_by_the_holdout_is_refused_and_the_remedy_works(
         assert scorer(kind(**options, scoring="loss").fit(X, y), X, y) > 0.9
 
 
-def test_encoded_rows_of_a_table_with_text_are_refused_and_the_remedy_works(data):
+def test_encoded_rows_of_a_table_with_text_are_rejected_and_the_remedy_works(data):
     X, X_holdout, y, y_holdout = data
     numbers = [pd.DataFrame(rows).add_prefix("c") for rows in (X, X_holdout)]
     with_text = [rows.assign(size=np.where(rows.c0 > 0, "large", "small")) for rows in numbers]
@@ -319,7 +319,7 @@ def test_numbers_that_change_inside_a_forest_make_another_query(data, holdout):
     assert len(holdout.history()) == 2
 
 
-def test_a_model_that_keeps_holdout_records_is_refused_with_altered_columns_too(data, holdout):
+def test_a_model_that_keeps_holdout_records_is_rejected_with_altered_columns_too(data, holdout):
     X, X_holdout, y, y_holdout = data
     scorer = HoldoutScorer(holdout)
     model = KNeighborsClassifier().fit(np.vstack([X, X_holdout]), np.append(y, y_holdout))
@@ -341,7 +341,7 @@ def test_importances_find_the_column_that_matters(data, holdout, one_column):
     assert abs(np.delete(found, 22)).max() < 0.1
 
 
-def test_columns_shuffled_in_some_of_the_rows_are_refused(data, holdout, one_column):
+def test_columns_shuffled_in_some_of_the_rows_are_rejected(data, holdout, one_column):
     X, _, y, _ = data
     scorer = HoldoutScorer(holdout)
     base = scorer(one_column, X, y)
@@ -390,7 +390,7 @@ def test_importances_after_a_copy_in_single_precision(data, holdout, one_column)
     assert scorer(one_column, X, y) == base
 
 
-def test_a_zeroed_column_is_zeroed_on_the_holdout_and_noise_is_refused(data, holdout, one_column):
+def test_a_zeroed_column_is_zeroed_on_the_holdout_and_noise_is_rejected(data, holdout, one_column):
     X, _, y, _ = data
     scorer = HoldoutScorer(holdout)
     base = scorer(one_column, X, y)
@@ -403,7 +403,7 @@ def test_a_zeroed_column_is_zeroed_on_the_holdout_and_noise_is_refused(data, hol
     assert len(holdout.history()) == 2
 
 
-def test_data_changed_in_place_are_recognised(data, holdout, one_column):
+def test_data_changed_in_place_are_recognized(data, holdout, one_column):
     X, _, y, _ = data
     X = X.copy()
     scorer = HoldoutScorer(holdout)
@@ -436,7 +436,7 @@ def test_eliminated_columns_are_found_by_their_values(data, on_disk, n_jobs):
     assert scores[-1] > 0.93
 
 
-def test_columns_that_look_the_same_are_refused(data):
+def test_columns_that_look_the_same_are_rejected(data):
     X, X_holdout, y, y_holdout = data
     X, X_holdout = np.column_stack([X, X]), np.column_stack([X_holdout, X_holdout])
     holdout = ReusableHoldout(X_holdout, y_holdout, random_state=0)
@@ -467,7 +467,7 @@ class TestNeighbours:
 
     @pytest.mark.client("mlxtend", "backward selection with `HoldoutScorer`")
     @pytest.mark.parametrize("cv", [0, 2])
-    def test_mlxtend_backward_finds_columns_and_forward_is_refused(self, data, cv):
+    def test_mlxtend_backward_finds_columns_and_forward_is_rejected(self, data, cv):
         selection = pytest.importorskip("mlxtend.feature_selection")
         X, X_holdout, y, y_holdout = data
         holdout = ReusableHoldout(X_holdout[:, 20:24], y_holdout, random_state=0)

@@ -282,7 +282,7 @@ def test_the_label_counts_of_the_holdout_stay_unknown():
     assert "class proportions" not in str(fitted.certificate_)
 
 
-def test_a_splitter_that_cuts_groups_is_refused_before_any_fit(data):
+def test_a_splitter_that_cuts_groups_is_rejected_before_any_fit(data):
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(100), 5)
     X = rng.standard_normal((100, 3))[groups]  # records of a group are alike, labels are noise
@@ -438,7 +438,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_refused_before_anything_is_spent(data, case, tmp_path):
+def test_bad_input_is_rejected_before_anything_is_spent(data, case, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
     ((name, value),) = BAD[case].items()
     fact = "transition" if name == "correlation" and value != "groups" else name

@@ -280,7 +280,7 @@ OTHER = {
 
 @pytest.mark.parametrize("reused", [False, True])
 @pytest.mark.parametrize("case", OTHER)
-def test_a_holdout_that_does_not_fit_is_refused_before_any_fit(data, case, reused):
+def test_a_holdout_that_does_not_fit_is_rejected_before_any_fit(data, case, reused):
     change, fact = OTHER[case]
     X, y = data
     other = change(X[400:], y[400:])
@@ -293,7 +293,7 @@ def test_a_holdout_that_does_not_fit_is_refused_before_any_fit(data, case, reuse
         estimator.fit(X[:400], y[:400], **arguments)
 
 
-def test_columns_in_another_order_are_refused(data):
+def test_columns_in_another_order_are_rejected(data):
     frame = pd.DataFrame(data[0]).add_prefix("f")
     with refused(ValueError, "X[holdout.X.columns]"):
         search(NeverFits()).fit(
@@ -605,7 +605,7 @@ def test_groups_of_a_validation_set_are_given_beside_it_or_after_those_of_the_re
     [{"groups": np.arange(300)}, {"groups": np.arange(200)}, {"groups_val": np.arange(100)}, {}],
     ids=str,
 )
-def test_groups_of_one_part_only_are_refused_with_both_ways(data, labels):
+def test_groups_of_one_part_only_are_rejected_with_both_ways(data, labels):
     X, y = data[0][:400], data[1][:400]
     with refused(ValueError, "groups_val=", 400):
         search(correlation="groups").fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:], **labels)

@@ -135,7 +135,7 @@ def test_metrics_without_a_proven_bound_are_verified_beside_others(data):
 @pytest.mark.parametrize(
     ("scoring", "fact"), [(["accuracy", "typo"], "typo"), ({"accuracy": "accuracy", "b": 3}, 3)]
 )
-def test_a_metric_that_nobody_knows_is_refused_before_any_fit(data, scoring, fact):
+def test_a_metric_that_nobody_knows_is_rejected_before_any_fit(data, scoring, fact):
     class NeverFits(DecisionTreeClassifier):
         def fit(self, X, y=None, **params):
             raise AssertionError("a fit was started")

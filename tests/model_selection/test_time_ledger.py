@@ -70,7 +70,7 @@ def test_another_process_goes_on(tmp_path):
     assert len(first.holdout_.history()) == 3
 
 
-def test_other_records_are_still_refused(tmp_path):
+def test_other_records_are_still_rejected(tmp_path):
     ledger = tmp_path / "a.sqlite"
     search({"C": [0.1]}, ledger=ledger).fit(*series())
     with refused(LedgerMismatchError, "a.sqlite"):

@@ -72,7 +72,7 @@ def test_intervals_hold_for_the_leader_and_for_relaxed_candidates():
 
 
 @pytest.mark.parametrize("relaxed_to", [-0.1, 1.1, np.nan, [0.1, 0.1, 0.1], "typo"])
-def test_bad_relaxed_to_is_refused_before_anything_is_spent(relaxed_to):
+def test_bad_relaxed_to_is_rejected_before_anything_is_spent(relaxed_to):
     holdout = ReusableHoldout(X, Y, random_state=0)
     with refused((ValueError, TypeError), "relaxed_to"):
         holdout.answer([0.9, 0.3], scores(0.9, 0.5), relaxed_to=relaxed_to)

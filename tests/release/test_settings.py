@@ -53,13 +53,13 @@ def test_the_division_of_epsilon_is_better_than_an_even_one():
     assert widest(chosen) < widest(even)
 
 
-def test_an_epsilon_that_no_noise_can_meet_is_refused():
+def test_an_epsilon_that_no_noise_can_meet_is_rejected():
     """Every record depends on every other: the noise would bury the scores."""
     with refused(ValueError, "epsilon"):
         derive(Groups(np.zeros(N)), epsilon=1e-6)
 
 
-def test_a_level_that_the_correlation_excludes_is_refused():
+def test_a_level_that_the_correlation_excludes_is_rejected():
     class Hopeless(Independent):
         def dp_epsilon(self, bdp_epsilon, n, *, method="tight"):
             return 0.0

@@ -119,7 +119,7 @@ def test_dependent_records_and_bits_make_no_use_of_a_variance():
 
 
 @pytest.mark.parametrize("claim", [-0.1, 0.3, math.inf, [0.1, 0.1], [[0.1]]])
-def test_a_variance_that_no_score_can_have_is_refused(claim):
+def test_a_variance_that_no_score_can_have_is_rejected(claim):
     holdout = holdout_of(100)
     with refused(ValueError, "training_variance"):
         holdout.answer([0.8], np.full((1, 100), 0.8), training_variance=claim)

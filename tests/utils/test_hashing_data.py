@@ -53,7 +53,7 @@ def test_objects_and_missing_marks_have_content():
     assert data_digest(frame, Y) != data_digest(frame.fillna({"a": "y"}), Y)
 
 
-def test_neighbouring_parts_cannot_run_over():
+def test_neighboring_parts_cannot_run_over():
     assert query_key("ab", "c") != query_key("a", "bc")
     assert query_key(["a"], "b") != query_key(["a", "b"])
     assert query_key("1") != query_key(1) != query_key(1.0) != query_key(True)
