@@ -31,7 +31,7 @@ from sklearn_bdp.ledger.maintenance import (
 )
 from sklearn_bdp.ledger.postgresql import is_url
 from sklearn_bdp.ledger.records import AnswerRecord, canonical, parse_json
-from sklearn_bdp.release.batch import route
+from sklearn_bdp.release.batch_context import next_code_length
 from sklearn_bdp.release.calibration import Calibration
 
 #: Of the table of answers.
@@ -195,7 +195,7 @@ def _facts(book, location):
         "answers": last.n_answered,
         "batches": last.number,
         "corrected": last.n_above,
-        "information_spent": route(last, calibration)[0],
+        "information_spent": next_code_length(last, calibration)[0],
         "dp_epsilon": last.dp_epsilon,
         "budget": budget,
         "budget_left": None if budget is None else budget - last.n_rounds,

@@ -52,8 +52,8 @@ from sklearn_bdp.exceptions import InnerFoldsWarning
 from sklearn_bdp.holdout.config import HoldoutConfig, is_splitter
 from sklearn_bdp.holdout.reusable import ReusableHoldout
 from sklearn_bdp.ledger.ledger import Fact, read_notes
-from sklearn_bdp.release.batch import check_overlap
 from sklearn_bdp.release.context import HoldoutContext, PastRecords
+from sklearn_bdp.release.overlap_check import check_overlap
 from sklearn_bdp.release.query_batch import described_targets
 from sklearn_bdp.utils.sklearn_compat import (
     inside_validation,

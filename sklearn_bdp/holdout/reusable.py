@@ -29,10 +29,11 @@ from sklearn_bdp.metrics.scorers import (
     scorer_metric,
 )
 from sklearn_bdp.release.accountant import Account
-from sklearn_bdp.release.batch import check_overlap, route
+from sklearn_bdp.release.batch_context import next_code_length
 from sklearn_bdp.release.calibration import Calibration
 from sklearn_bdp.release.certificate import holdout_certificate, preview_batch, warn_if_vacuous
 from sklearn_bdp.release.context import CVData, HoldoutContext
+from sklearn_bdp.release.overlap_check import check_overlap
 from sklearn_bdp.release.query_batch import (
     check_cv_score,
     check_data,
@@ -1036,7 +1037,7 @@ class ReusableHoldout:
     def information_spent(self) -> float:
         """Information spent so far, in nats: the code length of the next query."""
         with self.account.reading() as book:
-            return float(route(book.last, self.account.settings)[0])
+            return float(next_code_length(book.last, self.account.settings)[0])
 
     @property
     def remaining_budget(self) -> int | None:

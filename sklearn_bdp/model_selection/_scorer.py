@@ -25,7 +25,7 @@ from sklearn_bdp.metrics.scorers import (
     reference_of_predictions,
     scorer_metric,
 )
-from sklearn_bdp.release.batch import check_overlap
+from sklearn_bdp.release.overlap_check import check_overlap
 from sklearn_bdp.utils.hashing import (
     ModelDigest,
     content_key,

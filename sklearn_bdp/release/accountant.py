@@ -19,7 +19,8 @@ from sklearn_bdp.diagnostics.overlap import SECOND_HOLDOUT, TrainingRowRegistry,
 from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerError, ProcessBoundaryError
 from sklearn_bdp.ledger.ledger import Fact, Ledger
 from sklearn_bdp.ledger.records import AnswerRecord, Answers, HoldoutAnswers, canonical
-from sklearn_bdp.release.batch import Terms, decide, exhausted_error, route
+from sklearn_bdp.release.batch import answer_batch, exhausted_error
+from sklearn_bdp.release.batch_context import BatchContext, next_code_length
 from sklearn_bdp.release.calibration import Calibration
 from sklearn_bdp.release.certificate import check_open
 from sklearn_bdp.utils.hashing import is_content_key
@@ -187,7 +188,7 @@ class Account:
                 check_open(book)
                 terms = self.terms(book)
                 is_all_new = len(new) == len(batch)
-                record, answers = decide(batch if is_all_new else batch.take(new), terms)
+                record, answers = answer_batch(batch if is_all_new else batch.take(new), terms)
                 if record is not None:
                     answers = self.record(book, record, terms, answers)
             n_unanswered = len(new) - len(answers)
@@ -242,7 +243,7 @@ class Account:
             slices = int(np.random.SeedSequence([seed, 0]).generate_state(1)[0])
         else:
             slices = secrets.randbits(128)
-        return Terms(
+        return BatchContext(
             last=book.last,
             code=self.code(book),
             mechanism=mechanism,
@@ -293,7 +294,7 @@ class Account:
                 last = book.last
             facts["answered"] = f"{last.n_answered:,}"
             facts["of these from the holdout"] = f"{last.n_above:,}"
-            spent = route(last, self.settings)[0]
+            spent = next_code_length(last, self.settings)[0]
             facts["information spent"] = f"{spent:.3g} nats"
             if self.settings.budget is not None:
                 facts["budget left"] = f"{self.settings.budget - last.n_rounds}"

@@ -17,7 +17,8 @@ from sklearn_bdp.exceptions import HoldoutClosedError, UninformativeIntervalWarn
 from sklearn_bdp.intervals.concentration import ModelTail, half_of, half_width, score_tail
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.ledger.records import BatchRecord
-from sklearn_bdp.release.batch import pace_of, route, with_prevalence
+from sklearn_bdp.release.batch_context import cell_width_policy, next_code_length
+from sklearn_bdp.release.class_proportions import with_prevalence
 from sklearn_bdp.release.graded_release import fine_half_width
 from sklearn_bdp.utils.html import Card, RenderedResult
 from sklearn_bdp.utils.validation import caller_level
@@ -105,7 +106,7 @@ def _single_query_half_width(last, settings, model, code=None):
 
     No other score has a larger threshold.
     """
-    length = route(last, settings)[0]
+    length = next_code_length(last, settings)[0]
     below, above = settings.noise_margins(last.n_rounds)
     if settings.threshold is not None:
         threshold = settings.threshold
@@ -113,7 +114,7 @@ def _single_query_half_width(last, settings, model, code=None):
         code = PredictiveCode() if code is None else code.copy()
         code.start_batch()
         half = fine_half_width(
-            pace_of(last, settings, length),
+            cell_width_policy(last, settings, length),
             code,
             predictions=0.5,
             deviation=lambda _: math.sqrt(0.25 / settings.n_effective),
@@ -227,7 +228,7 @@ def report_half_width(last, settings, tail, score, *, n_attempts):
         # A report uses units, not models: for a list, the groups independent under all models.
         labels = model.components(settings.n)
         tail = dataclasses.replace(tail, model=check_correlation("groups", groups=labels))
-    length, _ = route(last, settings, report=True, n_attempts=n_attempts)
+    length, _ = next_code_length(last, settings, report=True, n_attempts=n_attempts)
     log_level = math.log(settings.sampling_failure / 2.0) - length
     margin = settings.noise_margins(last.n_rounds)[1] * settings.final_noise_ratio
     return half_of(tail, score, log_level, margin)
@@ -338,7 +339,7 @@ def _notes(last, *, settings, model, n_unfinished):
             "was released, and how they ended is charged (G35)"
         )
     if settings.information is not None:
-        nats, by = route(last, settings)
+        nats, by = next_code_length(last, settings)
         carried = {
             "code": "the code of what was released (G7)",
             "leakage": "leakage, that is Bayesian differential privacy (G1)",
@@ -406,14 +407,14 @@ def preview_batch(account, book, *, score, n_train, n_queries=1, metric=None, pr
         metric, note = with_prevalence(metric, prevalence, last.shares, settings.n)
         shape = metric.expected_shape(settings.n)
         tail = score_tail(model, settings.n, **dataclasses.asdict(shape))
-    length = route(last, settings)[0]
+    length = next_code_length(last, settings)[0]
     rank_lengths = rank_code_lengths(np.zeros(n_queries))
     deviation = float(tail.standard_deviation(score))
     typical = deviation * math.sqrt(1.0 + settings.n / n_train)
     below, above = settings.noise_margins(last.n_rounds)
     drift = float(code.predict([score])[1][0])
     if settings.is_adaptive:
-        pace = pace_of(last, settings, length)
+        pace = cell_width_policy(last, settings, length)
         fine = fine_half_width(
             pace,
             code,

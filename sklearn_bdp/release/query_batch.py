@@ -123,63 +123,34 @@ def make_batch(
 
     ``scores``: an ``(m, n)`` array in [0, 1]; or ``evaluations``, made by bounded metrics.
     """
-    # Largest change of a mean over records by one record, in units of 1/n. It is the scale of the
-    # noise for a level of privacy, which is not stated given the past.
-    weights = None if model.is_time_ordered else model.record_weights(n)
-    one_record = 1.0 if weights is None else max(1.0, n * float(weights.max()))
     if evaluations is None:
-        values, squares = check_per_record_scores(scores, n, model)
-        # The type of an array is public: integers in [0, 1] can only be 0 or 1.
-        binary = np.asarray(scores).dtype.kind in {"b", "u", "i"}
-        shapes: Any = ({"kind": "mean", "binary": binary},)
-        tail_of: Any = np.zeros(values.size, dtype=int)
-        sensitivities = np.full(values.size, one_record)
-        by_class = [None] * values.size
+        holdout_scores = _ScoresOnHoldout.from_scores(scores, n, model)
     else:
-        values, squares, sensitivities, shapes, tail_of, by_class = _of_evaluations(
-            evaluations, n, model, one_record
-        )
-    count = len(tail_of)
+        holdout_scores = _ScoresOnHoldout.from_evaluations(evaluations, n, model)
+    count = len(holdout_scores.tail_of)
     if count == 0:
         raise ValueError("a batch must hold at least one query, got 0.")
-    training = np.atleast_1d(check_array("cv_scores", cv_scores, low=0.0, high=1.0))
-    if training.shape != (count,):
+    checked_cv_scores = np.atleast_1d(check_array("cv_scores", cv_scores, low=0.0, high=1.0))
+    if checked_cv_scores.shape != (count,):
         raise ValueError(
-            f"cv_scores must have shape ({count},), one for each query, got {training.shape}."
+            f"cv_scores must have shape ({count},), one for each query, got "
+            f"{checked_cv_scores.shape}."
         )
-    alike = model.is_independent or model.is_time_ordered
-    dates = model.units(n)[0] if model.is_time_ordered else n
-    units = Units.records(dates) if alike else Units.of(in_order_of_groups(model, n)[2])
-    if model.is_time_ordered:
-        units = dataclasses.replace(units, sensitivity=1.0 / n)
+    units = _sampling_units(model, n)
     variances = np.full(count, np.nan)  # NaN if not used (theory G15, G18)
     if training_variance is not None:
         training_variances = np.asarray(training_variance, dtype=float)
         _one_per_query("training_variance", np.nan_to_num(training_variances), count, high=0.25)
-        bits = np.array([shape["binary"] and dates == n for shape in shapes])  # of units
-        useful = np.array([shape["kind"] == "mean" for shape in shapes]) & ~bits
-        useful &= alike or model.is_componentwise
-        # Scores in a group are assumed to have correlation 1/4: for sharp limits, not as a bound.
-        unit_variances = training_variances * (0.25 + 0.75 / (1 if alike else n * units.squares))
-        variances = np.where(useful[tail_of], unit_variances, np.nan)
+        variances = _unit_variances(training_variances, holdout_scores, units, model, n)
     if own_cells is not None:
         own_cells = check_array("own_cells", own_cells, shape=(count,), low=1e-12, high=1.0)
-    labels: list[Any] = [(None, None, None, None)] * count
-    if about is not None:
-        scales = {}
-        for metric, *_ in about:
-            if id(metric) not in scales:
-                words = metric.measured, float(metric.lower), float(metric.upper)
-                words += (metric.open_ends,) if metric.open_ends else ()
-                scales[id(metric)] = metric_key(metric), words
-        labels = [(*scales[id(metric)], name, next(iter(by), None)) for metric, name, *by in about]
     return Batch(
-        cv_scores=training,
-        values=values,
-        shapes=shapes,
-        tails=tuple(score_tail(model, n, **shape) for shape in shapes),
-        tail_of=tail_of,
-        sensitivities=sensitivities,
+        cv_scores=checked_cv_scores,
+        values=holdout_scores.values,
+        shapes=holdout_scores.shapes,
+        tails=tuple(score_tail(model, n, **shape) for shape in holdout_scores.shapes),
+        tail_of=holdout_scores.tail_of,
+        sensitivities=holdout_scores.sensitivities,
         training_sizes=_one_per_query("n_train", n if n_train is None else n_train, count, low=1.0),
         relaxed_to=_one_per_query(
             "relaxed_to", 0.0 if relaxed_to is None else relaxed_to, count, high=1.0
@@ -187,50 +158,143 @@ def make_batch(
         secondary=np.full(count, False if secondary is None else secondary, dtype=bool),
         keys=check_keys(keys, count),
         variances=variances,
-        squares=squares,
+        squares=holdout_scores.squares,
         units=units,
         own_cells=own_cells,
-        by_class=by_class,
-        labels=labels,
+        by_class=holdout_scores.by_class,
+        labels=_query_labels(about, count),
     )
 
 
-def _of_evaluations(evaluations, n, model, one_record):
-    """Return values, moments, sensitivities, shapes, shape indices and class scores."""
-    shapes: dict[Any, int] = {}
-    tail_of = []
-    moments = []
-    by_class = []
-    for evaluation in evaluations:
-        if not isinstance(evaluation, Evaluation) or (
-            evaluation.per_record is None and evaluation.shape.is_mean
-        ):
-            raise TypeError(
-                "evaluations must come from BoundedMetric.evaluate, got "
-                f"{type(evaluation).__name__}."
-            )
-        if evaluation.per_record is not None:
-            (value,), (square,) = check_per_record_scores(evaluation.per_record, n, model)
-            moments.append((value, square, one_record))
-        elif not (model.has_class_bounds or _is_approximate_of_nodes(evaluation, model)):
-            raise ValueError(
-                "a metric that is not a mean over records needs independent records or groups, "
-                f"got the correlation: {model.describe()}. Use a mean over records, for "
-                "instance scoring='accuracy' or 'neg_brier_score'."
-            )
-        elif not (0.0 <= evaluation.value <= 1.0 and 0.0 < evaluation.sensitivity <= 1.0):
-            raise ValueError("an evaluation must have a value and a sensitivity in [0, 1].")
-        else:
-            value = float(evaluation.value)
-            moments.append((value, np.full(2, value), max(1.0, float(evaluation.sensitivity) * n)))
-        shape = tuple(sorted(vars(evaluation.shape).items()))
-        tail_of.append(shapes.setdefault(shape, len(shapes)))
-        by_class.append(evaluation.by_class)
-    values, squares, sensitivities = (
-        np.array([row[column] for row in moments]) for column in range(3)
+def _sampling_units(model, n):
+    """Return the independent sampling units of a holdout: records, dates or groups."""
+    if model.is_time_ordered:
+        return dataclasses.replace(Units.records(model.units(n)[0]), sensitivity=1.0 / n)
+    if model.is_independent:
+        return Units.records(n)
+    return Units.of(in_order_of_groups(model, n)[2])
+
+
+def _unit_variances(training_variances, holdout_scores, units, model, n):
+    """Return the expected variances of the units' scores; NaN for scores without a use for them."""
+    has_equal_units = model.is_independent or model.is_time_ordered
+    is_record_unit = not model.is_time_ordered or units.count == n
+    is_useful = np.array(
+        [
+            shape["kind"] == "mean" and not (shape["binary"] and is_record_unit)
+            for shape in holdout_scores.shapes
+        ]
     )
-    indices = np.array(tail_of, dtype=int)
-    return values, squares, sensitivities, tuple(map(dict, shapes)), indices, by_class
+    is_useful &= has_equal_units or model.is_componentwise
+    # Scores in a group are assumed to have correlation 1/4: for sharp limits, not as a bound.
+    mean_unit_size = 1 if has_equal_units else n * units.squares
+    unit_variances = training_variances * (0.25 + 0.75 / mean_unit_size)
+    return np.where(is_useful[holdout_scores.tail_of], unit_variances, np.nan)
+
+
+def _query_labels(about, count):
+    """Return the description of each query in the ledger."""
+    if about is None:
+        return [(None, None, None, None)] * count
+    scales = {}
+    for metric, *_ in about:
+        if id(metric) not in scales:
+            scale = (metric.measured, float(metric.lower), float(metric.upper))
+            if metric.open_ends:
+                scale += (metric.open_ends,)
+            scales[id(metric)] = metric_key(metric), scale
+    return [
+        (*scales[id(metric)], model_name, next(iter(submitter), None))
+        for metric, model_name, *submitter in about
+    ]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class _ScoresOnHoldout:
+    """Scores of a batch on the holdout, with public facts about their spread."""
+
+    values: np.ndarray = dataclasses.field(repr=False)
+    squares: np.ndarray = dataclasses.field(repr=False)
+    sensitivities: np.ndarray
+    shapes: tuple
+    tail_of: np.ndarray
+    by_class: list = dataclasses.field(repr=False)
+
+    @classmethod
+    def from_scores(cls, scores, n, model):
+        """Return the scores of an ``(m, n)`` array of scores of records."""
+        values, squares = check_per_record_scores(scores, n, model)
+        # The type of an array is public: integers in [0, 1] can only be 0 or 1.
+        is_binary = np.asarray(scores).dtype.kind in {"b", "u", "i"}
+        return cls(
+            values=values,
+            squares=squares,
+            sensitivities=np.full(values.size, _mean_sensitivity(model, n)),
+            shapes=({"kind": "mean", "binary": is_binary},),
+            tail_of=np.zeros(values.size, dtype=int),
+            by_class=[None] * values.size,
+        )
+
+    @classmethod
+    def from_evaluations(cls, evaluations, n, model):
+        """Return the scores of evaluations by bounded metrics."""
+        mean_sensitivity = _mean_sensitivity(model, n)
+        shape_indices: dict[Any, int] = {}
+        tail_of = []
+        moments = []
+        by_class = []
+        for evaluation in evaluations:
+            _check_evaluation(evaluation, model)
+            if evaluation.per_record is not None:
+                (value,), (square,) = check_per_record_scores(evaluation.per_record, n, model)
+                moments.append((value, square, mean_sensitivity))
+            else:
+                value = float(evaluation.value)
+                sensitivity = max(1.0, float(evaluation.sensitivity) * n)
+                moments.append((value, np.full(2, value), sensitivity))
+            shape = tuple(sorted(vars(evaluation.shape).items()))
+            tail_of.append(shape_indices.setdefault(shape, len(shape_indices)))
+            by_class.append(evaluation.by_class)
+        values, squares, sensitivities = (
+            np.array([row[column] for row in moments]) for column in range(3)
+        )
+        return cls(
+            values=values,
+            squares=squares,
+            sensitivities=sensitivities,
+            shapes=tuple(map(dict, shape_indices)),
+            tail_of=np.array(tail_of, dtype=int),
+            by_class=by_class,
+        )
+
+
+def _mean_sensitivity(model, n):
+    """Return the largest change of a mean over records by one record, in units of ``1 / n``.
+
+    It is the scale of the noise for a level of privacy, which is not stated given the past.
+    """
+    weights = None if model.is_time_ordered else model.record_weights(n)
+    return 1.0 if weights is None else max(1.0, n * float(weights.max()))
+
+
+def _check_evaluation(evaluation, model):
+    """Raise an error if an evaluation cannot be a query about records of ``model``."""
+    if not isinstance(evaluation, Evaluation) or (
+        evaluation.per_record is None and evaluation.shape.is_mean
+    ):
+        raise TypeError(
+            f"evaluations must come from BoundedMetric.evaluate, got {type(evaluation).__name__}."
+        )
+    if evaluation.per_record is not None:
+        return
+    if not (model.has_class_bounds or _is_approximate_of_nodes(evaluation, model)):
+        raise ValueError(
+            "a metric that is not a mean over records needs independent records or groups, "
+            f"got the correlation: {model.describe()}. Use a mean over records, for "
+            "instance scoring='accuracy' or 'neg_brier_score'."
+        )
+    if not (0.0 <= evaluation.value <= 1.0 and 0.0 < evaluation.sensitivity <= 1.0):
+        raise ValueError("an evaluation must have a value and a sensitivity in [0, 1].")
 
 
 def _is_approximate_of_nodes(evaluation, model):

@@ -15,7 +15,7 @@ from sklearn_bdp.accounting.spending import report_attempt_length
 from sklearn_bdp.exceptions import LedgerBusyError, LedgerError, UnfinishedReportError
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.metrics.base import silenced
-from sklearn_bdp.release.batch import Terms
+from sklearn_bdp.release.batch_context import BatchContext
 from sklearn_bdp.release.certificate import check_open
 
 _CHARGE = (
@@ -51,7 +51,7 @@ def closing_record(book: Any, identity: dict[str, Any]) -> Any:
 def close_holdout(
     account: Any,
     identity: dict[str, Any],
-    compute: Callable[[Terms], tuple[Any, Any]],
+    compute: Callable[[BatchContext], tuple[Any, Any]],
     *,
     fixed: Any = None,
     check: Callable[[Any], None] | None = None,
@@ -65,8 +65,8 @@ def close_holdout(
     identity : dict
         Identity of the report, in JSON: equal for two calls of the same report.
     compute : callable
-        Takes the :class:`Terms` of the report; returns the closing record and the answers. It is
-        the first to read the holdout.
+        Takes the :class:`BatchContext` of the report; returns the closing record and the answers.
+        It is the first to read the holdout.
     fixed : object, default=None
         Further values fixed before the holdout is read, in JSON.
     check : callable, default=None

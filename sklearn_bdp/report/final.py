@@ -27,8 +27,10 @@ from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.ledger.records import Answers, canonical
 from sklearn_bdp.metrics.approximate import approximate_metric
 from sklearn_bdp.metrics.base import Evaluation
-from sklearn_bdp.release.batch import ask_shares, decide, exhausted_error, route
+from sklearn_bdp.release.batch import answer_batch, exhausted_error
+from sklearn_bdp.release.batch_context import next_code_length
 from sklearn_bdp.release.certificate import target_of, width_parts
+from sklearn_bdp.release.class_proportions import release_class_proportions
 from sklearn_bdp.release.query_batch import make_batch
 from sklearn_bdp.report.closing import close_holdout, closing_record
 from sklearn_bdp.report.final_report import FinalReport, ReportRow
@@ -175,8 +177,10 @@ def _exact_report(holdout, plan, terms):
     terms, by_class = rows.settled(terms)
     last = terms.last
     # Class proportions queried now are charged to the rows that use them, and to no other.
-    length, _ = route(last_before, settings, report=True, n_attempts=terms.n_attempts)
-    length_with_classes, _ = route(last, settings, report=True, n_attempts=terms.n_attempts)
+    length, _ = next_code_length(last_before, settings, report=True, n_attempts=terms.n_attempts)
+    length_with_classes, _ = next_code_length(
+        last, settings, report=True, n_attempts=terms.n_attempts
+    )
     # With joint=False, each row has the level of its whole family (theory G32).
     n_proven = max(1, plan.n_proven) if plan.joint else 1
     n_rows = len(plan.statements) if plan.joint else 1
@@ -275,8 +279,8 @@ def _private_report(holdout, plan, terms):
     units = list(model.units(settings.n))
     rows = [(statement.ends, statement.row(units[0])) for statement in plan.statements]
     labels = [(ends[0], ends, row["model"], None) for ends, row in rows]
-    record, answers = decide(
-        dataclasses.replace(batch, labels=labels), terms, statements=plan.n_proven
+    record, answers = answer_batch(
+        dataclasses.replace(batch, labels=labels), terms, n_statements=plan.n_proven
     )
     if record is None:
         raise exhausted_error(settings, terms.last, unanswered=plan.n_proven)
@@ -395,7 +399,7 @@ class Rows:
                 batch = make_batch(
                     n, model, [statement.expected], evaluations=[class_evaluations[row_index]]
                 )
-                class_evaluations[row_index], terms = ask_shares(batch, terms)
+                class_evaluations[row_index], terms = release_class_proportions(batch, terms)
         return terms, class_evaluations
 
     def row(

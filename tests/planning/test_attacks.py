@@ -14,7 +14,8 @@ from sklearn_bdp.intervals.bounds import Units
 from sklearn_bdp.intervals.concentration import ModelTail, half_width
 from sklearn_bdp.ledger.records import BatchRecord
 from sklearn_bdp.planning import certify
-from sklearn_bdp.release.batch import Terms, decide, pace_of, route
+from sklearn_bdp.release.batch import answer_batch
+from sklearn_bdp.release.batch_context import BatchContext, cell_width_policy, next_code_length
 from sklearn_bdp.release.calibration import Calibration
 from sklearn_bdp.release.graded_release import fine_half_width
 from sklearn_bdp.release.query_batch import Batch
@@ -66,7 +67,9 @@ class Account:
         code.start_batch()
         code.observe_cv_scores(values)
         centers, drifts = code.predict(values)
-        pace = pace_of(self.last_record, self.settings, route(self.last_record, self.settings)[0])
+        pace = cell_width_policy(
+            self.last_record, self.settings, next_code_length(self.last_record, self.settings)[0]
+        )
         return centers + fine_half_width(
             pace, code, predictions=centers, deviation=self.tail.standard_deviation,
             factor=1 + 1 / 3, drift=drifts, alone=True,
@@ -95,11 +98,11 @@ class Account:
             by_class=[None] * count,
             labels=[(None, None, None, None)] * count,
         )
-        terms = Terms(
+        terms = BatchContext(
             last=self.last_record, code=self.code, mechanism=self.mechanism, settings=self.settings,
             model=self.model, time="now", seeded=True, seed=0,
         )  # fmt: skip
-        self.last_record, answers = decide(queries, terms)
+        self.last_record, answers = answer_batch(queries, terms)
         return tuple(np.array([(a.value, a.corrected) for a in answers]).T)
 
     def close(self, score):

@@ -19,7 +19,8 @@ from sklearn_bdp.holdout import ExpertSettings, HoldoutConfig
 from sklearn_bdp.intervals.bounds import Units
 from sklearn_bdp.intervals.concentration import ClassMeansTail, ModelTail
 from sklearn_bdp.ledger.records import BatchRecord
-from sklearn_bdp.release.batch import Terms, decide, route
+from sklearn_bdp.release.batch import answer_batch
+from sklearn_bdp.release.batch_context import BatchContext, next_code_length
 from sklearn_bdp.release.calibration import Calibration
 from sklearn_bdp.release.query_batch import Batch
 
@@ -55,7 +56,7 @@ def queries(training, values, scale=1.0, relaxed_to=0.0):
 
 
 def run(batch, chosen, *, last=EMPTY, code=None, mechanism=None):
-    terms = Terms(
+    terms = BatchContext(
         last=last,
         code=code or PredictiveCode(),
         mechanism=mechanism or chosen.make_mechanism(random_state=0),
@@ -65,7 +66,7 @@ def run(batch, chosen, *, last=EMPTY, code=None, mechanism=None):
         seeded=True,
         seed=0,
     )
-    return decide(batch, terms)
+    return answer_batch(batch, terms)
 
 
 def test_the_charge_is_made_of_releases_place_and_order():
@@ -76,7 +77,7 @@ def test_the_charge_is_made_of_releases_place_and_order():
     assert [a.code_length for a in answers] == pytest.approx(
         code_length(released=0.0, batch_index=1) + rank_code_lengths([0.9, 0.5])
     )
-    assert route(first, chosen)[0] == pytest.approx(
+    assert next_code_length(first, chosen)[0] == pytest.approx(
         code_length(released=first.released, batch_index=2)
     )
     second, _ = run(queries([0.5], [0.5]), chosen, last=first, mechanism=mechanism, code=code)
@@ -88,10 +89,10 @@ def test_leakage_and_code_share_beta_and_the_shorter_carries_the_answer():
     chosen = settings(epsilon=0.05, budget=3)
     quiet = dataclasses.replace(EMPTY, number=1)
     loud = dataclasses.replace(EMPTY, number=1, released=500.0)
-    assert route(quiet, chosen) == (
+    assert next_code_length(quiet, chosen) == (
         pytest.approx(code_length(released=0.0, batch_index=2) + math.log(2)), "code",
     )  # fmt: skip
-    length, by = route(loud, chosen)
+    length, by = next_code_length(loud, chosen)
     assert by == "leakage"
     leaked = leakage_code_length(
         information=chosen.information, failure=chosen.sampling_failure / 2

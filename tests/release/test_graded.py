@@ -13,7 +13,7 @@ from sklearn_bdp.accounting.spending import PredictiveCode
 from sklearn_bdp.correlation import Independent, MarkovChain
 from sklearn_bdp.intervals.concentration import ModelTail, score_tail
 from sklearn_bdp.ledger.records import BatchRecord
-from sklearn_bdp.release.batch import pace_of
+from sklearn_bdp.release.batch_context import cell_width_policy
 from sklearn_bdp.release.graded_release import Pace, Race
 
 # Several holdouts of the same records, each for a test of its own.
@@ -65,7 +65,7 @@ def replayed(account, last, rows, code, holdout):
         training_factors=np.broadcast_to(1 + holdout.n / np.array(cells["training_sizes"]), m),
         deviation=lambda positions, predictions: tails[0].standard_deviation(predictions),
     )
-    outcome = race.run(pace_of(last, holdout.account.settings, account.code_length))
+    outcome = race.run(cell_width_policy(last, holdout.account.settings, account.code_length))
     assert not fine
     return outcome, tails[0]
 

@@ -1,0 +1,72 @@
+"""Context in which a batch is answered, and the code length of the next batch."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+from sklearn_bdp.accounting.spending import (
+    PredictiveCode,
+    code_length,
+    final_code_length,
+    leakage_code_length,
+    report_attempt_length,
+)
+from sklearn_bdp.ledger.records import BatchRecord
+from sklearn_bdp.release.graded_release import paced
+
+if TYPE_CHECKING:
+    from sklearn_bdp.correlation import CorrelationModel
+    from sklearn_bdp.mechanisms import Thresholdout
+    from sklearn_bdp.release.calibration import Calibration
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class BatchContext:
+    """Context in which a batch is answered. It advances ``code`` and ``mechanism``."""
+
+    last: BatchRecord  # spending before the batch
+    code: PredictiveCode
+    mechanism: Thresholdout = dataclasses.field(repr=False)
+    settings: Calibration
+    model: CorrelationModel
+    time: str  # now, ISO 8601, UTC
+    seeded: bool
+    seed: int = dataclasses.field(repr=False)  # of slices, secret
+    n_attempts: int = 0  # at a final report, none of which finished
+
+
+def next_code_length(
+    last: BatchRecord, settings: Calibration, *, report: bool = False, n_attempts: int = 0
+) -> tuple[float, str]:
+    """Return the code length of the next batch in nats, without ranks, and its theorem's name.
+
+    ``report``: of a final report instead, its parts not included, after ``n_attempts`` that did not
+    finish (theory G35).
+
+    Theory G9: with a bound on leakage for the life of the holdout, leakage (G1) and code (G7) are
+    both valid at half the failure probability each (``ln 2`` nats), and the shorter length may be
+    used. The failure of an unfinished report has no level of privacy: after it, only the code is
+    valid.
+    """
+    lengths = {"code": last.released}
+    if settings.information is not None and last.dp_epsilon is not None:
+        lengths["leakage"] = leakage_code_length(
+            information=settings.information, failure=settings.sampling_failure / 2.0
+        )
+    by = min(lengths, key=lambda name: (lengths[name], name))
+    released = lengths[by]
+    spending = settings.spending
+    if report:
+        length = final_code_length(released=released, n_batches=last.number, spending=spending)
+        length += report_attempt_length(n_earlier=n_attempts, finished=True)
+    else:
+        length = code_length(released=released, batch_index=last.number + 1, spending=spending)
+    return length + (0.0 if settings.information is None else math.log(2.0)), by
+
+
+def cell_width_policy(last, settings, length):
+    """Return the cell widths of the batch after ``last``, at this code length."""
+    log_failure = math.log(settings.sampling_failure / 2.0) - length
+    return paced(settings.spending, last.number + 1, log_failure)

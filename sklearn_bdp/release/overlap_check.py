@@ -1,0 +1,61 @@
+"""Comparison of training data with a holdout: charged and recorded before it is reported (G21)."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from typing import Any
+
+from sklearn_bdp.accounting.spending import outcome_code_length
+from sklearn_bdp.diagnostics.overlap import OVERLAP_FINDINGS, RELABELED_GROUPS_ASSUMPTION
+from sklearn_bdp.utils.validation import strip_traceback_frames
+
+
+@strip_traceback_frames
+def check_overlap(holdout: Any, side: Any, *, explicit: bool = False) -> str:
+    """Compare training data with a holdout; return an additional assumption or an empty text.
+
+    ``explicit``: rows beyond those of a drawn split are compared instead of rejected. A repeated
+    comparison is free. A new finding is charged and recorded before it is reported.
+    """
+    training_rows = holdout.account.training_rows
+    settings = holdout.account.settings
+    known_status = training_rows.known_overlap_status(side, explicit=explicit)
+    if known_status is not None:
+        return known_status
+    finding = None
+    # An exact finding has no finite level of privacy: no check is made under a declared one.
+    if not settings.is_private:
+        with holdout.account.writing() as book:
+            last = book.last
+            earlier_checks = book.checks()
+            earlier_findings = [
+                check["finding"] for check in earlier_checks if check["of"] == side.digest
+            ]
+            if earlier_findings and not last.closed:
+                finding = earlier_findings[0]
+            elif not last.closed:  # a closed holdout needs no check
+                rows = not holdout.allow_shared_rows
+                finding = side.finding(holdout.X, holdout.y, holdout.dependence, rows=rows)
+                length = outcome_code_length(
+                    n_checks=len(earlier_checks),
+                    n_complaints=sum(check["finding"] is not None for check in earlier_checks),
+                    complaint=finding is not None,
+                    n_findings=len(OVERLAP_FINDINGS),
+                )
+                updated_record = dataclasses.replace(
+                    last,
+                    time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
+                    size=0,
+                    released=last.released + length,
+                    dp_epsilon=None,  # no finite level of privacy holds from now on
+                    checks={"of": side.digest, "finding": finding},
+                )
+                book.append(updated_record)
+    if finding in ("rows", "labels"):
+        # Which table contains the records is not reported: the charge covers one word only.
+        raise OVERLAP_FINDINGS[finding].error(remark=side.remark() if finding == "rows" else "")
+    training_rows.add(side)
+    if finding is not None:
+        OVERLAP_FINDINGS[finding].warn()
+    return RELABELED_GROUPS_ASSUMPTION if finding == "groups" else ""

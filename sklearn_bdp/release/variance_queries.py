@@ -1,0 +1,98 @@
+"""Queries of how much the leaders' scores vary, after their batch (theory G15, G18)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+from sklearn_bdp.intervals.bounds import plan_squares
+from sklearn_bdp.release.batch_context import BatchContext
+from sklearn_bdp.release.graded_release import Outcome
+from sklearn_bdp.release.query_batch import Batch
+
+#: Largest number of queries in a batch with a query of their squares.
+MAX_VARIANCE_QUERIES = 16
+#: Typical code length of a leader's rank: rates of limits by squares are chosen for it.
+LEADER_RANK_LENGTH = math.log(8.0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SecondMoments:
+    """Released mean squares of a batch."""
+
+    cells: list[list[int | None]] | None = None  # positions with the first confirmed level
+    #: Upper limits of mean squared deviations by position, noise margins included.
+    limits: dict[int, float] = dataclasses.field(default_factory=dict)
+    released: float = 0.0  # nats
+    n_rejected: int = 0  # levels that the holdout did not confirm
+
+
+def make_variance_plan(batch: Batch, context: BatchContext, log_failure: float) -> Any:
+    """Return the plan of variance queries before a batch is answered, or None without a use."""
+    code = context.code
+    settings = context.settings
+    if not settings.is_adaptive or not np.isfinite(batch.variances).any():
+        return None
+    code.observe_cv_scores(batch.cv_scores)  # the release repeats it, without effect
+    centers = batch.cv_scores
+    if batch.own_cells is None:
+        centers, _ = code.predict(batch.cv_scores)
+    plan = plan_squares(
+        centers,
+        batch.variances,
+        training_sizes=batch.training_sizes * batch.units.count / settings.n,
+        units=batch.units,
+        log_failure=log_failure,
+    )
+    return plan if plan.eligible.any() else None
+
+
+def release_second_moments(
+    plan: Any, batch: Batch, outcome: Outcome, context: BatchContext
+) -> SecondMoments:
+    """Query the variances of the leaders' scores; they do not count against the budget."""
+    if plan is None:
+        return SecondMoments()
+    deviations = plan.deviations(batch.squares)
+    n_rounds = context.last.n_rounds + outcome.n_above
+    unit = max(1.0, context.settings.n * batch.units.sensitivity)
+    cells: list[list[int | None]] = []
+    limits = {}
+    released = 0.0
+    n_rejected = 0
+    for position in _leading_positions(plan, batch, outcome)[:MAX_VARIANCE_QUERIES]:
+        confirmed_level = None
+        for level, limit in enumerate(plan.levels[position]):
+            run = context.mechanism.answer_run(
+                np.zeros(1),
+                deviations[position : position + 1] / unit,
+                thresholds=np.array([limit / unit]),
+            )
+            if not run.above[0]:
+                confirmed_level = level
+                margin = unit * context.settings.noise_margins(n_rounds + n_rejected)[0]
+                limits[position] = min(1.0, float(limit) + margin)
+                break
+            n_rejected += 1
+        cells.append([position, confirmed_level])
+        released += plan.price(confirmed_level)
+    return SecondMoments(cells=cells, limits=limits, released=released, n_rejected=n_rejected)
+
+
+def _leading_positions(plan, batch, outcome):
+    """Return the positions of answered queries whose variance is queried, the leader first."""
+    if batch.own_cells is not None:
+        positions = np.argsort(-batch.cv_scores, kind="stable").tolist()
+    else:
+        is_leading = outcome.answered & ~batch.secondary
+        leader = int(np.argmax(np.where(is_leading, outcome.values, -np.inf)))
+        fine_cells = outcome.fine + outcome.first
+        positions = [leader, *(position for position, _ in reversed(fine_cells))]
+    return [
+        position
+        for position in dict.fromkeys(positions)
+        if plan.eligible[position] and outcome.answered[position]
+    ]
