@@ -106,13 +106,13 @@ TASKS = {
         sklearn_bdp.feature_selection.SelectionReport""",
     "Query a holdout and report": """
         sklearn_bdp.ReusableHoldout sklearn_bdp.holdout.FinalReport
-        sklearn_bdp.accounting.Certificate sklearn_bdp.holdout.Preview
+        sklearn_bdp.holdout.HoldoutCertificate sklearn_bdp.holdout.Preview
         sklearn_bdp.holdout.HoldoutAnswers
         sklearn_bdp.holdout.History sklearn_bdp.holdout.AnswerRecord
         sklearn_bdp.holdout.ExpertSettings sklearn_bdp.ledger.read_notes""",
     "Plan before data": """
         sklearn_bdp.plan_search sklearn_bdp.planning.SearchPlan sklearn_bdp.plan_holdout
-        sklearn_bdp.certify""",
+        sklearn_bdp.certify sklearn_bdp.accounting.Certificate""",
     "Declare dependence": """
         sklearn_bdp.correlation.Independent sklearn_bdp.correlation.Groups
         sklearn_bdp.correlation.MarkovChain sklearn_bdp.correlation.TimeOrdered

@@ -15,7 +15,6 @@ from sklearn.base import is_regressor
 from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.model_selection import GridSearchCV
 
-from sklearn_bdp.accounting import Certificate
 from sklearn_bdp.diagnostics.scores import (
     DEFAULT_METRIC,
     UNINFORMATIVE_SHARE,
@@ -30,12 +29,13 @@ from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.metrics import PerRecordScore
 from sklearn_bdp.metrics.approximate import ApproximateMetric
 from sklearn_bdp.metrics.scorers import scorer_metric
-from sklearn_bdp.release.certificate import (
+from sklearn_bdp.release.certificate import HoldoutCertificate, SelectedScore
+from sklearn_bdp.release.guarantee import (
+    half_width_components,
     holdout_certificate,
-    preview_batch,
-    records_for,
-    width_parts,
+    required_records_text,
 )
+from sklearn_bdp.release.preview import preview_batch
 from sklearn_bdp.report.final import report_and_close
 from sklearn_bdp.report.final_report import FinalReport
 from sklearn_bdp.report.measures import named_metrics
@@ -314,46 +314,64 @@ def certified(
         has_interval=has_interval,
     )
     caveats = [metric.caveat] if metric.caveat else []
-    score_range = metric.upper - metric.lower
     dependence = holdout.dependence
     if caveats and dependence.is_sequential and not dependence.is_time_ordered:
         # The metric is a loss with a declared range.
         caveats.append(_APPROXIMATE.format(metric.name))
     with holdout.account.reading(again=False) as book:  # with the state of these answers
         certificate = plain_certificate(holdout, division, book)
-        certificate = certificate.in_units(metric.measured, metric.lower, metric.upper)
-        size = num_samples(division.X)
-        forecast = outlook(certificate, holdout, book, metric, score, interval, n_train=size)
-    verdict = ""
-    baseline = None
-    width_components = None
-    if abs(score - training) < CONFIRMED * score_range:
-        verdict = "the holdout confirms cross-validation"
-    elif math.isfinite(training):
-        change = f"{score - training:+.3g} (cross-validated: {format_score(training)})"
-        verdict = f"the holdout corrects cross-validation by {change}"
-    if metric.name == "roc_auc":  # score of a model that does not use its features
-        baseline = 0.5
-    elif metric.name in ("accuracy", "balanced_accuracy"):
-        counts = np.unique(np.asarray(division.y), return_counts=True)[1]
-        by_class = metric.name == "balanced_accuracy"
-        baseline = float(1 / counts.size if by_class else counts.max() / counts.sum())
-    notes = (*notes, *_notes_on_approximation(metric, assessment, holdout))
+    certificate = certificate.in_units(metric.measured, metric.lower, metric.upper)
+    components = None
     if has_interval:
-        width_components = width_parts(
+        components = half_width_components(
             assessment.answer, holdout.account.settings, holdout.dependence
         )
-    return dataclasses.replace(
-        certificate,
-        chosen=(f"{metric.measured} of {of}", score, *interval),
+    lower, upper = interval
+    selected = SelectedScore(
+        description=f"{metric.measured} of {of}",
+        score=score,
+        lower=lower,
+        upper=upper,
         interval=assessment.answer.interval,
-        verdict=verdict,
-        assumptions=(*certificate.assumptions, *assumptions),
-        notes=(*certificate.notes, *caveats, *notes),
-        baseline=baseline,
-        parts=width_components,
-        **forecast,
+        verdict=_verdict(score, training, metric),
+        baseline=_baseline(metric, division.y),
+        half_width_components=components,
     )
+    certificate = dataclasses.replace(
+        certificate,
+        selected=selected,
+        assumptions=(*certificate.assumptions, *assumptions),
+        notes=(
+            *certificate.notes,
+            *caveats,
+            *notes,
+            *_notes_on_approximation(metric, assessment, holdout),
+        ),
+    )
+    with holdout.account.reading(again=False) as book:
+        return with_forecast(certificate, holdout, book, metric, n_train=num_samples(division.X))
+
+
+def _verdict(score, cv_score, metric):
+    """Return the effect of verification on a cross-validated score; empty without one."""
+    if abs(score - cv_score) < CONFIRMED * (metric.upper - metric.lower):
+        return "the holdout confirms cross-validation"
+    if not math.isfinite(cv_score):
+        return ""
+    change = f"{score - cv_score:+.3g} (cross-validated: {format_score(cv_score)})"
+    return f"the holdout corrects cross-validation by {change}"
+
+
+def _baseline(metric, training_targets):
+    """Return the score of a model that does not use its features; None if it is not known."""
+    if metric.name == "roc_auc":
+        return 0.5
+    if metric.name not in ("accuracy", "balanced_accuracy"):
+        return None
+    class_counts = np.unique(np.asarray(training_targets), return_counts=True)[1]
+    if metric.name == "balanced_accuracy":
+        return float(1 / class_counts.size)
+    return float(class_counts.max() / class_counts.sum())
 
 
 def _notes_on_approximation(metric, assessment, holdout):
@@ -381,36 +399,48 @@ def _notes_on_approximation(metric, assessment, holdout):
         )
 
 
-def outlook(certificate, holdout, book, metric, score, interval, *, n_train):
-    """Return the fields of a certificate that forecast the next query."""
-    if certificate.next_error is None:
-        return {}
+def with_forecast(certificate, holdout, book, metric, *, n_train):
+    """Return a certificate with forecasts for its metric and the selected score."""
+    forecast = certificate.forecast
+    selected = certificate.selected
+    if forecast.next_query is None:
+        return certificate
+    shrinks_with_records = bool(forecast.advice)
     account = holdout.account
-    fields = {}
     if not metric.is_mean:
         # The forecast of the holdout is for means over records, with narrower intervals than scores
         # by class.
-        is_known = isinstance(metric, ApproximateMetric) and math.isfinite(score)
-        expected = metric.to_unit(score) if is_known else 0.5
+        has_score = isinstance(metric, ApproximateMetric) and math.isfinite(selected.score)
+        expected = metric.to_unit(selected.score) if has_score else 0.5
         preview = preview_batch(account, book, score=expected, metric=metric, n_train=n_train)
-        width = preview.half_width
-        fields = {"next_error": width, "tau": max(certificate.tau, width), "advice": ()}
-    if not math.isfinite(score):
-        return fields
-    unit_score = metric.to_unit(score)
+        next_query = preview.half_width
+        forecast = dataclasses.replace(forecast, next_query=next_query, advice="")
+        certificate = dataclasses.replace(
+            certificate, half_width=max(certificate.half_width, next_query), forecast=forecast
+        )
+    if not math.isfinite(selected.score):
+        return certificate
     score_range = metric.upper - metric.lower
-    half_width = 0.5 * (interval[1] - interval[0]) / score_range
-    preview = preview_batch(account, book, score=unit_score, metric=metric, n_train=n_train)
-    width = preview.half_width
-    fields["final_error"] = min(preview.half_width_final, half_width)
+    half_width = 0.5 * (selected.upper - selected.lower) / score_range
+    preview = preview_batch(
+        account, book, score=metric.to_unit(selected.score), metric=metric, n_train=n_train
+    )
+    next_query = preview.half_width
     if metric.is_mean and 2.0 * half_width < UNINFORMATIVE_SHARE:
         # The variance of the scores may be known to be small (theory G15).
-        width = min(width, half_width)
+        next_query = min(next_query, half_width)
     # All parts of a width shrink like 1 / sqrt(n), unless the interval ends where the range does.
     advice = ""
-    if certificate.advice and 2.0 * width < UNINFORMATIVE_SHARE:
-        advice = records_for(_GOALS, width, holdout.dependence.units(holdout.n), score_range)
-    return fields | {"outlook": (width, advice)}
+    if shrinks_with_records and 2.0 * next_query < UNINFORMATIVE_SHARE:
+        units = holdout.dependence.units(holdout.n)
+        advice = required_records_text(_GOALS, next_query, units, score_range)
+    return dataclasses.replace(
+        certificate,
+        forecast=dataclasses.replace(
+            forecast, final_report=min(preview.half_width_final, half_width)
+        ),
+        selected=dataclasses.replace(selected, next_query=next_query, advice=advice),
+    )
 
 
 # -- released values and copies of a fitted search or selector, without holdout records ----------
@@ -467,7 +497,7 @@ class DetachedHoldout:
     confidence_level: float
     information_spent: float
     remaining_budget: int | None
-    _certificate: Certificate = dataclasses.field(repr=False)
+    _certificate: HoldoutCertificate = dataclasses.field(repr=False)
     _records: History = dataclasses.field(repr=False)
     marks: Any = dataclasses.field(repr=False)  # of the records that it does not hold
 
@@ -482,7 +512,7 @@ class DetachedHoldout:
 
         Returns
         -------
-        Certificate
+        HoldoutCertificate
             As :meth:`ReusableHoldout.certificate <sklearn_bdp.ReusableHoldout.certificate>`.
         """
         return self._certificate

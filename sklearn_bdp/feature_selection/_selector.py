@@ -124,7 +124,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         Without a selected feature it predicts a constant.
     holdout_ : ReusableHoldout
         To be passed on, for instance to a search.
-    certificate_ : Certificate
+    certificate_ : HoldoutCertificate
         The guarantee, its probability and its assumptions; its notes end with the
         verified score of the selection, so that it travels with a fitted pipeline.
     train_indices_, holdout_indices_ : ndarray of int or None

@@ -3,7 +3,8 @@
 from sklearn_bdp.holdout.config import ExpertSettings, HoldoutConfig
 from sklearn_bdp.holdout.reusable import ReusableHoldout
 from sklearn_bdp.ledger.records import AnswerRecord, History, HoldoutAnswers
-from sklearn_bdp.release.certificate import Preview
+from sklearn_bdp.release.certificate import HoldoutCertificate
+from sklearn_bdp.release.preview import Preview
 from sklearn_bdp.report.final_report import FinalReport
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "FinalReport",
     "History",
     "HoldoutAnswers",
+    "HoldoutCertificate",
     "HoldoutConfig",
     "Preview",
     "ReusableHoldout",

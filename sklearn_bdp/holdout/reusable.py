@@ -31,9 +31,10 @@ from sklearn_bdp.metrics.scorers import (
 from sklearn_bdp.release.accountant import Account
 from sklearn_bdp.release.batch_context import next_code_length
 from sklearn_bdp.release.calibration import Calibration
-from sklearn_bdp.release.certificate import holdout_certificate, preview_batch, warn_if_vacuous
 from sklearn_bdp.release.context import CVData, HoldoutContext
+from sklearn_bdp.release.guarantee import holdout_certificate, warn_if_vacuous
 from sklearn_bdp.release.overlap_check import check_overlap
+from sklearn_bdp.release.preview import preview_batch
 from sklearn_bdp.release.query_batch import (
     check_cv_score,
     check_data,
@@ -58,9 +59,9 @@ from sklearn_bdp.utils.validation import (
 )
 
 if TYPE_CHECKING:
-    from sklearn_bdp.accounting import Certificate
     from sklearn_bdp.metrics.base import BoundedMetric, Evaluation
-    from sklearn_bdp.release.certificate import Preview
+    from sklearn_bdp.release.certificate import HoldoutCertificate
+    from sklearn_bdp.release.preview import Preview
     from sklearn_bdp.report.final_report import FinalReport
 
 
@@ -1048,12 +1049,12 @@ class ReusableHoldout:
         with self.account.reading() as book:
             return budget - book.last.n_rounds
 
-    def certificate(self) -> Certificate:
+    def certificate(self) -> HoldoutCertificate:
         """Return the current guarantee.
 
         Returns
         -------
-        Certificate
+        HoldoutCertificate
             ``tau`` is the largest distance between an answer and an end of its interval: among
             all answers so far, and for the next query if its score is near 1/2.
         """

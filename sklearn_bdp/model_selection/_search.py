@@ -25,7 +25,6 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp._version import __version__
-from sklearn_bdp.accounting import Certificate
 from sklearn_bdp.diagnostics.overlap import TrainingData, check_fingerprints
 from sklearn_bdp.diagnostics.scores import warn_undeclared_dependence
 from sklearn_bdp.diagnostics.tables import check_same_schema
@@ -52,8 +51,9 @@ from sklearn_bdp.holdout.config import HoldoutConfig, check_ledger
 from sklearn_bdp.holdout.reusable import ReusableHoldout
 from sklearn_bdp.metrics.approximate import ApproximateMetric
 from sklearn_bdp.metrics.scorers import check_scoring
-from sklearn_bdp.release.certificate import Preview
+from sklearn_bdp.release.certificate import HoldoutCertificate
 from sklearn_bdp.release.context import CVData
+from sklearn_bdp.release.preview import Preview
 from sklearn_bdp.utils.hashing import data_digest, object_digest, query_key
 from sklearn_bdp.utils.sklearn_compat import (
     Interval,
@@ -173,7 +173,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
     holdout_ : ReusableHoldout
         To be passed to the next search as ``holdout``. It carries the records, also in pickles
         of the search; :meth:`without_holdout` leaves them out.
-    certificate_ : Certificate
+    certificate_ : HoldoutCertificate
         The guarantee, its probability and its assumptions.
     train_indices_, holdout_indices_ : ndarray of int or None
         Rows of the data on each side of the split.
@@ -214,7 +214,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
     cv_results_: dict[str, Any]
     best_score_: float
     best_interval_: tuple[float, float]
-    certificate_: Certificate
+    certificate_: HoldoutCertificate
     train_indices_: np.ndarray | None
     holdout_indices_: np.ndarray | None
 

@@ -20,9 +20,8 @@ from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerError, ProcessBou
 from sklearn_bdp.ledger.ledger import Fact, Ledger
 from sklearn_bdp.ledger.records import AnswerRecord, Answers, HoldoutAnswers, canonical
 from sklearn_bdp.release.batch import answer_batch, exhausted_error
-from sklearn_bdp.release.batch_context import BatchContext, next_code_length
+from sklearn_bdp.release.batch_context import BatchContext, check_open, next_code_length
 from sklearn_bdp.release.calibration import Calibration
-from sklearn_bdp.release.certificate import check_open
 from sklearn_bdp.utils.hashing import is_content_key
 from sklearn_bdp.utils.process import ANSWERED_TARGETS, PICKLED_LEDGERS
 

@@ -1,4 +1,4 @@
-"""Context in which a batch is answered, and the code length of the next batch."""
+"""State before a batch: its context, its code length, its cell widths, and whether it may run."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sklearn_bdp.accounting.spending import (
     leakage_code_length,
     report_attempt_length,
 )
+from sklearn_bdp.exceptions import HoldoutClosedError
 from sklearn_bdp.ledger.records import BatchRecord
 from sklearn_bdp.release.graded_release import paced
 
@@ -70,3 +71,14 @@ def cell_width_policy(last, settings, length):
     """Return the cell widths of the batch after ``last``, at this code length."""
     log_failure = math.log(settings.sampling_failure / 2.0) - length
     return paced(settings.spending, last.number + 1, log_failure)
+
+
+def check_open(book):
+    """Raise HoldoutClosedError after a final report."""
+    last = book.last
+    if last.closed:
+        raise HoldoutClosedError(
+            f"This holdout was closed by its final report on {last.time[:10]}. Its intervals "
+            "assume no later queries. holdout.report_ shows the report again, and recorded answers "
+            "remain free by key. Use new records to verify another model."
+        )

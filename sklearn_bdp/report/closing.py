@@ -15,8 +15,7 @@ from sklearn_bdp.accounting.spending import report_attempt_length
 from sklearn_bdp.exceptions import LedgerBusyError, LedgerError, UnfinishedReportError
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.metrics.base import silenced
-from sklearn_bdp.release.batch_context import BatchContext
-from sklearn_bdp.release.certificate import check_open
+from sklearn_bdp.release.batch_context import BatchContext, check_open
 
 _CHARGE = (
     "that the attempt did not finish is charged, because an analyst could make it depend on the "

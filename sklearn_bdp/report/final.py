@@ -29,8 +29,8 @@ from sklearn_bdp.metrics.approximate import approximate_metric
 from sklearn_bdp.metrics.base import Evaluation
 from sklearn_bdp.release.batch import answer_batch, exhausted_error
 from sklearn_bdp.release.batch_context import next_code_length
-from sklearn_bdp.release.certificate import target_of, width_parts
 from sklearn_bdp.release.class_proportions import release_class_proportions
+from sklearn_bdp.release.guarantee import estimand_text, half_width_components
 from sklearn_bdp.release.query_batch import make_batch
 from sklearn_bdp.report.closing import close_holdout, closing_record
 from sklearn_bdp.report.final_report import FinalReport, ReportRow
@@ -285,7 +285,7 @@ def _private_report(holdout, plan, terms):
     if record is None:
         raise exhausted_error(settings, terms.last, unanswered=plan.n_proven)
     for ((_, low, high), row), answer in zip(rows, answers, strict=True):
-        parts = np.array(width_parts(answer, settings, model) or (0.0, 0.0, 0.0))
+        parts = np.array(half_width_components(answer, settings, model) or (0.0, 0.0, 0.0))
         ends = np.array([answer.value, answer.lower, answer.upper])
         value, *pair = (low + (high - low) * ends).tolist()
         row["value"] = value
@@ -302,7 +302,7 @@ def shown_report(holdout: Any, record: Any) -> FinalReport:
     """Return the report in a closing record."""
     content = record.cells["report"]
     settings = holdout.account.settings
-    target = target_of(holdout.dependence, settings.n)
+    target = estimand_text(holdout.dependence, settings.n)
     assumptions = [*holdout.certificate().assumptions, *content["assumptions"]]
     if content["approximate_level"] is not None:
         assumptions.append("reading the closed holdout ended its privacy")
@@ -420,7 +420,7 @@ class Rows:
         notes = []
         row["method"] = row["method"] or f"approximate: leaving out {self.words}"
         if self.model.is_time_ordered:
-            row["target"] = target_of(self.model, len(self.records.y), statement.ahead)
+            row["target"] = estimand_text(self.model, len(self.records.y), statement.ahead)
         inside = np.any([self._mask(part) > 0.0 for part in statement.inside or ("",)], axis=0)
         row["n_units"] = np.unique(self.units[inside]).size
         row["n_events"] = self._n_events(inside)

@@ -25,6 +25,15 @@ def format_score(score, rounded=round):
     return f"{rounded(score * 10.0**n_decimals) / 10.0**n_decimals:.{n_decimals}f}"
 
 
+def format_half_width(value):
+    """Return three significant digits of a half-width, rounded up: never below it."""
+    if not (math.isfinite(value) and value > 0):
+        return f"{value:g}"
+    digits = 2 - math.floor(math.log10(value))
+    scale = 10.0**digits
+    return f"{math.ceil(value * scale - 1e-9) / scale:.{max(digits, 0)}f}"
+
+
 def interval_sentence(lower, upper, target="new records like these", score_name="score"):
     """Return an interval as a sentence; ``target`` names the records that it applies to."""
     if math.isinf(lower) and math.isinf(upper):

@@ -92,6 +92,11 @@ def failure_probability(confidence_level):
     return float(1 - Decimal(str(confidence_level if decimal_places else level)))
 
 
+def confidence_level(failure_probability):
+    """Return the confidence level of a failure probability, with the difference in decimals."""
+    return float(1 - Decimal(str(failure_probability)))
+
+
 def check_fraction(name, value):
     """Return a part of the records as a float strictly between 0 and 1."""
     if not _is_no_number(value) and 1 < value < math.inf and value == int(value):

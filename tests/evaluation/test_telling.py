@@ -323,6 +323,6 @@ def test_the_parts_of_a_width_sum_to_the_half_width_of_its_interval(scoring):
         search.cv_results_[f"holdout_{end}"][search.best_index_] for end in ("lower", "upper")
     )
     span = 1.0 if isinstance(scoring, str) else scoring.upper - scoring.lower
-    parts = span * np.array(search.certificate_.parts)
+    parts = span * np.array(search.certificate_.half_width_components)
     assert min(parts) >= 0.0
     assert sum(parts) == pytest.approx(0.5 * (high - low), rel=1e-6)

@@ -25,17 +25,17 @@ def raw(*means):
     return np.array([(np.arange(N) < mean * N).astype(float) for mean in means])
 
 
-def test_every_answer_given_and_the_next_are_within_tau():
+def test_every_answer_given_and_the_next_are_within_its_half_width():
     holdout = ReusableHoldout(X, Y)
     for guesses in ([0.5, 0.9], [0.1], [0.5, 0.5, 0.5]):
-        before = holdout.certificate().tau
+        before = holdout.certificate().half_width
         answers = holdout.answer(guesses, raw(*[0.5] * len(guesses)))
         certificate = holdout.certificate()
         widths = np.maximum(answers.values - answers.lower, answers.upper - answers.values)
-        assert widths.max() <= certificate.tau
-        assert certificate.tau >= before
+        assert widths.max() <= certificate.half_width
+        assert certificate.half_width >= before
         lone = holdout.answer([0.5], raw(0.5))
-        assert max(lone.upper - lone.values) <= certificate.tau + 1e-12
+        assert max(lone.upper - lone.values) <= certificate.half_width + 1e-12
 
 
 def test_the_level_spent_grows_round_by_round():
@@ -55,7 +55,7 @@ def test_bayesian_levels_follow_the_correlation():
     certificate = ReusableHoldout(X, Y, correlation=CHAIN, epsilon=1.0, budget=1).certificate()
     assert certificate.bdp_epsilon == pytest.approx(1.0, rel=0.01)
     assert certificate.dp_epsilon < certificate.bdp_epsilon
-    assert "Markov" in certificate.correlation
+    assert "Markov" in certificate.records.correlation
 
 
 def test_a_capped_level_is_that_of_the_whole_life():
@@ -91,24 +91,24 @@ def test_it_prints_and_holds_no_mechanism_in_use():
     certificate = holdout.certificate()
     assert "within ±" in str(certificate)
     assert "<table>" in certificate._repr_html_()
-    assert certificate.threshold == 0.05
-    assert isinstance(certificate.mechanism, dict)
-    assert math.isfinite(certificate.tau)
+    assert certificate.mechanism.threshold == 0.05
+    assert isinstance(certificate.mechanism.arguments, dict)
+    assert math.isfinite(certificate.half_width)
 
 
 def test_the_advice_keeps_its_word():
     def certificate(n):
         return ReusableHoldout(np.zeros((n, 1)), np.arange(n) % 2).certificate()
 
-    (advice,) = certificate(1000).advice
+    advice = certificate(1000).forecast.advice
     more, goal = advice.split()[1], advice.split()[5].lstrip("±")
-    width = certificate(1000 + int(more.replace(",", ""))).tau
+    width = certificate(1000 + int(more.replace(",", ""))).half_width
     assert width == pytest.approx(float(goal), rel=0.05)
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_handful_of_records_has_a_certificate():
-    assert ReusableHoldout(np.zeros((2, 1)), [0, 1]).certificate().tau == 1.0
+    assert ReusableHoldout(np.zeros((2, 1)), [0, 1]).certificate().half_width == 1.0
 
 
 def test_certificates_state_errors_in_score_units():
@@ -117,11 +117,11 @@ def test_certificates_state_errors_in_score_units():
     assert plain.in_units("accuracy", 0.0, 1.0) is plain
     scaled = plain.in_units("neg_mean_absolute_error", -50.0, 0.0)
     printed = float(str(scaled).split("±")[1].split(" ")[0])
-    assert 50.0 * plain.tau <= printed <= 50.0 * plain.tau * 1.01
+    assert 50.0 * plain.half_width <= printed <= 50.0 * plain.half_width * 1.01
     for text in (str(scaled), scaled._repr_html_()):
         assert "neg_mean_absolute_error, from -50 to 0" in text
         assert "of the range, 50" in text
-    assert scaled.tau == plain.tau
+    assert scaled.half_width == plain.half_width
 
 
 def test_why_an_interval_is_wide_is_told_of_the_chosen_answer_itself():
@@ -133,7 +133,7 @@ def test_why_an_interval_is_wide_is_told_of_the_chosen_answer_itself():
         holdout, depth = search.holdout_, search.best_params_["max_depth"]
         (own,) = [one for one in holdout.history() if one.model == f"max_depth={depth}"]
         assert (own.lower, own.upper) == search.best_interval_
-        sampling, asked, noise = search.certificate_.parts
+        sampling, asked, noise = search.certificate_.half_width_components
         assert sampling + asked + noise == pytest.approx(0.5 * (own.upper - own.lower))
         # An exact score: intervals at beta and at the level that this answer's code length leaves.
         tail = score_tail(holdout.dependence, holdout.n, binary=True)
@@ -149,7 +149,7 @@ def test_scores_by_class_know_their_class_and_why_they_are_wide():
         random_state=0,
     ).fit(*load_breast_cancer(return_X_y=True))  # fmt: skip
     low, high = search.best_interval_
-    assert sum(search.certificate_.parts) == pytest.approx(0.5 * (high - low))
+    assert sum(search.certificate_.half_width_components) == pytest.approx(0.5 * (high - low))
 
 
 # few records or groups are quick

@@ -192,7 +192,7 @@ def test_records_of_a_memory_holdout_can_be_read_anywhere_but_not_asked(server):
     holdout.answer([0.2, 0.5], scores(2, 1))
     seen = elsewhere(server, pickle.dumps(holdout))
     assert seen["history"] == seen["again"] == 2
-    assert seen["tau"] == holdout.certificate().tau
+    assert seen["half_width"] == holdout.certificate().half_width
     assert seen["spent"] == holdout.information_spent
     assert seen["error"] == "ProcessBoundaryError"
     assert "ledger='holdout.sqlite'" in seen["message"]

@@ -100,7 +100,7 @@ def revive(data):
     seen = {"repr": repr(holdout)}
     try:
         seen["history"] = len(holdout.history())
-        seen["tau"] = holdout.certificate().tau
+        seen["half_width"] = holdout.certificate().half_width
         seen["spent"] = holdout.information_spent
         seen["again"] = len(pickle.loads(pickle.dumps(holdout)).history())
     except Exception as error:

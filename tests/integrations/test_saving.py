@@ -125,7 +125,7 @@ def test_skops_round_trip(search, data):
     np.testing.assert_array_equal(reloaded.predict(data[0]), search.predict(data[0]))
     assert reloaded.best_score_ == search.best_score_
     assert len(reloaded.holdout_.history()) == 2
-    assert reloaded.certificate_.tau == search.certificate_.tau
+    assert reloaded.certificate_.half_width == search.certificate_.half_width
 
 
 @pytest.mark.client("mlflow", "saves `search.without_holdout()`")

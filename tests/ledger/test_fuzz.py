@@ -81,7 +81,7 @@ def check_consistency(holdout):
     history = holdout.history()
     certificate = holdout.certificate()
     assert all(0.0 <= record.lower <= record.value <= record.upper <= 1.0 for record in history)
-    assert 0.0 < certificate.tau <= 1.0
+    assert 0.0 < certificate.half_width <= 1.0
     assert math.isfinite(holdout.information_spent)
     assert repr(holdout)
     assert holdout._repr_html_()

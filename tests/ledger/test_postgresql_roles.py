@@ -174,7 +174,7 @@ def test_a_reader_reads(urls_by_role):
     make(urls_by_role["ann"]).answer([0.5], scores(1, 0), keys=["a"])
     holdout = make(urls_by_role["reader"])
     assert [record.key for record in holdout.history()] == ["a"]
-    assert holdout.certificate().tau > 0.0
+    assert holdout.certificate().half_width > 0.0
 
 
 def test_a_reader_cannot_query(urls_by_role):

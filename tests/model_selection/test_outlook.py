@@ -38,17 +38,17 @@ def test_forecasts_for_scores_by_class_are_their_own(groups, scoring):
     assert mean.half_width < (0.9 if scoring == "roc_auc" else 1.1) * seen
     certificate = search.certificate_
     alone = search.preview(1, score=0.5).half_width
-    assert certificate.next_error == pytest.approx(alone, rel=0.05)
-    assert certificate.tau >= certificate.next_error
+    assert certificate.forecast.next_query == pytest.approx(alone, rel=0.05)
+    assert certificate.half_width >= certificate.forecast.next_query
     if scoring == "roc_auc":
-        assert certificate.next_error > search.holdout_.certificate().next_error
+        assert certificate.forecast.next_query > search.holdout_.certificate().forecast.next_query
 
 
 def test_forecasts_for_means_stay_what_they_were():
     search = searched(None, "accuracy")
     holdout = search.holdout_
     known = holdout.certificate()
-    assert search.certificate_.next_error == known.next_error
-    assert search.certificate_.advice == known.advice
+    assert search.certificate_.forecast.next_query == known.forecast.next_query
+    assert search.certificate_.forecast.advice == known.forecast.advice
     count, score = 2, search.best_score_
     assert search.preview(count, score=score) == holdout.preview(count, score=score, n_train=3000)

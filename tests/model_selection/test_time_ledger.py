@@ -54,7 +54,7 @@ def test_other_grids_models_and_functions_go_on(tmp_path):
         other.fit(X, y)
         assert other.holdout_.dependence == model
         np.testing.assert_array_equal(other.holdout_indices_, first.holdout_indices_)
-        assert other.holdout_.certificate().n_answers > 0
+        assert other.holdout_.certificate().answers.n_answers > 0
     assert len(first.holdout_.history()) == 2 + 1 + 2 + 2  # candidates not asked before
 
 

@@ -426,7 +426,7 @@ def test_rows_that_are_read_alone_are_no_answers_that_hold_together():
     holdout.answer([0.5], np.ones((1, N)))
     report = holdout.final_report(MODEL, scoring=ALONE, joint=False)
     assert len(holdout.history()) == 1
-    assert holdout.certificate().n_answers == 1
+    assert holdout.certificate().answers.n_answers == 1
     assert holdout.final_report(MODEL, scoring=ALONE, joint=False) == report == holdout.report_
     with pytest.raises(HoldoutClosedError):
         holdout.final_report(MODEL, scoring=ALONE)

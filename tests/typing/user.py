@@ -43,7 +43,7 @@ def search(X: np.ndarray, y: np.ndarray, ledger: Path) -> float:
     train: np.ndarray | None = second.train_indices_
     low, high = second.best_interval_
     rows = 0 if train is None else len(train)
-    print(second.certificate_.beta, kept.n, results["params"], rows, high - low)
+    print(second.certificate_.half_width, kept.n, results["params"], rows, high - low)
     return second.best_score_
 
 

@@ -1,0 +1,207 @@
+"""Text and card of a holdout's certificate."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sklearn_bdp.accounting.certificate import holdout_text, privacy_text, vacuous_title
+from sklearn_bdp.utils.html import (
+    Card,
+    explain_half_width,
+    format_half_width,
+    format_score,
+    interval_svg,
+    summary_sentence,
+)
+
+_WHOLE_RANGE = 0.45  # a half-width of nine tenths of the range or more
+
+
+def certificate_card(certificate: Any) -> Card:
+    """Return the card of a :class:`~sklearn_bdp.release.certificate.HoldoutCertificate`."""
+    score_range = _score_range(certificate)
+    selected = certificate.selected
+    lines = [_confidence_line(certificate)]
+    report_width = ""
+    final_half_width = certificate.forecast.final_report
+    if final_half_width is not None and final_half_width < _WHOLE_RANGE:
+        report_width = f"±{format_half_width(final_half_width * score_range)}"
+    if selected is None:
+        title = _title(certificate)
+        picture = ""
+        is_informative = not certificate.is_vacuous
+        if report_width:
+            lines.append(f"A final report now would know a middling score to {report_width}.")
+    else:
+        title = _selected_title(selected, certificate.records.target, report_width)
+        picture = interval_svg(
+            selected.score,
+            selected.lower,
+            selected.upper,
+            bounds=(0.0, 1.0) if certificate.units is None else certificate.units[1:],
+            baseline=selected.baseline,
+        )
+        is_informative = selected.upper - selected.lower < 0.5 * score_range
+    if selected is None or selected.interval != "none":
+        lines += _forecast_lines(certificate)
+    if selected is not None and selected.half_width_components is not None:
+        components = [score_range * component for component in selected.half_width_components]
+        lines.append(explain_half_width(components))
+    sections = [
+        ("It holds if", certificate.assumptions),
+        ("Note", certificate.notes),
+        ("What stands behind it", list(_details(certificate))),
+    ]
+    return Card(title, lines, sections, picture, is_informative)
+
+
+def _score_range(certificate):
+    """Return the length of the range of scores, in score units."""
+    if certificate.units is None:
+        return 1.0
+    _, lower, upper = certificate.units
+    return upper - lower
+
+
+def _selected_title(selected, target, report_width):
+    """Return the first line about the selected candidate, in score units."""
+    if math.isnan(selected.score):
+        return f"{selected.description}: not verified. The holdout was not queried about it."
+    remarks = [selected.verdict] if selected.verdict else []
+    if report_width:
+        remarks.append(f"a final report now would be known to {report_width}")
+    score_text = format_score(selected.score)
+    if remarks:
+        remark = "; ".join(remarks)
+        score_text += f". {remark[0].upper()}{remark[1:]}"
+    if selected.interval == "none":
+        return f"{selected.description}: {score_text}. It has no interval."
+    title = summary_sentence(
+        selected.description, score_text, selected.lower, selected.upper, target
+    )
+    if selected.interval == "approximate":
+        title += " This interval is approximate."
+    return title
+
+
+def _title(certificate):
+    """Return the first line without a selected candidate: the half-width, in score units."""
+    half_width = format_half_width(certificate.half_width)
+    error = f"±{half_width}"
+    if certificate.units is not None:
+        name, lower, upper = certificate.units
+        range_text = f"({name}, from {lower:.4g} to {upper:.4g}; {error} of that range)"
+        error = f"±{format_half_width(certificate.half_width * (upper - lower))} {range_text}"
+    if certificate.answers.n_answers:
+        return f"{certificate.answers.n_answers:,} verified so far. Widest interval: {error}."
+    records = certificate.records
+    if certificate.is_vacuous:
+        of_range = "" if certificate.units is None else "of the range "
+        return vacuous_title(records.n, error.removeprefix("±"), of_range=of_range)
+    subject = "The answer" if certificate.mechanism.n_queries == 1 else "The first answer"
+    target = records.target if records.is_time_ordered else "new records"
+    return f"{subject} is within {error} of the expected score on {target}."
+
+
+def _confidence_line(certificate):
+    """Return the second line: confidence, number of intervals and holdout records."""
+    answers = certificate.answers
+    holdout = _holdout_text(certificate.records)
+    confidence = f"{100 * certificate.confidence_level:.6g}%"
+    if answers.n_without_interval and not answers.n_proven and not answers.n_approximate:
+        return f"No answer so far has an interval. Holdout: {holdout}."
+    if answers.n_approximate:
+        approximate = (
+            f"Confidence: about {confidence} that all {answers.n_approximate:,} approximate "
+            "intervals so far are correct, whichever candidate you select, for losses without "
+            "rare large values."
+        )
+        proven = ""
+        if answers.n_proven > 0:
+            proven = f" At least {confidence} that all {answers.n_proven:,} proven ones are."
+        return f"{approximate}{proven} Holdout: {holdout}."
+    return f"Confidence: at least {confidence} that {_event(certificate)}. Holdout: {holdout}."
+
+
+def _event(certificate):
+    """Return the event that has the stated confidence."""
+    n_answers = certificate.answers.n_answers
+    has_selection = certificate.selected is not None
+    if certificate.mechanism.n_queries == 1 or (has_selection and n_answers <= 1):
+        return "this interval is correct"
+    if has_selection:
+        return f"all {n_answers:,} intervals so far are correct, whichever candidate you select"
+    if n_answers == 0:
+        return "this interval and all later ones are correct"
+    if certificate.mechanism.n_queries is None:
+        return "all are correct"
+    return f"all {certificate.mechanism.n_queries:,} are correct"
+
+
+def _holdout_text(records):
+    """Return number, dependence and effective number of the holdout records."""
+    if not records.is_time_ordered:
+        return holdout_text(records.n, records.n_effective, records.correlation)
+    dates = records.target.partition(", ")[0].removeprefix("these ")
+    if dates.startswith(f"{records.n:,} "):
+        return dates
+    return f"{records.n:,} records on {dates}"
+
+
+def _forecast_lines(certificate):
+    """Return lines about the next query and more records: none or one."""
+    score_range = _score_range(certificate)
+    forecast = certificate.forecast
+    selected = certificate.selected
+    if forecast.next_query is None:
+        return [forecast.advice] if forecast.advice else []
+    if selected is not None and selected.next_query is not None:
+        half_width = selected.next_query
+        advice = selected.advice
+        score_text = "at a similar score"
+        is_whole_range = half_width >= _WHOLE_RANGE
+    else:
+        half_width = forecast.next_query
+        advice = forecast.advice
+        score_text = "at a middling score"
+        is_whole_range = not half_width < 0.5
+        if advice and score_range != 1.0:
+            advice += " of the range"
+    half_width_text = format_half_width(half_width * score_range)
+    line = f"Next single query {score_text}: about ±{half_width_text}"
+    line += ", the whole range." if is_whole_range else "."
+    if advice:
+        line += f" {advice[0].upper()}{advice[1:]}."
+    return [line]
+
+
+def _details(certificate):
+    """Yield a label and a value for each detail."""
+    answers = certificate.answers
+    mechanism = certificate.mechanism
+    forecast = certificate.forecast
+    yield "proved by", "information spent so far (G7)"
+    yield "correlation", certificate.records.correlation or "independent records"
+    if answers.n_answers:
+        scope = "" if forecast.next_query is None else ", the next one near 1/2 included"
+        yield "widest interval", f"±{format_half_width(certificate.half_width)}{scope}"
+    if answers.n_relaxed:
+        yield "relaxed", f"{answers.n_relaxed:,} kept wide because they trail the best"
+    budget = "no cap" if mechanism.budget is None else f"{mechanism.budget:,}"
+    yield "answers from the holdout", budget
+    if mechanism.spending:
+        yield "spending", mechanism.spending
+    components = (
+        f"sampling {forecast.sampling:.3g}, noise {forecast.noise:.3g}, threshold "
+        f"{mechanism.threshold:.3g}"
+    )
+    if certificate.units is not None:
+        components += f" of the range, {_score_range(certificate):.4g}"
+    yield "parts, query near 1/2", components
+    if mechanism.resolution > 0:
+        yield "answers rounded to", f"cells of {mechanism.resolution:.3g}"
+    privacy = privacy_text(certificate.dp_epsilon, certificate.bdp_epsilon)
+    if not math.isfinite(certificate.dp_epsilon) and certificate.records.is_time_ordered:
+        privacy = "none is stated without declared dependence"
+    yield "privacy of the holdout", privacy

@@ -1,0 +1,330 @@
+"""Guarantee of a holdout as it stands, computed from public numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from sklearn_bdp.accounting.noise_calibration import auto_threshold, zhao_required_n
+from sklearn_bdp.accounting.spending import PredictiveCode, code_length
+from sklearn_bdp.correlation import check_correlation
+from sklearn_bdp.exceptions import UninformativeIntervalWarning
+from sklearn_bdp.intervals.concentration import ModelTail, half_of, half_width, score_tail
+from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.ledger.records import BatchRecord
+from sklearn_bdp.release.batch_context import cell_width_policy, next_code_length
+from sklearn_bdp.release.certificate import (
+    AnswerCounts,
+    HoldoutCertificate,
+    HoldoutRecords,
+    MechanismSettings,
+    WidthForecast,
+)
+from sklearn_bdp.release.graded_release import fine_half_width
+from sklearn_bdp.utils.validation import caller_level, confidence_level
+
+_GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
+
+
+def _single_query_half_width(last, settings, model, code=None):
+    """Return threshold, pre-sampling half-width and sampling half-width of a single query near 1/2.
+
+    No other score has a larger threshold.
+    """
+    length = next_code_length(last, settings)[0]
+    below, above = settings.noise_margins(last.n_rounds)
+    if settings.threshold is not None:
+        threshold = settings.threshold
+    elif settings.is_adaptive:
+        code = PredictiveCode() if code is None else code.copy()
+        code.start_batch()
+        half = fine_half_width(
+            cell_width_policy(last, settings, length),
+            code,
+            predictions=0.5,
+            deviation=lambda _: math.sqrt(0.25 / settings.n_effective),
+            factor=2.0,
+            drift=code.predict([0.5])[1],
+            alone=True,
+        )
+        threshold = float(np.max(half))
+    else:
+        threshold = float(auto_threshold(0.5, settings.n_effective, settings.n))
+    cell = threshold if settings.is_adaptive else settings.resolution / 2.0
+    level = math.log(settings.sampling_failure) - length
+    sampling = float(np.ravel(half_width(level, model, settings.n))[0])
+    return threshold, max(threshold + below, cell + above), sampling
+
+
+def warn_if_vacuous(settings, model):
+    """Warn if even the interval of a first score near 1/2 is [0, 1]; return whether it is."""
+    width = sum(_single_query_half_width(BatchRecord(), settings, model)[1:])
+    if width < 0.5:
+        return False
+    required_text = ""
+    count, name = model.units(settings.n)
+    if math.isfinite(width):  # intervals shrink with the root of n
+        required_text = f"About {math.ceil(count * (2 * width) ** 2):,} {name} would do. "
+    warnings.warn(
+        f"The holdout of {count} {name} is too small: a first score near 1/2 is only known to "
+        f"±{min(width, 0.5):.2g}. {required_text}plan_holdout computes the number for a given "
+        "width.",
+        UninformativeIntervalWarning,
+        stacklevel=caller_level(),
+    )
+    return True
+
+
+def holdout_certificate(account: Any, book: Any) -> HoldoutCertificate:
+    """Return the current guarantee; ``book``: the state of the ledger."""
+    last = book.last
+    settings = account.settings
+    model = account.dependence
+    threshold, margin, sampling = _single_query_half_width(
+        last, settings, model, account.code(book)
+    )
+    next_half_width = margin + sampling
+    n_unfinished = len(book.notes(Fact.CLOSING)) - int(last.closed)
+    advice = ""
+    if settings.threshold is None:  # a fixed threshold does not shrink with more records
+        # Threshold, sampling error, grid and automatic noise all shrink like 1 / sqrt(n).
+        advice = required_records_text(_GOALS, next_half_width, model.units(settings.n))
+        if last.closed:
+            advice = "The final report closed the holdout: it accepts no new query."
+    final_half_width = None
+    if not last.closed:
+        tail = ModelTail(model, settings.n)
+        final_half_width = report_half_width(last, settings, tail, 0.5, n_attempts=n_unfinished)
+    n_approximate, n_without_interval = _count_intervals(last, book)
+    dp_epsilon, bdp_epsilon = _privacy_levels(last, settings, model)
+    return HoldoutCertificate(
+        confidence_level=confidence_level(settings.beta),
+        half_width=min(1.0, max(next_half_width, last.widest)),
+        dp_epsilon=dp_epsilon,
+        bdp_epsilon=bdp_epsilon,
+        records=HoldoutRecords(
+            n=settings.n,
+            n_effective=settings.n_effective,
+            correlation=model.describe(),
+            target=estimand_text(model, settings.n),
+        ),
+        answers=AnswerCounts(
+            n_answers=last.n_answered,
+            n_relaxed=last.n_relaxed,
+            n_approximate=n_approximate,
+            n_without_interval=n_without_interval,
+        ),
+        mechanism=MechanismSettings(
+            arguments=settings.mechanism_arguments(),
+            threshold=threshold,
+            resolution=settings.resolution,
+            n_queries=settings.parameters["n_queries"],
+            budget=settings.budget,
+            spending=settings.spending.policy.description,
+        ),
+        forecast=WidthForecast(
+            next_query=None if last.closed else min(1.0, next_half_width),
+            final_report=final_half_width,
+            sampling=min(1.0, sampling),
+            noise=settings.noise_margins(last.n_rounds)[0],
+            advice=advice,
+        ),
+        assumptions=_assumptions(account, book),
+        notes=_notes(last, settings=settings, model=model, n_unfinished=n_unfinished),
+    )
+
+
+def _privacy_levels(last, settings, model):
+    """Return the DP and BDP levels: for the life of the holdout if capped, else those so far."""
+    dp_epsilon = last.dp_epsilon
+    if settings.budget is not None and dp_epsilon is not None:
+        dp_epsilon = settings.make_mechanism().dp_epsilon(1.0 / settings.n)
+    if dp_epsilon is None or not math.isfinite(dp_epsilon) or model.is_time_ordered:
+        return math.inf, math.inf
+    bdp_epsilon = float(model.bdp_epsilon(dp_epsilon, settings.n)) if dp_epsilon else 0.0
+    return dp_epsilon, bdp_epsilon
+
+
+def _count_intervals(last, book):
+    """Return the numbers of answers with an approximate interval and without one."""
+    if not last.cells.get("approximate"):
+        return 0, 0
+    interval_types = [answer.interval for answer in book.history()]
+    return interval_types.count("approximate"), interval_types.count("none")
+
+
+def report_half_width(last, settings, tail, score, *, n_attempts):
+    """Return the half-width of a final report now, on one score like this, without surprises.
+
+    ``n_attempts``: at a final report that did not finish.
+    """
+    model = getattr(tail, "model", None)
+    if model is not None and model.is_componentwise and not model.is_independent:
+        # A report uses units, not models: for a list, the groups independent under all models.
+        labels = model.components(settings.n)
+        tail = dataclasses.replace(tail, model=check_correlation("groups", groups=labels))
+    length, _ = next_code_length(last, settings, report=True, n_attempts=n_attempts)
+    log_level = math.log(settings.sampling_failure / 2.0) - length
+    margin = settings.noise_margins(last.n_rounds)[1] * settings.final_noise_ratio
+    return half_of(tail, score, log_level, margin)
+
+
+def half_width_components(answer, settings, model):
+    """Return the parts of the half-width of an answer in [0, 1], from its own record.
+
+    Parts for sampling (one fixed query), for all other queries (its code length), and for
+    resolution with noise.
+    """
+    if not answer.answered or answer.shape is None:
+        return None
+    tail = score_tail(model, settings.n, **answer.shape)
+    half = 0.5 * (answer.upper - answer.lower)
+    log_level = math.log(settings.sampling_failure / 2.0) - answer.code_length
+    half_of_one_query = half_of(tail, answer.value, math.log(settings.beta / 2.0))
+    half_after_queries = half_of(tail, answer.value, log_level)
+    if not half_after_queries > 0.0:  # known by construction
+        return 0.0, 0.0, half
+    # If scores vary little, both parts shrink by the same factor (G15).
+    shrinkage = min(1.0, half / half_after_queries)
+    sampling = shrinkage * half_of_one_query
+    adaptivity = shrinkage * (half_after_queries - half_of_one_query)
+    return sampling, adaptivity, half - shrinkage * half_after_queries
+
+
+def estimand_text(model, n, ahead=1):
+    """Return the target of intervals; "…, judged …": scores given the past (theory G26).
+
+    ``ahead``: dates from the conditioning date to the score.
+    """
+    if model.is_time_ordered:
+        dates = getattr(model, "chain", model)
+        step = dates.step
+        condition = "each {} by what was then known"
+        if dates.horizon > 1:
+            condition = "by what was known one {} before the outcome"
+        if ahead > 1:
+            condition = "by what was known when the forecast was made"
+        return f"these {model.units(n)[0]:,} {step}s, judged {condition.format(step)}"
+    return "new records like these" if model.target == "new records" else model.target
+
+
+def required_records_text(goals, width, units, span=1.0):
+    """Return a text on the additional records, or groups, for the next goal; else empty."""
+    goals = [goal for goal in goals if goal <= 0.8 * width]
+    if not goals or not math.isfinite(width):  # too few records for any bound
+        return ""
+    count, name = units
+    n_missing = math.ceil(count * (width / goals[0]) ** 2) - count
+    return f"about {n_missing:,} more {name} give ±{goals[0] * span:.3g}"
+
+
+def _assumptions(account, book):
+    """Return the assumptions, one plain sentence each."""
+    last = book.last
+    settings = account.settings
+    model = account.dependence
+    lines = [
+        "rows are in time order, and which dates are held out did not depend on outcomes"
+        if model.is_time_ordered
+        else "the declared correlation is right",
+        "training set, models and cross-validated scores are made without the holdout",
+        "the queries of one batch are fixed before any of its answers is seen",
+        *model.caveats,
+    ]
+    if account.shared or book.notes(Fact.SHARED_ROWS):
+        lines.append(
+            "training records that equal holdout records are other records that look the same "
+            "(allowed by allow_shared_rows)"
+        )
+    if last.cells.get("pairs"):
+        lines.append("records of one class are identically distributed (for ROC AUC)")
+    if settings.cut_failure > 0:
+        lines.append(
+            "the holdout was cut from the sequence of the training data with the declared gap "
+            f"({settings.cut_failure:.2g} of the failure probability pays for it)"
+        )
+    if account.path is None and book.notes(Fact.ANOTHER_ACCOUNT):
+        lines.append(
+            "kept in memory only, and another account had answered about the same targets in this "
+            "process before: no query here (features, candidates) was chosen from its answers or "
+            "on these records (pass holdout= on to keep both in one ledger)"
+        )
+    elif account.path is None:
+        lines.append(
+            "kept in memory only: no other holdout is made of these records, now or later (give a "
+            "ledger to enforce this)"
+        )
+    if account.seed is not None or last.seeded:
+        lines.append(
+            "fixed random_state, for tests only: no one who queries the holdout knows the seed, "
+            "which reveals the noise"
+        )
+    return tuple(lines)
+
+
+def _notes(last, *, settings, model, n_unfinished):
+    """Return further notes for the reader of a certificate."""
+    notes = [
+        f"charged as used. Answers: {last.n_answered:,}, batches: {last.number:,}, corrected by "
+        f"the holdout: {last.n_above:,}. A score near an end of its range has a narrower interval"
+    ]
+    if n_unfinished:
+        notes.append(
+            f"final reports that were begun and did not finish: {n_unfinished:,}. Nothing of them "
+            "was released, and how they ended is charged (G35)"
+        )
+    if settings.information is not None:
+        nats, by = next_code_length(last, settings)
+        carried = {
+            "code": "the code of what was released (G7)",
+            "leakage": "leakage, that is Bayesian differential privacy (G1)",
+        }[by]
+        coded = code_length(
+            released=last.released, batch_index=last.number + 1, spending=settings.spending
+        ) + math.log(2.0)
+        comparison = "" if by == "code" else f" instead of {coded:.3g} by the code"
+        notes.append(
+            f"the next answer rests on {carried}, {nats:.3g} nats{comparison}; both hold at half "
+            "the failure probability each, and every answer uses the one that makes it sharper (G9)"
+        )
+    if last.cells.get("approximate"):
+        notes.append(
+            "no level of privacy is stated: one record may change a metric without a proven bound "
+            "by any amount. Approximate intervals rest on the spread of out-of-fold predictions of "
+            "the training set (G34)"
+        )
+    elif settings.budget is None and settings.tau is None and not model.is_time_ordered:
+        continuation = "" if last.closed else "; without a budget they keep growing"
+        notes.append(f"privacy levels are those spent so far{continuation}")
+    if settings.tau is not None:
+        notes.append(_zhao_line(settings, model=model, answered=last.n_answered))
+    return tuple(notes)
+
+
+def _zhao_line(settings, *, model, answered):
+    """Return a sentence on the premises of Zhao's Theorem 2."""
+    tau = settings.tau
+    c = 2.0 * settings.threshold / tau - 1.0
+    n_queries = settings.parameters["n_queries"]
+    required_n = zhao_required_n(
+        tau=tau,
+        n_queries=n_queries,
+        budget=settings.parameters["budget"],
+        beta=settings.parameters["beta"],
+        c=c,
+        model=model,
+        n=settings.n,
+    )
+    conclusion = f"suffices for n_queries={n_queries}"
+    if not settings.n >= required_n:
+        conclusion = "is less, so the theorem gives no guarantee here"
+    elif answered >= n_queries:
+        conclusion = f"suffices, but n_queries={n_queries} are used up"
+    return (
+        f"Zhao 2017, Theorem 2, at tau={tau:.3g} and c={c:.3g}: n_#={required_n:,.4g} records "
+        f"asked for, n={settings.n:,} {conclusion}"
+    )
