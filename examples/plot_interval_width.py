@@ -39,7 +39,7 @@ report = search.final_report()
 # %%
 # The parts of the final report's own half-width stand in its row.
 
-fixed, asked, noise = report.rows[0].parts
+fixed, asked, noise = report.rows[0].half_width_components
 print(f"one fixed query ±{fixed:.3f}, adaptive queries {asked:.3f}, noise {noise:.3f}")
 figure, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
 ax.plot(range(1, 11), interim, "o-", color="#777777", label="interim interval after each search")

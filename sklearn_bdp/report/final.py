@@ -33,7 +33,7 @@ from sklearn_bdp.release.class_proportions import release_class_proportions
 from sklearn_bdp.release.guarantee import estimand_text, half_width_components
 from sklearn_bdp.release.query_batch import make_batch
 from sklearn_bdp.report.closing import close_holdout, closing_record
-from sklearn_bdp.report.final_report import FinalReport, ReportRow
+from sklearn_bdp.report.final_report import FIELD_NAMES, FinalReport, ReportRow
 from sklearn_bdp.report.in_time import WalkForward, calendar, past_row
 from sklearn_bdp.report.measures import Predicted, Records, UndefinedScore, is_label, reads
 from sklearn_bdp.report.plan import (
@@ -306,6 +306,7 @@ def shown_report(holdout: Any, record: Any) -> FinalReport:
     assumptions = [*holdout.certificate().assumptions, *content["assumptions"]]
     if content["approximate_level"] is not None:
         assumptions.append("reading the closed holdout ended its privacy")
+    fields = {FIELD_NAMES.get(name, name): value for name, value in content.items()}
     described = {
         "rows": tuple(ReportRow.of(row, target) for row in content["rows"]),
         "units": tuple(content["units"]),
@@ -313,7 +314,7 @@ def shown_report(holdout: Any, record: Any) -> FinalReport:
         "spending": settings.spending.policy.description,
     }
     return FinalReport(
-        **(content | described),
+        **(fields | described),
         confidence_level=holdout.confidence_level,
         n=settings.n,
         time=record.time,

@@ -20,6 +20,13 @@ from sklearn_bdp.utils.html import (
     summary_sentence,
 )
 
+#: Names of fields by their names in a ledger, if they differ: a ledger keeps its names for life.
+FIELD_NAMES = {
+    "parts": "half_width_components",
+    "level": "alpha_proven",
+    "approximate_level": "alpha_approximate",
+}
+
 
 class ReportRow(NamedTuple):
     """One statement of a final report, in score units."""
@@ -37,8 +44,8 @@ class ReportRow(NamedTuple):
     target: str  # the quantity that the intervals estimate
     n_units: int  # number of records, groups or dates in the row
     n_events: int | None  # those with a positive record; None without a positive class
-    #: Parts of the proven half-width: sampling, earlier queries, noise.
-    parts: tuple[float, ...] = ()
+    #: Components of the proven half-width: sampling, earlier queries, noise.
+    half_width_components: tuple[float, ...] = ()
     positive: str = ""  # the class that is counted
     notes: tuple[str, ...] = ()
 
@@ -46,8 +53,8 @@ class ReportRow(NamedTuple):
     def of(cls, content: dict[str, Any], target: str) -> Self:
         """Return the row from its content in a ledger."""
         fields: dict[str, Any] = {
-            name: tuple(field_value) if isinstance(field_value, list) else field_value
-            for name, field_value in content.items()
+            FIELD_NAMES.get(name, name): tuple(value) if isinstance(value, list) else value
+            for name, value in content.items()
         }
         lower, upper = fields["proven"] or fields["approximate"] or (math.nan, math.nan)
         fields["value"] = math.nan if fields["value"] is None else fields["value"]
@@ -78,9 +85,9 @@ class FinalReport(RenderedResult):
         batches.
     information_spent : float
         Nats that everything released before has cost each proven interval.
-    level : float
+    alpha_proven : float
         Failure probability of each proven row.
-    approximate_level : float or None
+    alpha_approximate : float or None
         Nominal failure probability of each approximate row; None where there are none.
     units : tuple of (int, str)
         How many units were drawn independently, and what they are called.
@@ -129,8 +136,8 @@ class FinalReport(RenderedResult):
     n_above: int
     n_batches: int
     information_spent: float
-    level: float
-    approximate_level: float | None
+    alpha_proven: float
+    alpha_approximate: float | None
     units: tuple[int, str]
     per: str
     baseline: str | None
@@ -204,17 +211,17 @@ class FinalReport(RenderedResult):
         ]
         proven = [row for row in self.rows if row.proven is not None]
         if proven:
-            sentences.append(self._coverage("Confidence intervals", proven, self.level))
+            sentences.append(self._coverage("Confidence intervals", proven, self.alpha_proven))
         approximate = [row for row in self.rows if row.approximate is not None]
-        if approximate and self.approximate_level is not None:
+        if approximate and self.alpha_approximate is not None:
             sentences.append(
-                self._coverage("Approximate intervals", approximate, self.approximate_level)
+                self._coverage("Approximate intervals", approximate, self.alpha_approximate)
             )
         if any(row.positive for row in self.rows):
             sentences.append("Classes are those of the model's own decision threshold.")
         return " ".join(sentences)
 
-    def _coverage(self, name, rows, level):
+    def _coverage(self, name, rows, alpha):
         """Return a sentence on the coverage of one family of intervals."""
         chance = f"{100 * self.confidence_level:.6g}%"
         nominal = ""
@@ -225,7 +232,7 @@ class FinalReport(RenderedResult):
         else:
             methods = list(dict.fromkeys(row.method for row in rows))
             family = "these and all intervals released earlier"
-        stated = f"{name} ({'; '.join(methods)}; level {100 * (1 - level):.4g}% each)"
+        stated = f"{name} ({'; '.join(methods)}; level {100 * (1 - alpha):.4g}% each)"
         if self.joint:
             return f"{stated}: {family} have {nominal}simultaneous coverage of at least {chance}."
         return f"{stated}: each interval by itself has {nominal}coverage of at least {chance}."
@@ -266,8 +273,8 @@ class FinalReport(RenderedResult):
             f"corrected by the holdout. The holdout was closed on {self.time[:10]} and accepts no "
             "new query."
         )
-        if self.rows[0].parts:
-            yield explain_half_width(self.rows[0].parts)
+        if self.rows[0].half_width_components:
+            yield explain_half_width(self.rows[0].half_width_components)
         yield (
             f"The report is about the recipe, refitted {self.refit} on all records known by then."
             if self.refit

@@ -450,7 +450,7 @@ def test_noise_below_one_record_costs_no_width():
     X, y = said(n=300)
     report = ReusableHoldout(X, y, random_state=0).final_report(made())
     hits = int((X[:, 0] == y).sum())
-    alone = share_limits(hits, 300, report.level)
+    alone = share_limits(hits, 300, report.alpha_proven)
     assert report.interval == pytest.approx(alone, abs=1e-3)
 
 

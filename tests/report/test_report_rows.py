@@ -151,12 +151,14 @@ def test_two_families_have_levels_of_their_own():
         assert (ranked.lower, ranked.upper) == ranked.approximate
         assert (f1.lower, f1.upper) == f1.proven
         assert accuracy.method == "Clopper-Pearson"
-        assert sum(accuracy.parts) == pytest.approx((accuracy.upper - accuracy.lower) / 2)
-    assert reports[0].level <= 0.05 / 2
+        assert sum(accuracy.half_width_components) == pytest.approx(
+            (accuracy.upper - accuracy.lower) / 2
+        )
+    assert reports[0].alpha_proven <= 0.05 / 2
     finished = math.exp(-report_attempt_length(n_earlier=0, finished=True))
-    assert reports[0].approximate_level == pytest.approx(finished * 0.05 / 3)
-    assert reports[1].level < reports[0].level
-    assert reports[1].approximate_level < reports[0].approximate_level
+    assert reports[0].alpha_approximate == pytest.approx(finished * 0.05 / 3)
+    assert reports[1].alpha_proven < reports[0].alpha_proven
+    assert reports[1].alpha_approximate < reports[0].alpha_approximate
 
 
 def test_a_file_and_its_copy_report_the_same_from_the_first_moment(tmp_path):
@@ -661,7 +663,8 @@ def test_the_report_says_how_it_was_done_and_what_comes_after():
     assert "clone(model).fit(X, y)" in str(report)
     frame = report.to_frame()
     for name in ("model", "metric", "subgroup", "value", "proven", "approximate", "lower", "upper",
-                 "method", "target", "n_units", "n_events", "parts"):  # fmt: skip
+                 "method", "target", "n_units", "n_events",
+                 "half_width_components"):  # fmt: skip
         assert name in frame.columns
     axes = report.plot()
     assert [text.get_text() for text in axes.get_yticklabels()] == [
@@ -687,10 +690,10 @@ def test_shares_that_only_one_row_needs_are_paid_by_no_other():
         )
         for scoring in (["accuracy", "roc_auc"], ["accuracy", "neg_brier_score"])
     ]
-    assert reports[0].level == reports[1].level
-    assert reports[0].approximate_level == reports[1].approximate_level
+    assert reports[0].alpha_proven == reports[1].alpha_proven
+    assert reports[0].alpha_approximate == reports[1].alpha_approximate
     finished = math.exp(-report_attempt_length(n_earlier=0, finished=True))
-    assert reports[0].approximate_level == pytest.approx(finished * 0.05 / 2)
+    assert reports[0].alpha_approximate == pytest.approx(finished * 0.05 / 2)
 
 
 class FailsFarAway(LogisticRegression):
