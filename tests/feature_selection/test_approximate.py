@@ -68,7 +68,7 @@ def assert_verified(selector, *, has_interval):
     assert selector.interval_[0] <= selector.score_ <= selector.interval_[1]
     verified = next(line for line in selector.report().lines if line.startswith("Verified"))
     assert ("without an interval" in verified) == (not has_interval)
-    assert selector.certificate_.interval == interval
+    assert selector.certificate_.selected.interval == interval
 
 
 def test_final_report_of_a_selector_uses_its_metric():
