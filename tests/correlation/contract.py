@@ -25,16 +25,17 @@ class ModelContract:
     n = 12
     model = None
 
-    def is_one_piece(self, model):
+    def cannot_be_split(self, model):
         """Whether nothing can be held out: one component, and no bounds given the rest."""
-        whole = model.largest_component(self.n) == self.n
-        return model.is_componentwise and whole and not model.holds_given_rest
+        is_connected = model.largest_component(self.n) == self.n
+        return model.is_componentwise and is_connected and not model.holds_given_rest
 
     def test_is_a_frozen_value_compared_by_content_and_described_in_one_line(self):
-        model, again = self.model(), self.model()
+        model = self.model()
+        second_model = self.model()
         assert isinstance(model, CorrelationModel)
-        assert model == again
-        assert hash(model) == hash(again)
+        assert model == second_model
+        assert hash(model) == hash(second_model)
         assert copy.deepcopy(model) is check_correlation(model) is model
         assert pickle.loads(pickle.dumps(model)) == model
         with refused(AttributeError, "frozen"):
@@ -53,18 +54,18 @@ class ModelContract:
 
     def test_splits_and_folds_are_partitions_up_to_the_gap(self):
         model = self.model()
-        if self.is_one_piece(model):
+        if self.cannot_be_split(model):
             with refused(ValueError, "component"):
                 model.split(self.n, 0.3, random_state=0)
             return
         split = model.split(self.n, 0.3, random_state=0)
         assert len(split.train)
         assert len(split.holdout)
-        both = np.concatenate([split.train, split.holdout])
-        assert len(np.unique(both)) == len(both) == self.n - split.gap
+        split_rows = np.concatenate([split.train, split.holdout])
+        assert len(np.unique(split_rows)) == len(split_rows) == self.n - split.gap
         assert 0.0 <= model.cut_failure(split.gap) <= 1.0
-        part = model.given_rest(split.holdout)
-        assert part.check_n(len(split.holdout)) == len(split.holdout)
+        holdout_model = model.given_rest(split.holdout)
+        assert holdout_model.check_n(len(split.holdout)) == len(split.holdout)
         folds = model.folds(self.n, 2, random_state=0)
         tested = np.concatenate([test for _, test in folds])
         assert sorted(tested) == list(range(self.n))
@@ -76,19 +77,19 @@ class ModelContract:
         model = self.model()
         leakage = [model.bdp_epsilon(level, self.n) for level in LEVELS]
         assert leakage == sorted(leakage)
-        for level, found in zip(LEVELS, leakage, strict=True):
-            assert level * (1 - 1e-12) <= found <= self.n * level * (1 + 1e-9)
-            assert sequential_epsilon(model, level, self.n) <= found * (1 + 1e-9)
+        for level, bdp_epsilon in zip(LEVELS, leakage, strict=True):
+            assert level * (1 - 1e-12) <= bdp_epsilon <= self.n * level * (1 + 1e-9)
+            assert sequential_epsilon(model, level, self.n) <= bdp_epsilon * (1 + 1e-9)
         for level in (math.nan, -1.0, math.inf):
             with refused(ValueError, "dp_epsilon"):
                 model.bdp_epsilon(level, self.n)
 
     def test_inverse_ends_on_the_safe_side(self):
         model = self.model()
-        for wanted in LEVELS:
-            level = model.dp_epsilon(wanted, self.n)
-            assert 0.0 <= level <= wanted
-            assert model.bdp_epsilon(level, self.n) <= wanted
+        for target_level in LEVELS:
+            level = model.dp_epsilon(target_level, self.n)
+            assert 0.0 <= level <= target_level
+            assert model.bdp_epsilon(level, self.n) <= target_level
 
     def test_information_and_bias_are_finite_and_zero_at_zero(self):
         model = self.model()
@@ -102,7 +103,8 @@ class ModelContract:
     # -- concentration --------------------------------------------------------------------------
 
     def test_tails_fall_with_the_deviation_and_rise_with_the_mean(self):
-        model, grid = self.model(), np.linspace(0.0, 1.0, 21)
+        model = self.model()
+        grid = np.linspace(0.0, 1.0, 21)
         assert 0.0 < model.effective_n(self.n) <= self.n * (1 + 1e-9)
         assert (np.diff(model.log_tail(grid, self.n)) <= 1e-12).all()
         for mean in (0.0, 0.1, 0.5, 0.9, 1.0):
@@ -114,10 +116,11 @@ class ModelContract:
 
     def test_limits_are_rejected_by_the_tail(self):
         """G5: two routes, the inversion and the tail at the limits that it returns."""
-        model, values = self.model(), np.linspace(0.0, 1.0, 21)
+        model = self.model()
+        values = np.linspace(0.0, 1.0, 21)
         for level in (-1.0, -4.0, -20.0):
             limits = model.mean_lower_limit(values, level, self.n)
             assert ((limits >= 0.0) & (limits <= values)).all()
-            found = limits > 1e-6
-            tail = log_tail_above(model, limits[found], values[found], self.n)
+            is_positive = limits > 1e-6
+            tail = log_tail_above(model, limits[is_positive], values[is_positive], self.n)
             assert (tail <= level * (1.0 - 1e-3)).all()  # weighted means: exponents are on grids

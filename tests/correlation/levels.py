@@ -9,20 +9,24 @@ from sklearn_bdp.correlation.network import rooted
 def sequential_epsilon(model, dp_epsilon, n):
     """Return the leakage when records are revealed in the order that suits the model best."""
     if hasattr(model, "models"):
-        return max(sequential_epsilon(part, dp_epsilon, n) for part in model.models)
+        return max(
+            sequential_epsilon(component_model, dp_epsilon, n) for component_model in model.models
+        )
     bounds = calibrate(model)
     if isinstance(bounds, ChainCalibration):
         return dp_epsilon + bounds.extra(dp_epsilon, n)
     if not isinstance(bounds, NetworkCalibration):
         return model.bdp_epsilon(dp_epsilon, n)
-    levels, trees = bounds.record_levels(dp_epsilon), records_of_trees(model)
+    levels = bounds.record_levels(dp_epsilon)
+    trees = records_of_trees(model)
     levels[trees] = np.minimum(levels[trees], dp_epsilon + bounds.upward(dp_epsilon)[1])
     return float(levels.max())
 
 
 def records_of_trees(model):
     """Return the records of a network's components without a loop, each after its parent."""
-    labels, matrix = model.components_, model.adjacency_
+    labels = model.components_
+    matrix = model.adjacency_
     edges = np.bincount(labels, weights=np.diff(matrix.indptr)) / 2
     is_tree = edges == np.bincount(labels) - 1
     return rooted(matrix, np.unique(labels, return_index=True)[1], is_tree[labels])[0]

@@ -25,19 +25,24 @@ def _constraints(shape, epsilon):
     """``A g <= 0`` for two stacked slices over the unknown records."""
     size = math.prod(shape)
     index = np.arange(size).reshape(shape)
-    low, high = [np.arange(size)], [np.arange(size, 2 * size)]
+    pair_starts = [np.arange(size)]
+    pair_ends = [np.arange(size, 2 * size)]
     for axis, k in enumerate(shape):
         for a, b in itertools.combinations(range(k), 2):
-            one, two = index.take(a, axis).ravel(), index.take(b, axis).ravel()
+            points_a = index.take(a, axis).ravel()
+            points_b = index.take(b, axis).ravel()
             for offset in (0, size):
-                low.append(one + offset)
-                high.append(two + offset)
-    low, high = np.concatenate(low), np.concatenate(high)
-    first, second = np.r_[low, high], np.r_[high, low]  # both directions of every pair
-    rows = np.arange(len(first))
-    values = np.r_[np.ones(len(first)), np.full(len(first), -math.exp(epsilon))]
+                pair_starts.append(points_a + offset)
+                pair_ends.append(points_b + offset)
+    pair_starts = np.concatenate(pair_starts)
+    pair_ends = np.concatenate(pair_ends)
+    # Both directions of every pair: g(bounded) <= e^epsilon g(bounding).
+    bounded = np.r_[pair_starts, pair_ends]
+    bounding = np.r_[pair_ends, pair_starts]
+    rows = np.arange(len(bounded))
+    values = np.r_[np.ones(len(bounded)), np.full(len(bounded), -math.exp(epsilon))]
     return sparse.csr_matrix(
-        (values, (np.r_[rows, rows], np.r_[first, second])), shape=(len(first), 2 * size)
+        (values, (np.r_[rows, rows], np.r_[bounded, bounding])), shape=(len(bounded), 2 * size)
     )
 
 
@@ -60,31 +65,35 @@ def distinguish(mu, nu, epsilon):
     return math.log(-solution.fun)
 
 
-def leakage(joint, epsilon, record, known):
+def leakage(joint, epsilon, record, known_records):
     """Worst leakage about one record to an adversary with knowledge of the records ``known``."""
-    n, worst = joint.ndim, 0.0
-    others = [j for j in range(n) if j != record and j not in known]
-    table = joint.transpose([*known, record, *others])
-    for values in itertools.product(*(range(joint.shape[j]) for j in known)):
-        part = table[values]
-        mass = part.reshape(part.shape[0], -1).sum(axis=1)
+    n = joint.ndim
+    max_leakage = 0.0
+    unknown_records = [j for j in range(n) if j != record and j not in known_records]
+    table = joint.transpose([*known_records, record, *unknown_records])
+    for values in itertools.product(*(range(joint.shape[j]) for j in known_records)):
+        conditional = table[values]
+        mass = conditional.reshape(conditional.shape[0], -1).sum(axis=1)
         possible = np.flatnonzero(mass > 1e-300)
         for a, b in itertools.permutations(possible, 2):
-            mu, nu = part[a] / mass[a], part[b] / mass[b]
-            worst = max(worst, distinguish(np.atleast_1d(mu), np.atleast_1d(nu), epsilon))
-    return worst
+            mu = conditional[a] / mass[a]
+            nu = conditional[b] / mass[b]
+            max_leakage = max(
+                max_leakage, distinguish(np.atleast_1d(mu), np.atleast_1d(nu), epsilon)
+            )
+    return max_leakage
 
 
 def bdp_leakage(joint, epsilon, *, records=None):
     """Exact BDP level of the worst ``epsilon``-DP mechanism: every record, every adversary."""
     n = joint.ndim
-    worst = 0.0
+    max_leakage = 0.0
     for record in range(n) if records is None else records:
-        rest = [j for j in range(n) if j != record]
+        other_records = [j for j in range(n) if j != record]
         for size in range(n):
-            for known in itertools.combinations(rest, size):
-                worst = max(worst, leakage(joint, epsilon, record, list(known)))
-    return worst
+            for known_records in itertools.combinations(other_records, size):
+                max_leakage = max(max_leakage, leakage(joint, epsilon, record, list(known_records)))
+    return max_leakage
 
 
 def sequential_leakage(joint, epsilon, *, order=None):
@@ -93,21 +102,24 @@ def sequential_leakage(joint, epsilon, *, order=None):
     return max(leakage(joint, epsilon, order[t], order[:t]) for t in range(joint.ndim))
 
 
-def block_leakage(joint, epsilon, block, known):
+def block_leakage(joint, epsilon, block, known_records):
     """Leakage about several records at once (the values of the block vary together)."""
     shape = joint.shape
-    rest = [j for j in range(joint.ndim) if j not in block and j not in known]
-    table = joint.transpose([*known, *block, *rest])
-    worst = 0.0
-    for values in itertools.product(*(range(shape[j]) for j in known)):
-        part = table[values]
-        cells = list(itertools.product(*(range(shape[j]) for j in block)))
-        for a, b in itertools.permutations(cells, 2):
-            if part[a].sum() > 0 and part[b].sum() > 0:
+    unknown_records = [j for j in range(joint.ndim) if j not in block and j not in known_records]
+    table = joint.transpose([*known_records, *block, *unknown_records])
+    max_leakage = 0.0
+    for values in itertools.product(*(range(shape[j]) for j in known_records)):
+        conditional = table[values]
+        block_values = list(itertools.product(*(range(shape[j]) for j in block)))
+        for a, b in itertools.permutations(block_values, 2):
+            if conditional[a].sum() > 0 and conditional[b].sum() > 0:
                 distance = sum(x != y for x, y in zip(a, b, strict=True))
-                mu, nu = part[a] / part[a].sum(), part[b] / part[b].sum()
-                worst = max(worst, _blocks(np.atleast_1d(mu), np.atleast_1d(nu), epsilon, distance))
-    return worst
+                mu = conditional[a] / conditional[a].sum()
+                nu = conditional[b] / conditional[b].sum()
+                max_leakage = max(
+                    max_leakage, _blocks(np.atleast_1d(mu), np.atleast_1d(nu), epsilon, distance)
+                )
+    return max_leakage
 
 
 def _blocks(mu, nu, epsilon, distance):
@@ -149,8 +161,8 @@ def chain_distribution(matrix, n, *, emissions=None):
     # forward: axes (records so far, current state)
     table = stationary(matrix)[None, :] * emissions[0].T
     for step in range(1, n):
-        moved = table @ matrix
-        table = moved[..., None, :] * emissions[step].T
+        next_table = table @ matrix
+        table = next_table[..., None, :] * emissions[step].T
     return table.sum(axis=-1)
 
 

@@ -15,12 +15,14 @@ def autoregressive(n, phi, rng, *, mean=0.8):
 def regimes(n, contraction, rng, *, share=0.5, scores=(0.95, 0.55)):
     """Return scores of two hidden regimes; ``share`` is that of the second one."""
     leave = (1.0 - contraction) * np.array([share, 1.0 - share])
-    state, states = int(rng.random() < share), []
+    state = int(rng.random() < share)
+    states = []
     total = 0
     while total < n:
         length = int(rng.geometric(leave[state]))
         states.append(np.full(length, state))
-        total, state = total + length, 1 - state
+        total = total + length
+        state = 1 - state
     states = np.concatenate(states)[:n]
     return (rng.random(n) < np.asarray(scores)[states]).astype(float)
 
@@ -28,5 +30,5 @@ def regimes(n, contraction, rng, *, share=0.5, scores=(0.95, 0.55)):
 def regime_time(contraction, *, share=0.5, scores=(0.95, 0.55)):
     """Return the autocorrelation time of :func:`regimes` in closed form."""
     mean = (1 - share) * scores[0] + share * scores[1]
-    between = share * (1 - share) * (scores[0] - scores[1]) ** 2
-    return 1.0 + 2.0 * between / (mean * (1 - mean)) * contraction / (1.0 - contraction)
+    between_variance = share * (1 - share) * (scores[0] - scores[1]) ** 2
+    return 1.0 + 2.0 * between_variance / (mean * (1 - mean)) * contraction / (1.0 - contraction)

@@ -14,7 +14,10 @@ def log_tail_above(model, mean, value, n):
     """Return ``ln`` of the smallest bound that holds under the model, at most 0."""
     mean, value = np.broadcast_arrays(np.asarray(mean, float), np.asarray(value, float))
     if hasattr(model, "models"):
-        return np.max([log_tail_above(part, mean, value, n) for part in model.models], axis=0)
+        return np.max(
+            [log_tail_above(component_model, mean, value, n) for component_model in model.models],
+            axis=0,
+        )
     result = np.minimum(hoeffding_above(mean, value, model.effective_n(n)), 0.0)
     result = np.minimum(result, _sharper(model, mean, value, n))
     return np.where(value > mean, result, 0.0)
@@ -64,20 +67,27 @@ def chain_rate(value, mean, contraction):
     of the pair distribution with marginal ``value`` and flux ``x`` between the two states; the
     minimiser solves a quadratic.
     """
-    mean, value = np.asarray(mean, float), np.asarray(value, float)
+    mean = np.asarray(mean, float)
+    value = np.asarray(value, float)
     if contraction <= 0.0:
         return bernoulli_rate(value, mean)
     if contraction >= 1.0:
         return np.zeros(np.broadcast_shapes(mean.shape, value.shape))
-    rest, up, down = 1.0 - value, (1.0 - contraction) * mean, (1.0 - contraction) * (1.0 - mean)
-    odds = up * down / ((contraction + up) * (contraction + down))
-    product = odds * value * rest
+    complement = 1.0 - value
+    up_rate = (1.0 - contraction) * mean
+    down_rate = (1.0 - contraction) * (1.0 - mean)
+    odds = up_rate * down_rate / ((contraction + up_rate) * (contraction + down_rate))
+    product = odds * value * complement
     root = np.sqrt(odds * odds + 4.0 * (1.0 - odds) * product)
     with np.errstate(divide="ignore", invalid="ignore"):
         flux = np.where(product > 0, 2.0 * product / (odds + root), 0.0)
-        flux = np.minimum(flux, np.minimum(value, rest))
-        rate = rel_entr(value - flux, value * (contraction + up)) + rel_entr(flux, value * down)
-        rate += rel_entr(rest - flux, rest * (contraction + down)) + rel_entr(flux, rest * up)
+        flux = np.minimum(flux, np.minimum(value, complement))
+        rate = rel_entr(value - flux, value * (contraction + up_rate)) + rel_entr(
+            flux, value * down_rate
+        )
+        rate += rel_entr(complement - flux, complement * (contraction + down_rate)) + rel_entr(
+            flux, complement * up_rate
+        )
     return np.where(value > mean, np.maximum(rate, 0.0), 0.0)
 
 
@@ -89,16 +99,16 @@ def bounded_log_tail(mean, value, n):
     """
     best = -n * bernoulli_rate(value, mean)
     successes = np.maximum(n * value - 1e-6, 0.0)  # rounding must not add a success
-    most = np.maximum(np.ceil(successes) - 1.0, 0.0)
+    max_corner = np.maximum(np.ceil(successes) - 1.0, 0.0)
 
-    def whole(corner):
-        corner = np.where(np.isfinite(corner), corner, most)
-        return np.minimum(np.maximum(np.ceil(corner), 0.0), most)
+    def to_integer(corner):
+        corner = np.where(np.isfinite(corner), corner, max_corner)
+        return np.minimum(np.maximum(np.ceil(corner), 0.0), max_corner)
 
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        reached = successes / n
-        odds = np.log(reached) - np.log(mean) + np.log1p(-mean) - np.log1p(-reached)
-        corner = whole(successes - 1.0 / odds)  # the best for a geometric tail
+        fraction = successes / n
+        odds = np.log(fraction) - np.log(mean) + np.log1p(-mean) - np.log1p(-fraction)
+        corner = to_integer(successes - 1.0 / odds)  # the best for a geometric tail
         for shift in (0.0, 0.0, 0.0, -1.0, 0.0):
             # E (B - t)_+ with the probability that Bin(n - 1, mean) is t.
             log_density = xlogy(corner, mean) + xlog1py(n - 1.0 - corner, -mean)
@@ -107,7 +117,7 @@ def bounded_log_tail(mean, value, n):
             excess = n * mean * (1.0 - mean) * density + (n * mean - corner) * above
             bound = np.log(np.maximum(excess, 0.0)) - np.log(successes - corner) + 1e-6
             best = np.where(bound > -690.0, np.fmin(best, bound), best)  # further out no double
-            corner = whole(successes - excess / above + shift)  # k - t is the mean excess
+            corner = to_integer(successes - excess / above + shift)  # k - t is the mean excess
     return np.where(value > mean, np.minimum(best, 0.0), 0.0)
 
 
@@ -117,7 +127,8 @@ def weighted_log_tail(mean, value, weights, counts):
     Weights and counts as for ``weighted_lower_limit``; 0 where ``value <= mean``.
     """
     mean, value = np.broadcast_arrays(np.asarray(mean, float), np.asarray(value, float))
-    weights, counts = np.asarray(weights, float), np.asarray(counts, float)
+    weights = np.asarray(weights, float)
+    counts = np.asarray(counts, float)
     result = np.zeros(mean.shape)
     start = 0.03 / np.sqrt(np.sum(counts * weights**2))
     for t in np.geomspace(start, max(10.0 * start, 60.0 / weights.min()), 240):
@@ -132,7 +143,8 @@ def worst_logs(t, weights, counts, mean):
     Water-filling ``w_i mu_i = clip(nu - a_i, 0, w_i)`` with ``a_i = w_i / (e^{t w_i} - 1)``.
     """
     log_a = np.log(weights) - t * weights - np.log(-np.expm1(-t * weights))
-    starts, weights = np.exp(log_a), np.asarray(weights, float)
+    starts = np.exp(log_a)
+    weights = np.asarray(weights, float)
     points = np.sort(np.concatenate([starts, starts + weights]))
 
     def filled(level):

@@ -12,13 +12,16 @@ from .oracle import bdp_leakage, field_distribution, sequential_leakage
 
 def random_network(seed, n=4, *, zeros=False):
     rng = np.random.default_rng(seed)
-    parents, tables = [], []
+    parents = []
+    tables = []
     for i in range(n):
-        count = min(i, int(rng.integers(0, 3)))
-        own = sorted(rng.choice(i, size=count, replace=False).tolist()) if count else []
-        parents.append(own)
+        n_parents = min(i, int(rng.integers(0, 3)))
+        node_parents = (
+            sorted(rng.choice(i, size=n_parents, replace=False).tolist()) if n_parents else []
+        )
+        parents.append(node_parents)
         tables.append(
-            rng.dirichlet(np.ones(2), size=[2] * count) if count else np.array([0.3, 0.7])
+            rng.dirichlet(np.ones(2), size=[2] * n_parents) if n_parents else np.array([0.3, 0.7])
         )
     if zeros:
         tables[-1][(0,) * len(parents[-1])] = [1.0, 0.0]
@@ -111,7 +114,7 @@ def test_diameters_by_hand():
     assert pair.adjacency_[1, 0] == pair.adjacency_[0, 1] == pytest.approx(np.log(9))
 
 
-def test_trees_use_tables_from_root_to_leaf_whatever_the_numbering():
+def test_trees_use_tables_from_root_to_leaf_for_any_numbering():
     """The first record is a leaf here: tables still lead away from records without parents."""
     kernel = np.array([[0.9, 0.1], [0.4, 0.6]])
     model = BayesianNetwork([[1], [2], []], [kernel, kernel, [0.3, 0.7]])

@@ -29,25 +29,25 @@ def random_chain(seed, k, *, zeros=False):
 def check_chain(matrix, n, epsilon, *, exact=False):
     """Compare every calibration that applies with the oracle."""
     joint = chain_distribution(matrix, n)
-    seen = MarkovChain(matrix, observed=True)
+    observed_chain = MarkovChain(matrix, observed=True)
     truth = bdp_leakage(joint, epsilon)
-    tight = seen.bdp_epsilon(epsilon, n)
+    tight = observed_chain.bdp_epsilon(epsilon, n)
     assert truth <= tight + 1e-7
     assert MarkovChain(matrix).bdp_epsilon(epsilon, n) >= truth - 1e-7
     forward = sequential_leakage(joint, epsilon)
     sequential = min(forward, sequential_leakage(joint, epsilon, order=range(n)[::-1]))
     for method in ("quilt", "blanket", "spectral"):
         try:
-            assert seen.bdp_epsilon(epsilon, n, method=method) >= truth - 1e-7
+            assert observed_chain.bdp_epsilon(epsilon, n, method=method) >= truth - 1e-7
         except ValueError:
             assert method != "quilt"
-    assert sequential_epsilon(seen, epsilon, n) >= sequential - 1e-7
+    assert sequential_epsilon(observed_chain, epsilon, n) >= sequential - 1e-7
     if exact:
         assert tight == pytest.approx(truth, rel=1e-6)
-        assert sequential_epsilon(seen, epsilon, n) == pytest.approx(sequential, rel=1e-6)
-    bias = seen.posterior_bias(epsilon, n)
-    unknown = np.mean([math.tanh(leakage(joint, epsilon, i, []) / 4) for i in range(n)])
-    assert bias >= unknown - 1e-7
+        assert sequential_epsilon(observed_chain, epsilon, n) == pytest.approx(sequential, rel=1e-6)
+    bias = observed_chain.posterior_bias(epsilon, n)
+    prior_bias = np.mean([math.tanh(leakage(joint, epsilon, i, []) / 4) for i in range(n)])
+    assert bias >= prior_bias - 1e-7
 
 
 @pytest.mark.parametrize(("seed", "epsilon"), [(0, 0.01), (1, 0.3), (2, 2.0)])
@@ -76,7 +76,9 @@ def test_many_chains_stay_above_the_exact_leakage(seed):
 def test_hidden_chains_stay_below_the_contraction(seed):
     """Theory B5."""
     rng = np.random.default_rng(seed)
-    k, n, epsilon = 2 + seed % 2, 4, [0.05, 1.0][seed % 2]
+    k = 2 + seed % 2
+    n = 4
+    epsilon = [0.05, 1.0][seed % 2]
     matrix = random_chain(seed, k)
     # sharp emissions at some records, soft evidence at others
     emissions = [rng.dirichlet(np.full(2, [0.1, 3.0][i % 2]), size=k) for i in range(n)]
@@ -103,11 +105,12 @@ def test_hidden_evidence_can_exceed_the_bridges():
 
 
 def test_block_leakage_is_its_size_plus_one_side():
-    epsilon, n = 0.3, 4
+    epsilon = 0.3
+    n = 4
     joint = chain_distribution(P1, n)
-    extra = calibrate(MarkovChain(P1)).unknown(epsilon, n)[1]
-    got = block_leakage(joint, epsilon, [0, 1], [])
-    assert got <= 2 * epsilon + extra[2].max() + 1e-7
+    one_sided_leakage = calibrate(MarkovChain(P1)).unknown(epsilon, n)[1]
+    exact_leakage = block_leakage(joint, epsilon, [0, 1], [])
+    assert exact_leakage <= 2 * epsilon + one_sided_leakage[2].max() + 1e-7
     assert MarkovChain(P1).sequential_information(epsilon, n) <= (n * epsilon) ** 2 / 8 + 1e-12
 
 
@@ -118,11 +121,16 @@ def test_block_information_beats_single_records():
 
 
 def test_reference_multipliers():
-    tiny, n = 1e-6, 10**6
+    small_level = 1e-6
+    n = 10**6
     for matrix, contraction, sequential in ((P1, 6.0, 10 / 3), (P2, 9.0, 5.0)):
         chain = MarkovChain(matrix)
-        assert chain.bdp_epsilon(tiny, n) / tiny == pytest.approx(contraction, rel=1e-4)
-        assert sequential_epsilon(chain, tiny, n) / tiny == pytest.approx(sequential, rel=1e-4)
+        assert chain.bdp_epsilon(small_level, n) / small_level == pytest.approx(
+            contraction, rel=1e-4
+        )
+        assert sequential_epsilon(chain, small_level, n) / small_level == pytest.approx(
+            sequential, rel=1e-4
+        )
         # never above the closed form e' e^{diameter / 2}
         for level in (1e-4, 0.1, 3.0):
             closed = level * math.exp(chain.diameter_ / 2)
@@ -182,7 +190,7 @@ def test_zeros_name_the_route_that_works():
     assert zero.bdp_epsilon(0.1, 1000) < 1.0
 
 
-def test_what_is_no_stationary_chain_is_rejected():
+def test_matrices_without_a_stationary_distribution_are_rejected():
     with refused(ValueError, "irreducible"):
         MarkovChain(np.eye(2))
     with refused(TypeError, "observed"):
@@ -251,18 +259,18 @@ def test_from_states():
 def test_values_are_frozen_comparable_and_picklable():
     chain = MarkovChain(P1)
     chain.bdp_epsilon(0.1, 10)
-    again = pickle.loads(pickle.dumps(chain))
-    assert again == chain
-    assert hash(again) == hash(chain)
-    assert again.fingerprint() == MarkovChain(np.array(P1)).fingerprint()
-    assert again.bdp_epsilon(0.1, 10) == chain.bdp_epsilon(0.1, 10)
+    unpickled = pickle.loads(pickle.dumps(chain))
+    assert unpickled == chain
+    assert hash(unpickled) == hash(chain)
+    assert unpickled.fingerprint() == MarkovChain(np.array(P1)).fingerprint()
+    assert unpickled.bdp_epsilon(0.1, 10) == chain.bdp_epsilon(0.1, 10)
     assert copy.deepcopy(chain) is chain
     assert chain != MarkovChain(P2)
     assert chain != MarkovChain(P1, observed=True)
     with refused(AttributeError, "frozen"):
         chain.observed = True
     with refused(ValueError, "read-only"):
-        again.transition[0, 0] = 1.0
+        unpickled.transition[0, 0] = 1.0
     assert chain.describe() == (
         "stationary two-state Markov chain, spectral gap 0.30, 1 record in 5.7 counts"
     )

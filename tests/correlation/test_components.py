@@ -152,7 +152,7 @@ def test_subset_of_a_graph_keeps_dependence_through_dropped_records():
     assert model.subset(mask) == Groups([0, 0])
 
 
-def test_what_has_to_be_brought_is_counted_in_groups():
+def test_sampling_units_are_groups_or_records():
     assert Groups(["ann", "ann", "bob"]).units(3) == (2, "groups")
     assert Groups([0, 1, 2]).units(3) == (3, "records")
     assert Independent().units(3) == (3, "records")

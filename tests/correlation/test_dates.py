@@ -28,24 +28,24 @@ def shops(index=None, n_shops=3):
     return X, y, days
 
 
-def fitted(X, y, **fit):
+def fit_search(X, y, **fit_parameters):
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), {"C": [1.0]}, correlation="time", random_state=0
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return search.fit(X, y, **fit)
+        return search.fit(X, y, **fit_parameters)
 
 
-@pytest.mark.parametrize("form", ["%Y%m%d", "%Y%m", "%d.%m.%Y", "%Y"])
-def test_text_that_is_not_certainly_a_date_is_rejected(form):
+@pytest.mark.parametrize("date_format", ["%Y%m%d", "%Y%m", "%d.%m.%Y", "%Y"])
+def test_ambiguous_date_text_is_rejected(date_format):
     X, y, days = shops()
     with refused(ValueError, "to_datetime"):
-        fitted(X, y, times=days.strftime(form))
+        fit_search(X, y, times=days.strftime(date_format))
 
 
 @pytest.mark.parametrize(
-    "kind",
+    "convert",
     [
         lambda d: d,
         lambda d: d.strftime("%Y-%m-%d"),
@@ -58,37 +58,39 @@ def test_text_that_is_not_certainly_a_date_is_rejected(form):
         lambda d: [v.isoformat().encode() for v in d],
     ],
 )
-def test_what_is_certainly_a_date_is_the_same_date(kind):
-    np.testing.assert_array_equal(date_numbers(kind(DAYS)), DAYS.to_numpy().astype("M8[ns]"))
+def test_unambiguous_dates_of_any_type_are_equal(convert):
+    np.testing.assert_array_equal(date_numbers(convert(DAYS)), DAYS.to_numpy().astype("M8[ns]"))
 
 
 def test_levels_of_an_index_are_dates_or_rejected():
     X, y, days = shops()
-    wanted = set(days[fitted(X, y, times=days).holdout_indices_])
+    expected_dates = set(days[fit_search(X, y, times=days).holdout_indices_])
     iso = "%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S"
-    text = (lambda d, form=form: d.strftime(form) for form in iso)
+    text = (lambda d, date_format=date_format: d.strftime(date_format) for date_format in iso)
     for index in (lambda d: d, lambda d: d.date, lambda d: d.to_period("D"), *text):
-        named, *_ = shops(index)
-        assert set(days[fitted(named, y).holdout_indices_]) == wanted
+        X_with_index, *_ = shops(index)
+        assert set(days[fit_search(X_with_index, y).holdout_indices_]) == expected_dates
     uncertain = "%d/%m/%Y", "%Y%m%d", "%Y"
-    for index in (lambda d, form=form: d.strftime(form) for form in uncertain):
+    for index in (
+        lambda d, date_format=date_format: d.strftime(date_format) for date_format in uncertain
+    ):
         with refused(ValueError, "to_datetime"):
-            fitted(shops(index)[0], y)
+            fit_search(shops(index)[0], y)
     flat = X.set_axis(days.strftime("%Y%m%d"), axis=0)
     with refused(ValueError, "to_datetime"):
-        fitted(flat, y)
-    objects = fitted(X.set_axis(days.date, axis=0), y)
-    assert set(days[objects.holdout_indices_]) == wanted
+        fit_search(flat, y)
+    search_by_objects = fit_search(X.set_axis(days.date, axis=0), y)
+    assert set(days[search_by_objects.holdout_indices_]) == expected_dates
 
 
-def test_a_missing_date_says_so():
+def test_a_missing_date_is_named():
     X, y, days = shops()
     for index in (days.where(days != days[5]), days[: len(X)].where(np.arange(len(X)) != 7)):
         with refused(ValueError, "NaT"):
-            fitted(X.set_axis(index, axis=0), y)
-    one = X[:600].set_axis(DAYS.where(DAYS[5] != DAYS), axis=0)
+            fit_search(X.set_axis(index, axis=0), y)
+    one_shop = X[:600].set_axis(DAYS.where(DAYS[5] != DAYS), axis=0)
     with refused(ValueError, "NaT"):
-        fitted(one, y[:600])
+        fit_search(one_shop, y[:600])
 
 
 @pytest.mark.parametrize(
@@ -102,25 +104,27 @@ def test_a_span_of_time_is_the_most_dates_in_it(span):
 
 def test_a_horizon_is_a_number_of_dates_or_a_span_of_time():
     X, y, days = shops()
-    one, two = (fitted(X, y, times=days, horizon=h) for h in (7, pd.Timedelta("7D")))
-    np.testing.assert_array_equal(one.train_indices_, two.train_indices_)
-    series = fitted(X[:600].set_axis(DAYS, axis=0), y[:600], horizon=pd.Timedelta("7D"))
+    search_by_count, search_by_span = (
+        fit_search(X, y, times=days, horizon=horizon) for horizon in (7, pd.Timedelta("7D"))
+    )
+    np.testing.assert_array_equal(search_by_count.train_indices_, search_by_span.train_indices_)
+    series = fit_search(X[:600].set_axis(DAYS, axis=0), y[:600], horizon=pd.Timedelta("7D"))
     assert series.holdout_indices_.min() > series.train_indices_.max() + 5
 
 
-@pytest.mark.parametrize("fit", [{"horizon": pd.Timedelta("7D")}, {"horizon": -1}])
-def test_a_span_without_dates_and_a_negative_horizon_are_rejected(fit):
+@pytest.mark.parametrize("fit_parameters", [{"horizon": pd.Timedelta("7D")}, {"horizon": -1}])
+def test_a_span_without_dates_and_a_negative_horizon_are_rejected(fit_parameters):
     X, y, _ = shops()
     with refused(ValueError, "horizon"):
-        fitted(X, y, **fit)
+        fit_search(X, y, **fit_parameters)
 
 
-def test_gaps_of_an_index_are_told():
+def test_gaps_of_an_index_are_reported():
     X, y, days = shops()
-    kept = (days < "2015-06-01") | (days > "2015-07-15")
-    text = str(fitted(X[kept], y[kept], times=days[kept]).certificate_)
+    is_kept = (days < "2015-06-01") | (days > "2015-07-15")
+    text = str(fit_search(X[is_kept], y[is_kept], times=days[is_kept]).certificate_)
     assert "1 of 554 steps are longer than the usual 1 days, the longest 46 days" in text
-    assert "longer than the usual" not in str(fitted(X, y, times=days).certificate_)
+    assert "longer than the usual" not in str(fit_search(X, y, times=days).certificate_)
 
 
 def test_the_order_of_zoned_stamps_is_that_of_instants():
@@ -128,7 +132,7 @@ def test_the_order_of_zoned_stamps_is_that_of_instants():
     spring = pd.date_range("2025-03-20", periods=600, freq="h", tz="Europe/Berlin")
     X, y, _ = shops(n_shops=1)
     for zoned in (autumn, spring):
-        split = fitted(X.set_axis(zoned, axis=0), y)
+        split = fit_search(X.set_axis(zoned, axis=0), y)
         assert len(split.train_indices_) == 450
         np.testing.assert_array_equal(split.holdout_indices_, np.arange(450, 600))
         iso = [stamp.isoformat() for stamp in zoned]  # another offset from UTC in each half
@@ -139,16 +143,16 @@ def test_a_stamp_that_comes_twice_is_one_date_and_clocks_set_back_are_rejected()
     X, y, _ = shops(n_shops=1)
     hours = pd.date_range("2025-10-20", periods=600, freq="h", tz="Europe/Berlin")
     hours = hours.tz_localize(None)  # 02:00 comes twice, and counts as one date
-    assert fitted(X.set_axis(hours, axis=0), y).holdout_.dependence.units(150) == (150, "dates")
+    assert fit_search(X.set_axis(hours, axis=0), y).holdout_.dependence.units(150) == (150, "dates")
     halves = pd.date_range("2025-10-20", periods=600, freq="30min", tz="Europe/Berlin")
     with refused(ValueError, "ambiguous='infer'"):
-        fitted(X.set_axis(halves.tz_localize(None), axis=0), y)
+        fit_search(X.set_axis(halves.tz_localize(None), axis=0), y)
 
 
 def test_irregular_dates_are_cut_in_their_order():
     X, y, _ = shops(n_shops=1)
     irregular = DAYS[np.sort(np.random.default_rng(0).permutation(600)[:300])]
-    split = fitted(X[:300].set_axis(irregular, axis=0), y[:300])
+    split = fit_search(X[:300].set_axis(irregular, axis=0), y[:300])
     assert irregular[split.train_indices_].max() < irregular[split.holdout_indices_].min()
 
 
@@ -175,7 +179,7 @@ def test_spans_of_months_follow_the_calendar():
 @pytest.mark.parametrize("span", ["7D", pd.offsets.Day(7), pd.DateOffset(days=7)])
 def test_recipes_are_refitted_at_spans_in_every_form(span):
     X, y, _ = shops(n_shops=1)
-    search = fitted(X.set_axis(DAYS, axis=0), y)
+    search = fit_search(X.set_axis(DAYS, axis=0), y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         report = search.final_report(refit_every=span)
@@ -184,16 +188,17 @@ def test_recipes_are_refitted_at_spans_in_every_form(span):
 
 def test_forecasts_with_dates_are_aligned_by_date():
     X, y, _ = shops(n_shops=1)
-    dated, reports = X.set_axis(DAYS, axis=0), []
+    dated = X.set_axis(DAYS, axis=0)
+    reports = []
     forecasts = pd.Series(np.random.default_rng(1).integers(0, 2, 600), DAYS)
     for order in (slice(450, None), slice(None), slice(None, None, -1)):
-        holdout = fitted(dated, y).holdout_
+        holdout = fit_search(dated, y).holdout_
         report = holdout.final_report({"forecast": forecasts[order]}, scoring="accuracy")
         reports.append(report.value)
     assert reports == [pytest.approx(np.mean(forecasts[450:].to_numpy() == y[450:]))] * 3
-    holdout = fitted(dated, y).holdout_
+    holdout = fit_search(dated, y).holdout_
     answer = holdout.answer_predictions(forecasts.sample(frac=1.0, random_state=0))
-    by_position = fitted(dated, y).holdout_.answer_predictions(forecasts[450:].to_numpy())
+    by_position = fit_search(dated, y).holdout_.answer_predictions(forecasts[450:].to_numpy())
     assert (answer.value, answer.lower) == (by_position.value, by_position.lower)
     with refused(ValueError, "y_pred", 150):
         holdout.answer_predictions(forecasts[:150])

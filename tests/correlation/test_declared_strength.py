@@ -17,25 +17,25 @@ from sklearn_bdp.correlation.strength import declared_strength_test, influence_t
 from tests.facts import refused
 
 
-def with_time(n, time, rng, *, heavy=False):
+def autoregression(n, time, rng, *, has_heavy_tails=False):
     """Return an autoregression with this autocorrelation time."""
     phi = (time - 1.0) / (time + 1.0)
-    shocks = rng.standard_t(3, n + 1000) if heavy else rng.normal(size=n + 1000)
+    shocks = rng.standard_t(3, n + 1000) if has_heavy_tails else rng.normal(size=n + 1000)
     return lfilter([1.0], [1.0, -phi], shocks)[1000:]
 
 
 def test_the_statistic_by_hand():
     scores = np.random.default_rng(0).normal(size=90) + np.repeat([0.0, 3.0, 0.0], 30)
     # Three blocks of ten times two records are too few: only the 15 blocks of six count.
-    found = autocorrelation_time_test(scores, 2.0)
+    result = autocorrelation_time_test(scores, 2.0)
     means = scores.reshape(15, 6).mean(axis=1)
     ratio = 6.0 * np.sum((means - means.mean()) ** 2) / (scores.var() * 2.0) / 14.0
     centered = scores - scores.mean()
     excess = np.mean(centered**4) / scores.var() ** 2 - 3.0
-    freedom = 2.0 * 14.0 / (2.0 + 2.0 * max(excess, 0.0) * 2.0 / 6.0)
-    assert found.p_value == pytest.approx(chi2.sf(ratio * freedom, freedom))
-    assert found.misfit
-    assert "NOT MET" in found.note
+    degrees_of_freedom = 2.0 * 14.0 / (2.0 + 2.0 * max(excess, 0.0) * 2.0 / 6.0)
+    assert result.p_value == pytest.approx(chi2.sf(ratio * degrees_of_freedom, degrees_of_freedom))
+    assert result.misfit
+    assert "NOT MET" in result.note
 
 
 def test_folds_and_sequences_are_compared_inside():
@@ -44,33 +44,35 @@ def test_folds_and_sequences_are_compared_inside():
     folds = np.repeat([0, 1, 2], 200)
     assert autocorrelation_time_test(scores + 2.0 * folds, 1.0).misfit
     assert not autocorrelation_time_test(scores + 2.0 * folds, 1.0, folds=folds).misfit
-    turns = np.arange(600) % 3  # three series, one record of each in turn
-    several = np.stack([with_time(200, 8.0, rng) for _ in range(3)], axis=1).ravel()
-    assert autocorrelation_time_test(several, 2.0, sequences=turns).misfit
+    sequence_ids = np.arange(600) % 3  # three series, one record of each in turn
+    interleaved = np.stack([autoregression(200, 8.0, rng) for _ in range(3)], axis=1).ravel()
+    assert autocorrelation_time_test(interleaved, 2.0, sequences=sequence_ids).misfit
     scores[:100] = np.nan
     assert not autocorrelation_time_test(scores, 1.0).misfit
 
 
-@pytest.mark.parametrize("heavy", [False, True])
-def test_power_and_false_alarms(heavy):
+@pytest.mark.parametrize("has_heavy_tails", [False, True])
+def test_power_and_false_alarms(has_heavy_tails):
     """If the true time is five times the declared time; theory G33 has 0.94 and at most 0.0053."""
     rng = np.random.default_rng(2)
-    found = [
+    n_alarms = [
         sum(
-            autocorrelation_time_test(with_time(n, truth, rng, heavy=heavy), 5.0).misfit
+            autocorrelation_time_test(
+                autoregression(n, truth, rng, has_heavy_tails=has_heavy_tails), 5.0
+            ).misfit
             for _ in range(100)
         )
         for n, truth in ((500, 25.0), (500, 5.0))
     ]
-    assert found[0] >= 75
-    assert found[1] <= 3
+    assert n_alarms[0] >= 75
+    assert n_alarms[1] <= 3
 
 
 def test_too_few_records_are_not_testable():
-    found = autocorrelation_time_test(np.arange(100.0), 20.0)
-    assert (found.misfit, found.p_value) == (False, None)
-    assert "not testable" in found.note
-    assert "360" in found.note
+    result = autocorrelation_time_test(np.arange(100.0), 20.0)
+    assert (result.misfit, result.p_value) == (False, None)
+    assert "not testable" in result.note
+    assert "360" in result.note
     assert "not testable" in autocorrelation_time_test(np.arange(100.0), np.inf).note
     assert autocorrelation_time_test(np.ones(100), 1.0).p_value is None
 
@@ -86,8 +88,9 @@ def test_bad_arguments_are_named(bad):
 
 def test_a_model_is_tested_by_its_slowest_score():
     rng = np.random.default_rng(3)
-    slow = with_time(1500, 20.0, rng)
-    weak, strong = ([[0.6, 0.4], [0.4, 0.6]], [[0.96, 0.04], [0.04, 0.96]])
+    slow = autoregression(1500, 20.0, rng)
+    weak = [[0.6, 0.4], [0.4, 0.6]]
+    strong = [[0.96, 0.04], [0.04, 0.96]]
     for model, misfit in (
         (MarkovChain(weak), True),
         (MarkovChain(strong), False),
@@ -104,24 +107,30 @@ def lattice(influence, rng, size=30):
     """Return labels of an Ising model on a lattice, after 60 sweeps."""
     spins = rng.choice([-1, 1], (size, size))
     even = np.add.outer(np.arange(size), np.arange(size)) % 2 == 0
-    for chosen in [even, ~even] * 60:
-        padded = np.pad(spins, 1)
-        field = padded[2:, 1:-1] + padded[:-2, 1:-1] + padded[1:-1, 2:] + padded[1:-1, :-2]
-        up = rng.random((size, size)) < 1.0 / (1.0 + np.exp(-influence / 2.0 * field))
-        spins = np.where(chosen, np.where(up, 1, -1), spins)
+    for is_updated in [even, ~even] * 60:
+        padded_spins = np.pad(spins, 1)
+        field = (
+            padded_spins[2:, 1:-1]
+            + padded_spins[:-2, 1:-1]
+            + padded_spins[1:-1, 2:]
+            + padded_spins[1:-1, :-2]
+        )
+        is_up = rng.random((size, size)) < 1.0 / (1.0 + np.exp(-influence / 2.0 * field))
+        spins = np.where(is_updated, np.where(is_up, 1, -1), spins)
     return spins.ravel()
 
 
 def test_a_declared_influence_is_tested_by_labels():
     """An influence of .1 that is .8 in truth is found, .1 that is .1 is not."""
-    rng, graph = np.random.default_rng(4), nx.grid_2d_graph(30, 30)
+    rng = np.random.default_rng(4)
+    graph = nx.grid_2d_graph(30, 30)
     network = MarkovNetwork(graph, influence=0.1)
-    found = [
+    n_alarms = [
         sum(influence_test(network, lattice(truth, rng)).misfit for _ in range(20))
         for truth in (0.8, 0.1)
     ]
-    assert found[0] >= 17
-    assert found[1] <= 1
+    assert n_alarms[0] >= 17
+    assert n_alarms[1] <= 1
 
 
 def test_networks_without_a_testable_strength():
@@ -129,6 +138,6 @@ def test_networks_without_a_testable_strength():
     small = MarkovNetwork(nx.path_graph(10), influence=0.1)
     assert "not testable" in influence_test(small, np.arange(10) % 2).note
     rng = np.random.default_rng(5)
-    numbers = lattice(0.8, rng) + 0.1 * rng.normal(size=900)
-    assert influence_test(MarkovNetwork(graph, influence=0.1), numbers).p_value < 0.05
+    noisy_labels = lattice(0.8, rng) + 0.1 * rng.normal(size=900)
+    assert influence_test(MarkovNetwork(graph, influence=0.1), noisy_labels).p_value < 0.05
     assert declared_strength_test(MarkovNetwork(graph), labels=np.zeros(900)) is None

@@ -20,21 +20,22 @@ from .series import autoregressive, regimes
         lambda n, rng: regimes(n, 0.98, rng),
     ],
 )
-def test_dependent_rows_are_seen(maker):
+def test_dependent_rows_are_detected(maker):
     """Also in the three quarters of the rows that a shuffled holdout leaves for training."""
-    rng, seen = np.random.default_rng(0), 0
+    rng = np.random.default_rng(0)
+    n_detected = 0
     for _ in range(10):
-        kept = np.sort(rng.permutation(2000)[:1500])
-        seen += independence_test(maker(2000, rng)[kept]).misfit
-    assert seen >= 9
+        kept_rows = np.sort(rng.permutation(2000)[:1500])
+        n_detected += independence_test(maker(2000, rng)[kept_rows]).misfit
+    assert n_detected >= 9
 
 
-def test_independent_rows_are_left_alone():
+def test_independent_rows_rarely_give_an_alarm():
     rng = np.random.default_rng(1)
     series = [rng.random(400) < rate for rate in (0.5, 0.8, 0.95, 0.99) for _ in range(25)]
     series += [rng.exponential(size=400) ** 3 for _ in range(25)]
-    false = sum(independence_test(scores).misfit for scores in series)
-    assert false <= 5  # each with probability .005
+    n_false_alarms = sum(independence_test(scores).misfit for scores in series)
+    assert n_false_alarms <= 5  # each with probability .005
 
 
 def test_a_better_model_on_one_fold_is_no_dependence():
@@ -46,7 +47,7 @@ def test_a_better_model_on_one_fold_is_no_dependence():
 
 
 @pytest.mark.parametrize("contiguous", [True, False])
-def test_dependent_rows_are_seen_inside_folds(contiguous):
+def test_dependent_rows_are_detected_inside_folds(contiguous):
     rng = np.random.default_rng(4)
     for maker in (lambda n: autoregressive(n, 0.65, rng), lambda n: regimes(n, 0.9, rng)):
         series = [maker(2000) for _ in range(10)]
@@ -54,7 +55,7 @@ def test_dependent_rows_are_seen_inside_folds(contiguous):
         assert sum(independence_test(scores, folds=folds).misfit for scores in series) >= 9
 
 
-def test_groups_are_seen_whatever_their_order():
+def test_dependent_groups_are_detected_in_any_order():
     rng = np.random.default_rng(2)
     groups = rng.permutation(np.repeat(np.arange(80), 10))
     ease = rng.choice([0.5, 0.95], 80)
@@ -66,13 +67,13 @@ def test_groups_are_seen_whatever_their_order():
     assert not independence_test(scores, groups=rng.permutation(groups)).misfit
 
 
-def test_constant_and_short_series_say_nothing():
+def test_constant_and_short_series_give_no_alarm():
     assert not independence_test(np.ones(500)).misfit
     assert not independence_test(np.arange(10.0)).misfit
     assert not group_independence_test(np.full((256, 2), np.nan), np.arange(256) // 4).misfit
 
 
-def test_message_says_what_to_declare():
+def test_message_names_the_correlation_to_declare():
     scores = regimes(2000, 0.95, np.random.default_rng(0))
     message = independence_test(scores).message
     for words in ("correlation='time'", "groups="):
@@ -96,11 +97,11 @@ def test_groups_next_to_each_other():
     slow = np.repeat(np.cumsum(rng.normal(size=200)), 4)
     groups = np.repeat(np.arange(200), 4)
     assert "groups" in group_independence_test(slow + rng.normal(size=800), groups).message
-    loud = sum(
+    n_alarms = sum(
         group_independence_test(np.repeat(rng.normal(size=200), 4), groups).misfit
         for _ in range(40)
     )
-    assert loud <= 2  # of .2 expected
+    assert n_alarms <= 2  # of .2 expected
 
 
 def test_several_kinds_of_scores_are_tested_at_one_level():
@@ -110,8 +111,8 @@ def test_several_kinds_of_scores_are_tested_at_one_level():
     assert group_independence_test(
         np.column_stack([rng.random(256), slow]), np.arange(256) // 4
     ).misfit
-    loud = [
+    alarms = [
         group_independence_test(rng.normal(size=(160, 3)), np.arange(160) // 4, level=0.05).misfit
         for _ in range(200)
     ]
-    assert 1 <= sum(loud) <= 22  # of 10 expected, 4 standard errors
+    assert 1 <= sum(alarms) <= 22  # of 10 expected, 4 standard errors

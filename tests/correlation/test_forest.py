@@ -31,35 +31,37 @@ def test_parents_come_first():
     assert np.sum(position == -1) == 3
     for k in np.flatnonzero(position >= 0):
         assert matrix[order[k], order[position[k]]] == 1.0
-    fewer, _ = rooted(matrix, [0, 50, 51], components == 0)
-    assert len(fewer) == 50
+    tree_order, _ = rooted(matrix, [0, 50, 51], components == 0)
+    assert len(tree_order) == 50
 
 
 def test_messages_of_a_star_by_hand():
-    upward, below, total = birkhoff_messages([-1, 0, 0], np.array([0.0, 2.0, 2.0]), 0.1)
+    upward, from_children, total_messages = birkhoff_messages(
+        [-1, 0, 0], np.array([0.0, 2.0, 2.0]), 0.1
+    )
     a = 4 * math.atanh(math.tanh(0.5) * math.tanh(0.025))
     assert upward[1:] == pytest.approx([a, a])
-    assert below == pytest.approx([2 * a, 0, 0])
-    down = 4 * math.atanh(math.tanh(0.5) * math.tanh((0.1 + a) / 4))
-    assert total == pytest.approx([2 * a, down, down])
+    assert from_children == pytest.approx([2 * a, 0, 0])
+    downward = 4 * math.atanh(math.tanh(0.5) * math.tanh((0.1 + a) / 4))
+    assert total_messages == pytest.approx([2 * a, downward, downward])
 
 
 def test_infinite_diameters_pass_everything():
-    _, _, total = birkhoff_messages([-1, 0, 1], np.array([0.0, math.inf, math.inf]), 400.0)
-    assert total == pytest.approx([800.0] * 3)
+    _, _, total_messages = birkhoff_messages([-1, 0, 1], np.array([0.0, math.inf, math.inf]), 400.0)
+    assert total_messages == pytest.approx([800.0] * 3)
 
 
 def test_couplings_and_blocks_by_hand():
     # a path of three with theta = 1/2: R = 1, 1.5, 1.75 from the leaf up
-    passed = couplings([-1, 0, 1], [0.0, 0.5, 0.5])
-    assert passed == pytest.approx([0.0, 0.75, 0.5])
-    single = block_costs([-1, 0, 1], [0, 0, 0], 1.0, passed, 1)
-    assert single == pytest.approx([1.75**2 + 1.5**2 + 1])
-    whole = block_costs([-1, 0, 1], [0, 0, 0], 1.0, passed, 3)
-    assert whole == pytest.approx([9.0])
-    two = block_costs([-1, 0, 1], [0, 0, 0], 1.0, passed, 2)
-    assert two == pytest.approx([(1 + 0.75) ** 2 + 4])
-    assert best_block_costs([-1, 0, 1], [0, 0, 0], 1.0, passed) <= single
+    path_couplings = couplings([-1, 0, 1], [0.0, 0.5, 0.5])
+    assert path_couplings == pytest.approx([0.0, 0.75, 0.5])
+    costs_of_size_1 = block_costs([-1, 0, 1], [0, 0, 0], 1.0, path_couplings, 1)
+    assert costs_of_size_1 == pytest.approx([1.75**2 + 1.5**2 + 1])
+    costs_of_size_3 = block_costs([-1, 0, 1], [0, 0, 0], 1.0, path_couplings, 3)
+    assert costs_of_size_3 == pytest.approx([9.0])
+    costs_of_size_2 = block_costs([-1, 0, 1], [0, 0, 0], 1.0, path_couplings, 2)
+    assert costs_of_size_2 == pytest.approx([(1 + 0.75) ** 2 + 4])
+    assert best_block_costs([-1, 0, 1], [0, 0, 0], 1.0, path_couplings) <= costs_of_size_1
 
 
 def ring(n, diameter):
@@ -81,7 +83,8 @@ def test_reach_solves_the_linear_system_from_above():
 
 
 def test_strong_components_are_infinite_and_weak_ones_are_not():
-    strong, weak = ring(5, 4.0), ring(5, 0.1)
+    strong = ring(5, 4.0)
+    weak = ring(5, 0.1)
     matrix = sparse.csr_array(sparse.block_diag([strong, weak]))
     reach = dobrushin_reach(matrix, np.repeat([0, 1], 5))
     assert np.all(np.isinf(reach[:5]))

@@ -30,8 +30,8 @@ def ising(edges, n, rng, *, strength):
 def conditionals(spins, energy, inside):
     """Yield the values of the records inside and their distribution, for all values outside."""
     outside = np.setdiff1d(np.arange(spins.shape[1]), inside)
-    for given in itertools.product([-1.0, 1.0], repeat=len(outside)):
-        rows = np.all(spins[:, outside] == given, axis=1)
+    for outside_values in itertools.product([-1.0, 1.0], repeat=len(outside)):
+        rows = np.all(spins[:, outside] == outside_values, axis=1)
         weights = np.exp(energy[rows] - energy[rows].max())
         yield spins[rows][:, inside], weights / weights.sum()
 
@@ -53,11 +53,12 @@ def graphs():
 
 @pytest.mark.parametrize("strength", [0.3, 1.5])
 @pytest.mark.parametrize(("edges", "n"), list(graphs()))
-def test_tails_hold_on_every_split_given_anything(edges, n, strength):
+def test_tails_hold_on_every_split_for_all_training_values(edges, n, strength):
     """Theory G13 by enumeration: all splits, all values of the training nodes, random scores."""
     rng = np.random.default_rng(7)
     diameters, spins, energy = ising(edges, n, rng, strength=strength)
-    network, checked = MarkovNetwork(diameters, influence="data"), 0
+    network = MarkovNetwork(diameters, influence="data")
+    n_checked = 0
     for size in range(1, n):
         for inside in map(np.array, itertools.combinations(range(n), size)):
             model = network.given_rest(inside)
@@ -66,17 +67,17 @@ def test_tails_hold_on_every_split_given_anything(edges, n, strength):
             for values, weights in conditionals(spins, energy, inside):
                 q = scores[np.arange(size), (values > 0).astype(int)].mean(axis=1)
                 mean = float(weights @ q)
-                ends = np.unique(q[q > mean + 1e-9])
-                tails = np.log([weights[q >= value - 1e-12].sum() for value in ends])
-                assert (tails <= log_tail_above(model, mean, ends, size) + 1e-9).all()
-                checked += len(ends)
-    assert checked > 200
+                thresholds = np.unique(q[q > mean + 1e-9])
+                tails = np.log([weights[q >= value - 1e-12].sum() for value in thresholds])
+                assert (tails <= log_tail_above(model, mean, thresholds, size) + 1e-9).all()
+                n_checked += len(thresholds)
+    assert n_checked > 200
 
 
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))]
 )
-def test_leakage_holds_given_anything(seed):
+def test_leakage_holds_for_all_training_values(seed):
     """Theory G13 against the exact worst mechanism (linear programs)."""
     rng = np.random.default_rng(seed)
     edges = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (1, 3)]
@@ -92,12 +93,12 @@ def test_tables_of_a_network_are_not_used_given_the_rest():
     """Stationary rows are no bound given an observed child (theory G13: .009 becomes .41)."""
     table = np.array([[0.5, 0.5], [0.01, 0.99]])
     network = BayesianNetwork([[], [0], [1]], [[1e-3, 1 - 1e-3], table, table])
-    given = network.given_rest([0, 1])
-    alone = BayesianNetwork([[], [0]], [[1e-3, 1 - 1e-3], table])
-    assert given.effective_n(2) < alone.effective_n(2)
+    conditional_network = network.given_rest([0, 1])
+    marginal_network = BayesianNetwork([[], [0]], [[1e-3, 1 - 1e-3], table])
+    assert conditional_network.effective_n(2) < marginal_network.effective_n(2)
 
 
-def test_split_is_by_nodes_where_components_are_too_large():
+def test_split_is_by_nodes_if_components_are_too_large():
     network = MarkovNetwork(nx.karate_club_graph(), influence=0.1)
     split = network.split(34, 0.25, random_state=0)
     assert len(split.holdout) == 9
@@ -106,11 +107,11 @@ def test_split_is_by_nodes_where_components_are_too_large():
     assert model.n_records == 9
     assert "given all other records" in model.describe()
     assert any("given the training nodes" in line for line in model.caveats)
-    tested = np.concatenate([test for _, test in network.folds(34, 3)])
-    assert sorted(tested) == list(range(34))
+    tested_nodes = np.concatenate([test for _, test in network.folds(34, 3)])
+    assert sorted(tested_nodes) == list(range(34))
 
 
-def test_split_keeps_components_whole_where_they_are_small():
+def test_split_keeps_components_whole_if_they_are_small():
     pairs = sparse.kron(sparse.eye_array(20), np.array([[0.0, 1.0], [1.0, 0.0]]))
     network = MarkovNetwork(pairs, influence=0.4)
     split = network.split(40, 0.25, random_state=0)
@@ -120,7 +121,7 @@ def test_split_keeps_components_whole_where_they_are_small():
     assert model.caveats == ()
 
 
-def test_given_the_rest_is_another_model_than_alone():
+def test_conditional_models_differ_from_marginal_models():
     network = MarkovNetwork(nx.path_graph(6), influence=0.4)
     assert network.given_rest([1, 2, 4]) != MarkovNetwork(
         network.adjacency_[[1, 2, 4]][:, [1, 2, 4]], influence="data"
@@ -128,7 +129,7 @@ def test_given_the_rest_is_another_model_than_alone():
     assert network.given_rest([1, 2, 4]).n_components_ == 2
 
 
-def test_structure_alone_says_what_to_do_instead():
+def test_errors_of_graphs_without_strength_name_the_alternative():
     graph = DependencyGraph(nx.karate_club_graph())
     for call in (lambda: graph.split(34, 0.25), lambda: graph.folds(34, 3)):
         with refused(ValueError, "MarkovNetwork(graph, influence='estimate')"):

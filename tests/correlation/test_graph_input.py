@@ -19,8 +19,8 @@ pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 N = 200
-PLACES = np.random.default_rng(0).random((N, 2))
-MATRIX = kneighbors_graph(PLACES, 4)  # directed, as scikit-learn gives it
+LOCATIONS = np.random.default_rng(0).random((N, 2))
+MATRIX = kneighbors_graph(LOCATIONS, 4)  # directed, as scikit-learn gives it
 GRAPH = nx.Graph(nx.from_scipy_sparse_array(MATRIX))
 PAIRS = np.array(GRAPH.edges)
 NAMES = [f"plot {k}" for k in np.random.default_rng(1).permutation(N)]
@@ -37,7 +37,7 @@ def neighbors(graph):
 #: A model of the graph from each form, and the index of the rows of a table that suits it.
 FORMS = {
     "scipy.sparse": (lambda: MarkovNetwork(MATRIX), range(N)),
-    "distances": (lambda: MarkovNetwork(kneighbors_graph(PLACES, 4, mode="distance")), range(N)),
+    "distances": (lambda: MarkovNetwork(kneighbors_graph(LOCATIONS, 4, mode="distance")), range(N)),
     "dense array": (lambda: MarkovNetwork(MATRIX.toarray()), range(N)),
     "dense table": (
         lambda: MarkovNetwork(pd.DataFrame(MATRIX.toarray(), index=NAMES, columns=NAMES)),
@@ -78,9 +78,9 @@ def test_each_form_is_the_same_network(form):
     model = make()
     assert model == MarkovNetwork(MATRIX)
     X, y = records(index)
-    held = search(model).fit(X, y).holdout_indices_
-    assert len(held) >= 20
-    assert not (MATRIX + MATRIX.T)[held][:, held].nnz
+    holdout_rows = search(model).fit(X, y).holdout_indices_
+    assert len(holdout_rows) >= 20
+    assert not (MATRIX + MATRIX.T)[holdout_rows][:, holdout_rows].nnz
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -102,21 +102,21 @@ def test_another_number_of_rows_is_rejected(form):
         search(make()).fit(X, y)
 
 
-def test_the_call_that_the_message_names_reorders():
+def test_the_remedy_in_the_message_reorders_the_graph():
     order = np.random.default_rng(3).permutation(N)
-    moved = MarkovNetwork(sparse.csr_array(MATRIX)[order][:, order])
-    X, y = (part.iloc[order] for part in records(range(N)))
+    permuted_network = MarkovNetwork(sparse.csr_array(MATRIX)[order][:, order])
+    X, y = (table.iloc[order] for table in records(range(N)))
     with refused(ValueError, "scipy.sparse.csr_array(graph)[X.index][:, X.index]"):
         search(MarkovNetwork(MATRIX)).fit(X, y)
     reordered = MarkovNetwork(sparse.csr_array(MATRIX)[X.index][:, X.index])
-    assert reordered == moved
+    assert reordered == permuted_network
     search(reordered).fit(X.reset_index(drop=True), y.reset_index(drop=True))
-    X, y = (part.iloc[order] for part in records(NAMES))
+    X, y = (table.iloc[order] for table in records(NAMES))
     with refused(ValueError, "nodelist=X.index"):
         search(MarkovNetwork(NAMED)).fit(X, y)
-    named = MarkovNetwork(NAMED, nodelist=X.index)
-    assert named == moved
-    search(named).fit(X, y)
+    named_network = MarkovNetwork(NAMED, nodelist=X.index)
+    assert named_network == permuted_network
+    search(named_network).fit(X, y)
 
 
 # -- orders that nothing tells --------------------------------------------------------------------
@@ -166,16 +166,16 @@ def test_the_first_integer_that_does_not_ascend_is_named():
 
 
 def test_records_at_one_location_are_neighbors():
-    places = np.repeat(np.random.default_rng(0).random((100, 2)), 2, axis=0)
+    locations = np.repeat(np.random.default_rng(0).random((100, 2)), 2, axis=0)
     for graph in (
-        kneighbors_graph(places, 4, mode="distance"),
-        radius_neighbors_graph(places, 0.05, mode="distance"),
+        kneighbors_graph(locations, 4, mode="distance"),
+        radius_neighbors_graph(locations, 0.05, mode="distance"),
     ):
         model = MarkovNetwork(graph)
-        twins = np.arange(0, 200, 2)
-        assert (model.adjacency_[twins, twins + 1] > 0).all()
-        held = model.split(200, 0.25, random_state=0).holdout
-        assert len(np.unique(held // 2)) == len(held)
+        even_rows = np.arange(0, 200, 2)
+        assert (model.adjacency_[even_rows, even_rows + 1] > 0).all()
+        holdout_rows = model.split(200, 0.25, random_state=0).holdout
+        assert len(np.unique(holdout_rows // 2)) == len(holdout_rows)
         assert DependencyGraph(graph).components_[0] == DependencyGraph(graph).components_[1]
     strengths = sparse.csr_array(([0.0, 0.0], ([0, 1], [1, 0])), shape=(3, 3))
     assert MarkovNetwork(strengths, influence="data").n_components_ == 3
@@ -216,13 +216,15 @@ def test_nodes_without_an_edge_are_counted_or_named():
     assert MarkovNetwork.from_edges([(0, 1)], n_nodes=4).n_components_ == 3
     assert MarkovNetwork.from_edges([], n_nodes=4).n_records == 4
     assert DependencyGraph.from_edges([], nodelist=["a", "b"]).n_components_ == 2
-    named = DependencyGraph.from_edges([("a", "b"), ("b", "z")], nodelist=["z", "x", "b", "a"])
-    assert named == DependencyGraph.from_edges([(3, 2), (2, 0)], n_nodes=4)
-    integers = MarkovNetwork.from_edges([(700, 300)], nodelist=[300, 500, 700])
-    assert integers.components_.tolist() == [0, 1, 0]
+    named_graph = DependencyGraph.from_edges(
+        [("a", "b"), ("b", "z")], nodelist=["z", "x", "b", "a"]
+    )
+    assert named_graph == DependencyGraph.from_edges([(3, 2), (2, 0)], n_nodes=4)
+    integer_network = MarkovNetwork.from_edges([(700, 300)], nodelist=[300, 500, 700])
+    assert integer_network.components_.tolist() == [0, 1, 0]
     assert DependencyGraph.from_edges([(0, 1)], reach="edges").reach == "edges"
-    weak = MarkovNetwork.from_edges([(0, 1)], n_nodes=3, influence=0.5)
-    assert weak.adjacency_[0, 1] == 0.5
+    weak_network = MarkovNetwork.from_edges([(0, 1)], n_nodes=3, influence=0.5)
+    assert weak_network.adjacency_[0, 1] == 0.5
 
 
 def test_nodes_without_a_row_are_named_by_edges_alone():
@@ -253,13 +255,13 @@ def test_nodes_without_a_row_are_named_by_edges_alone():
         ([("a", "b")], {"n_nodes": 3}, ["n_nodes=3"]),
     ],
 )
-def test_edges_that_are_none_are_named(edges, options, facts):
+def test_invalid_edges_are_named(edges, options, facts):
     with refused(ValueError, *facts):
         DependencyGraph.from_edges(edges, **options)
 
 
 @pytest.mark.parametrize("edges", [None, "ab", 3, {0: [1]}, MATRIX, GRAPH])
-def test_edges_are_told_from_graphs(edges):
+def test_graphs_are_rejected_as_edges(edges):
     with refused(TypeError, "edges"):
         MarkovNetwork.from_edges(edges)
 
@@ -269,7 +271,7 @@ def test_edges_are_told_from_graphs(edges):
 
 @pytest.mark.parametrize("influence", [None, 1.0, "data", "estimate"])
 @pytest.mark.parametrize("graph", [None, 3, "graph", [1, 2, 3]])
-def test_what_is_no_graph_is_named_as_the_graph(graph, influence):
+def test_invalid_graphs_are_named(graph, influence):
     with refused((TypeError, ValueError), "graph"):
         MarkovNetwork(graph, influence=influence)
 
@@ -296,10 +298,12 @@ def test_ambiguous_or_incomplete_graphs_are_named(graph, facts):
 def test_neighbors_of_each_record_as_an_array_of_arrays():
     from sklearn.neighbors import NearestNeighbors
 
-    within = NearestNeighbors(radius=0.1).fit(PLACES).radius_neighbors(return_distance=False)
-    graph = radius_neighbors_graph(PLACES, 0.1)
-    assert MarkovNetwork(within) == MarkovNetwork(graph)  # each is its own neighbor, too
-    assert DependencyGraph(dict(enumerate(within))) == DependencyGraph(graph)
+    neighbor_lists = (
+        NearestNeighbors(radius=0.1).fit(LOCATIONS).radius_neighbors(return_distance=False)
+    )
+    graph = radius_neighbors_graph(LOCATIONS, 0.1)
+    assert MarkovNetwork(neighbor_lists) == MarkovNetwork(graph)  # each is its own neighbor, too
+    assert DependencyGraph(dict(enumerate(neighbor_lists))) == DependencyGraph(graph)
 
 
 def test_strengths_are_read_from_matrices_only():

@@ -16,9 +16,10 @@ from sklearn_bdp.correlation.leakage import (
 )
 
 
-def enumerated(kernel, weight):
+def enumerated_leakage(kernel, weight):
     """``L_P(w)`` by trying every set of next states."""
-    t, worst = math.expm1(weight), 0.0
+    t = math.expm1(weight)
+    worst = 0.0
     for size in range(kernel.shape[1] + 1):
         for members in itertools.combinations(range(kernel.shape[1]), size):
             mass = kernel[:, list(members)].sum(axis=1)
@@ -35,7 +36,9 @@ def test_kernel_leakage_equals_enumeration(k):
         if zeros:
             kernel[kernel < 0.1] = 0.0
             kernel /= kernel.sum(axis=1, keepdims=True)
-        assert kernel_leakage(kernel, weight) == pytest.approx(enumerated(kernel, weight), rel=1e-9)
+        assert kernel_leakage(kernel, weight) == pytest.approx(
+            enumerated_leakage(kernel, weight), rel=1e-9
+        )
 
 
 def test_kernel_leakage_keeps_precision_and_survives_huge_weights():
@@ -47,7 +50,8 @@ def test_kernel_leakage_keeps_precision_and_survives_huge_weights():
 
 def test_two_state_leakage_keeps_directions_apart():
     kernel = np.array([[0.9, 0.1], [0.2, 0.8]])
-    rise, fall = 0.7, 0.1
+    rise = 0.7
+    fall = 0.1
     up, down = two_state_leakage(kernel, np.array([rise, fall]))
 
     def ratio(x):
@@ -56,8 +60,8 @@ def test_two_state_leakage_keeps_directions_apart():
 
     assert up == pytest.approx(ratio(rise))
     assert down == pytest.approx(-ratio(-fall))
-    both = two_state_leakage(kernel, np.array([rise, rise]))
-    assert both.max() == pytest.approx(kernel_leakage(kernel, rise))
+    symmetric_leakage = two_state_leakage(kernel, np.array([rise, rise]))
+    assert symmetric_leakage.max() == pytest.approx(kernel_leakage(kernel, rise))
     flipped = two_state_leakage(kernel[::-1], np.array([rise, fall]))
     assert flipped == pytest.approx([down, up])
 
@@ -72,11 +76,11 @@ def test_two_state_leakage_survives_extremes():
 @pytest.mark.parametrize("diameter", [1e-9, 0.3, 5.0, 60.0, math.inf])
 def test_contract_is_birkhoffs_formula(diameter):
     for weight in (1e-9, 0.3, 5.0, 60.0):
-        got = contract(diameter, weight)
-        assert got <= min(diameter, weight)
+        contracted = contract(diameter, weight)
+        assert contracted <= min(diameter, weight)
         if max(weight, min(diameter, 50)) <= 5:
-            want = 4 * math.atanh(math.tanh(diameter / 4) * math.tanh(weight / 4))
-            assert got == pytest.approx(want, rel=1e-9)
+            expected = 4 * math.atanh(math.tanh(diameter / 4) * math.tanh(weight / 4))
+            assert contracted == pytest.approx(expected, rel=1e-9)
 
 
 def test_contraction_bounds_every_kernel_of_that_diameter():
@@ -106,8 +110,8 @@ def test_iteration_ends_above_every_later_term():
     def update(weights):
         return 0.9 * weights
 
-    got = iterate_leakage(update, 1.0, 10**6)
-    assert 9.0 <= got[-1, 0] <= 9.0 * (1 + 1e-9)
+    weights = iterate_leakage(update, 1.0, 10**6)
+    assert 9.0 <= weights[-1, 0] <= 9.0 * (1 + 1e-9)
     assert len(iterate_leakage(update, 1.0, 5)) == 6
     capped = iterate_leakage(update, 1.0, 10**6, cap=10)
     assert capped[-1, 0] >= 9.0

@@ -25,11 +25,11 @@ SHAPES = {
 }
 
 
-def random_tables(edges, n, seed, *, scale=1.0, values=2):
+def random_tables(edges, n, seed, *, scale=1.0, n_values=2):
     rng = np.random.default_rng(seed)
-    pairwise = {e: np.exp(scale * rng.normal(size=(values, values))) for e in edges}
-    unary = {i: rng.random(values) + 0.05 for i in range(n)}
-    joint = field_distribution([values] * n, {**pairwise, **{(i,): u for i, u in unary.items()}})
+    pairwise = {e: np.exp(scale * rng.normal(size=(n_values, n_values))) for e in edges}
+    unary = {i: rng.random(n_values) + 0.05 for i in range(n)}
+    joint = field_distribution([n_values] * n, {**pairwise, **{(i,): u for i, u in unary.items()}})
     return pairwise, joint
 
 
@@ -130,14 +130,14 @@ def test_containers_agree():
     graph.add_edge(0, 1, influence=0.7, strength=2.5)
     matrix = sparse.coo_array(([0.5, 0.7], ([0, 0], [2, 1])), shape=(3, 3))
     order = range(3)
-    read = MarkovNetwork(matrix, influence="data")
-    assert MarkovNetwork(graph, influence="influence", nodelist=order) == read
-    assert read == MarkovNetwork(matrix.toarray(), influence="data")
-    named = MarkovNetwork(graph, influence="strength", nodelist=order)
-    assert named.adjacency_[0, 1] == 2.5
+    network = MarkovNetwork(matrix, influence="data")
+    assert MarkovNetwork(graph, influence="influence", nodelist=order) == network
+    assert network == MarkovNetwork(matrix.toarray(), influence="data")
+    strength_network = MarkovNetwork(graph, influence="strength", nodelist=order)
+    assert strength_network.adjacency_[0, 1] == 2.5
     assert MarkovNetwork(matrix, influence=2.0).adjacency_[0, 2] == 2.0
     assert MarkovNetwork(matrix, influence=0.0).n_components_ == 3
-    assert pickle.loads(pickle.dumps(named)) == named
+    assert pickle.loads(pickle.dumps(strength_network)) == strength_network
 
 
 @pytest.mark.parametrize(
@@ -185,16 +185,21 @@ def test_subset_keeps_dependence_through_dropped_records():
 @pytest.mark.parametrize("seed", range(4))
 def test_nodes_in_any_order_keep_the_strength_of_their_edges(shape, seed):
     """Node order: a splitter's test indices are in none."""
-    made = {"path": nx.path_graph, "star": lambda n: nx.star_graph(n - 1), "loop": nx.cycle_graph}
-    rng, graph = np.random.default_rng(seed), made[shape](12)
+    make_graph = {
+        "path": nx.path_graph,
+        "star": lambda n: nx.star_graph(n - 1),
+        "loop": nx.cycle_graph,
+    }
+    rng = np.random.default_rng(seed)
+    graph = make_graph[shape](12)
     nx.set_edge_attributes(graph, {edge: rng.uniform(0.1, 1.5) for edge in graph.edges}, "weight")
     matrix = nx.to_scipy_sparse_array(graph, nodelist=range(12), format="csr")
     order = rng.permutation(12)
     subset = MarkovNetwork(matrix, influence="data").subset(order)
-    plain = MarkovNetwork(matrix.toarray()[np.ix_(order, order)], influence="data")
-    assert subset == plain
-    assert subset.effective_n(12) == plain.effective_n(12)
-    assert subset.bdp_epsilon(0.1, 12) == plain.bdp_epsilon(0.1, 12)
+    reordered_network = MarkovNetwork(matrix.toarray()[np.ix_(order, order)], influence="data")
+    assert subset == reordered_network
+    assert subset.effective_n(12) == reordered_network.effective_n(12)
+    assert subset.bdp_epsilon(0.1, 12) == reordered_network.bdp_epsilon(0.1, 12)
 
 
 def test_weak_loops_cost_little():

@@ -24,34 +24,37 @@ GRAPHS = {
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_tested_nodes_have_as_many_labeled_neighbors_as_holdout_nodes(name):
-    found, split, network = matching(GRAPHS[name])
+    node_matching, split, network = matching(GRAPHS[name])
     edges = network.adjacency_ > 0
     np.testing.assert_array_equal(
-        found.holdout_neighbors, edges[split.holdout][:, split.train].sum(axis=1)
+        node_matching.holdout_neighbors, edges[split.holdout][:, split.train].sum(axis=1)
     )
-    folds = found.folds(5)
+    folds = node_matching.folds(5)
     tested = np.concatenate([test for _, test in folds])
     assert sorted(tested) == list(range(len(split.train)))
     sizes = [len(test) for _, test in folds]
     assert max(sizes) < 1.5 * min(sizes)
-    visible = []
-    within = 0
+    labeled_neighbors = []
+    n_tested_together = 0
     for train, test in folds:
         assert not np.intersect1d(train, test).size
         rows = edges[split.train[test]]
-        visible.append(rows[:, split.train[train]].sum(axis=1))
-        within += rows[:, split.train[test]].sum()
+        labeled_neighbors.append(rows[:, split.train[train]].sum(axis=1))
+        n_tested_together += rows[:, split.train[test]].sum()
     # Fewer than half of the edges that random folds would test together.
-    assert within < 0.5 * found.adjacency.nnz / 5
-    weights = found.weights(folds)
+    assert n_tested_together < 0.5 * node_matching.adjacency.nnz / 5
+    weights = node_matching.weights(folds)
     assert [len(part) for part in weights] == sizes
-    weights, visible = np.concatenate(weights), np.log1p(np.concatenate(visible))
+    weights = np.concatenate(weights)
+    labeled_neighbors = np.log1p(np.concatenate(labeled_neighbors))
     assert weights.min() >= 0.0
     assert weights.sum() == pytest.approx(1.0)
-    target = np.log1p(found.holdout_neighbors)
-    part = (weights @ visible - visible.mean()) / (target.mean() - visible.mean())
+    log_holdout_neighbors = np.log1p(node_matching.holdout_neighbors)
+    part = (weights @ labeled_neighbors - labeled_neighbors.mean()) / (
+        log_holdout_neighbors.mean() - labeled_neighbors.mean()
+    )
     assert part == pytest.approx(0.8)
-    assert visible.mean() < target.mean() - 0.1
+    assert labeled_neighbors.mean() < log_holdout_neighbors.mean() - 0.1
 
 
 def test_weights_match_two_moments_or_one_or_none():
@@ -60,8 +63,8 @@ def test_weights_match_two_moments_or_one_or_none():
     weights = matching_weights(counts, target)
     for power in (1, 2):
         logs = np.log1p(counts) ** power
-        wanted = (np.log1p(target) ** power).mean()
-        assert weights @ logs - logs.mean() == pytest.approx(0.8 * (wanted - logs.mean()))
+        target_moment = (np.log1p(target) ** power).mean()
+        assert weights @ logs - logs.mean() == pytest.approx(0.8 * (target_moment - logs.mean()))
     assert effective_number(weights) < 200
     # All at an inner value: no positive weights have its square, too.
     logs = np.log1p(np.repeat([0, 3], 50))
@@ -76,18 +79,19 @@ def test_weights_match_two_moments_or_one_or_none():
 
 def test_too_few_nodes_give_no_weights():
     edges = sparse.csr_array(nx.to_scipy_sparse_array(nx.path_graph(60)))
-    few = NodeMatching(edges, np.full(10, 2))
-    assert few.weights([(np.arange(40), np.arange(40, 60))]) is None
-    assert few.weights(few.folds(5)) is not None
+    small_matching = NodeMatching(edges, np.full(10, 2))
+    assert small_matching.weights([(np.arange(40), np.arange(40, 60))]) is None
+    assert small_matching.weights(small_matching.folds(5)) is not None
 
 
 def test_folds_of_a_tiny_graph_are_not_empty():
-    tiny = NodeMatching(sparse.csr_array(np.ones((4, 4)) - np.eye(4)), np.ones(1))
-    assert all(len(test) for _, test in tiny.folds(4))
+    tiny_matching = NodeMatching(sparse.csr_array(np.ones((4, 4)) - np.eye(4)), np.ones(1))
+    assert all(len(test) for _, test in tiny_matching.folds(4))
 
 
 def test_only_nodes_with_neighbors_on_the_other_side_are_matched():
-    path, rows = nx.path_graph(200), np.arange(200)
+    path = nx.path_graph(200)
+    rows = np.arange(200)
     for model in (Independent(), Groups(rows // 2), DependencyGraph(path, reach="edges")):
         assert model.match_nodes(rows[:150], rows[150:]) is None
     assert MarkovNetwork(path, influence=0.2).match_nodes(rows[::2], rows[1::2]) is not None

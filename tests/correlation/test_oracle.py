@@ -35,11 +35,15 @@ def test_copies_leak_together():
 
 def test_two_record_chain_by_hand():
     # One unknown neighbour: ln[(1 + p(e-1)) / (1 + q(e-1))] more than its own level.
-    p, q, e = 0.9, 0.2, 0.5
+    p = 0.9
+    q = 0.2
+    e = 0.5
     joint = chain_distribution([[p, 1 - p], [q, 1 - q]], 2)
     t = math.expm1(e)
-    want = max(math.log((1 + p * t) / (1 + q * t)), math.log((1 + (1 - q) * t) / (1 + (1 - p) * t)))
-    assert leakage(joint, e, 0, []) == pytest.approx(e + want, abs=1e-7)
+    expected = max(
+        math.log((1 + p * t) / (1 + q * t)), math.log((1 + (1 - q) * t) / (1 + (1 - p) * t))
+    )
+    assert leakage(joint, e, 0, []) == pytest.approx(e + expected, abs=1e-7)
     assert leakage(joint, e, 0, [1]) == pytest.approx(e, abs=1e-7)
     assert block_leakage(joint, e, [0, 1], []) == pytest.approx(2 * e, abs=1e-7)
 

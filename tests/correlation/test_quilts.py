@@ -24,7 +24,7 @@ P1 = np.array([[0.9, 0.1], [0.2, 0.8]])
 LAW = np.array([2 / 3, 1 / 3])
 
 
-def test_nothing_known_or_next_known_adds_nothing():
+def test_an_observed_neighbor_adds_no_leakage():
     sides = bridge_sides(P1, 0.1, 1, far=np.ones(2))
     assert sides == pytest.approx(np.zeros((2, 2)))
 
@@ -50,33 +50,35 @@ def test_chains_that_never_settle_give_up():
 
 def influence(joint, record, quilt, inside):
     """``max over L in N`` of the influence, straight from the joint distribution."""
-    worst = 0.0
+    max_influence = 0.0
     for size in range(len(inside) + 1):
-        for known in itertools.combinations(inside, size):
-            axes = (record, *known, *quilt)
-            rest = tuple(a for a in range(joint.ndim) if a not in axes)
-            table = joint.sum(axis=rest)
+        for conditioning_set in itertools.combinations(inside, size):
+            axes = (record, *conditioning_set, *quilt)
+            summed_axes = tuple(a for a in range(joint.ndim) if a not in axes)
+            table = joint.sum(axis=summed_axes)
             table = np.moveaxis(table, np.argsort(np.argsort(axes)), range(len(axes)))
             shape = table.shape[: 1 + size]
             table = table.reshape(*shape, -1)
             with np.errstate(divide="ignore", invalid="ignore"):
                 distribution = table / table.sum(axis=-1, keepdims=True)
-                worst = max(
-                    worst,
+                max_influence = max(
+                    max_influence,
                     float(np.nanmax(np.log(distribution.max(axis=0) / distribution.min(axis=0)))),
                 )
-    return worst
+    return max_influence
 
 
 def scan(matrix, n, epsilon, factor):
     """Lemma 2 as printed: every record, every quilt, every conditioning set."""
-    joint, worst = chain_distribution(matrix, n), 0.0
+    joint = chain_distribution(matrix, n)
+    worst = 0.0
     for i in range(n):
         best = n * epsilon
         for a in [None, *range(i)]:
             for c in [None, *range(i + 1, n)]:
                 quilt = [q for q in (a, c) if q is not None]
-                low, high = -1 if a is None else a, n if c is None else c
+                low = -1 if a is None else a
+                high = n if c is None else c
                 inside = [j for j in range(low + 1, high) if j != i]
                 if quilt:
                     b = influence(joint, i, quilt, inside)
@@ -85,12 +87,11 @@ def scan(matrix, n, epsilon, factor):
     return worst
 
 
-def ours(matrix, n, epsilon, factor):
+def package_leakage(matrix, n, epsilon, factor):
     chain = MarkovChain(matrix, observed=True)
-    tables = [
-        chain_influences(k, n - 1, epsilon / factor) for k in (calibrate(chain).reverse, matrix)
-    ]
-    return quilt_leakage(*tables, epsilon, n, factor=factor)
+    backward_influences = chain_influences(calibrate(chain).reverse, n - 1, epsilon / factor)
+    forward_influences = chain_influences(matrix, n - 1, epsilon / factor)
+    return quilt_leakage(backward_influences, forward_influences, epsilon, n, factor=factor)
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 3.0])
@@ -102,8 +103,8 @@ def test_equals_the_scan_of_all_quilts(epsilon, factor):
         (fast, 6),
         (np.array([[0.5, 0.3, 0.2], [0.3, 0.4, 0.3], [0.2, 0.3, 0.5]]), 5),
     ):
-        want = scan(matrix, n, epsilon, factor)
-        assert ours(matrix, n, epsilon, factor) == pytest.approx(want, rel=1e-9)
+        expected = scan(matrix, n, epsilon, factor)
+        assert package_leakage(matrix, n, epsilon, factor) == pytest.approx(expected, rel=1e-9)
     assert MarkovChain(fast, observed=True).bdp_epsilon(epsilon, 6, method="quilt") == (
         pytest.approx(scan(fast, 6, epsilon, 4.0), rel=1e-9)
     )
@@ -117,13 +118,13 @@ def test_hand_computed_quilt():
     def side(k):
         return math.log((1 + 0.2**k) / (1 - 0.2**k))
 
-    want = min(
+    expected = min(
         (a + c - 1) * 0.1 + 4 * (side(a) + side(c)) for a in range(1, 9) for c in range(1, 9)
     )
-    assert want == pytest.approx(0.5 + 8 * side(3))
+    assert expected == pytest.approx(0.5 + 8 * side(3))
     model = MarkovChain(matrix, observed=True)
-    assert model.bdp_epsilon(0.1, 1000, method="quilt") == pytest.approx(want)
-    assert model.dp_epsilon(want, 1000, method="quilt") == pytest.approx(0.1)
+    assert model.bdp_epsilon(0.1, 1000, method="quilt") == pytest.approx(expected)
+    assert model.dp_epsilon(expected, 1000, method="quilt") == pytest.approx(0.1)
 
 
 def test_long_chains_do_not_depend_on_their_length():
@@ -152,7 +153,7 @@ def test_many_states_use_separate_sides():
     assert model.bdp_epsilon(0.01, 500, method="quilt") <= 5.0
 
 
-def printed(e, g, rho, n, c):
+def lemma_4(e, g, rho, n, c):
     """The right-hand side of Lemma 4 for one c, letter by letter."""
     d = math.ceil(math.log((math.exp(c * e) + 1) / (rho * (math.exp(c * e) - 1))) / g)
     s = math.floor(math.log((math.exp(e / 6) + 1) / (rho * (math.exp(e / 6) - 1))) / g)
@@ -166,16 +167,16 @@ def printed(e, g, rho, n, c):
 @pytest.mark.parametrize("n", [60, 10**6])
 def test_equals_the_printed_formula_maximised_over_c(e, g, rho, n):
     """Theory B4."""
-    got = spectral_dp_epsilon(e, g, rho, n)
-    best = max(printed(e, g, rho, n, c) for c in np.linspace(1e-6, 1 / 6 - 1e-9, 20_001))
-    assert got >= best * (1 - 1e-9)
-    assert got == pytest.approx(best, rel=2e-3, abs=1e-12)
+    dp_epsilon = spectral_dp_epsilon(e, g, rho, n)
+    best = max(lemma_4(e, g, rho, n, c) for c in np.linspace(1e-6, 1 / 6 - 1e-9, 20_001))
+    assert dp_epsilon >= best * (1 - 1e-9)
+    assert dp_epsilon == pytest.approx(best, rel=2e-3, abs=1e-12)
 
 
 def test_hand_computed_case():
     # g = 1/2, rho = 1/2, e = 6: c = 0.1 gives d = ceil(2 ln(2 coth 0.3)) = 4,
     # s = floor(2 ln(2 coth 0.5)) = 2, h = min(2.4 / 7, 0.8 / 6).
-    assert printed(6.0, 0.5, 0.5, 100, 0.1) == pytest.approx(0.8 / 6)
+    assert lemma_4(6.0, 0.5, 0.5, 100, 0.1) == pytest.approx(0.8 / 6)
     assert spectral_dp_epsilon(6.0, 0.5, 0.5, 100) >= 0.8 / 6
 
 
@@ -189,7 +190,7 @@ def test_reference_multipliers():
     assert 0.0021 / level == pytest.approx(340, abs=0.5)
 
 
-def test_refusals_name_what_is_missing():
+def test_errors_name_the_missing_condition():
     skew = [[0.1, 0.8, 0.1], [0.1, 0.1, 0.8], [0.8, 0.1, 0.1]]
     with refused(ValueError, "method='spectral'", "B5"):
         MarkovChain(skew).dp_epsilon(0.1, 1000, method="spectral")

@@ -22,53 +22,58 @@ P = [[0.9, 0.1], [0.2, 0.8]]
 
 def test_tails_hold_by_enumeration():
     """All paths of two sequences of three and five records whose states show."""
-    score, chain = np.array([0.1, 1.0]), MarkovChain(P)
+    score = np.array([0.1, 1.0])
+    chain = MarkovChain(P)
     model = check_correlation(P, groups=[0, 0, 0, 1, 1, 1, 1, 1])
-    deviations, chances = [], []
+    deviations = []
+    probabilities = []
     for path in itertools.product((0, 1), repeat=8):
-        chance = chain.stationary_[path[0]] * chain.stationary_[path[3]]
-        for first in (0, 1, 3, 4, 5, 6):
-            chance *= chain.transition[path[first], path[first + 1]]
-        chances.append(chance)
+        probability = chain.stationary_[path[0]] * chain.stationary_[path[3]]
+        for i in (0, 1, 3, 4, 5, 6):
+            probability *= chain.transition[path[i], path[i + 1]]
+        probabilities.append(probability)
         deviations.append(score[list(path)].mean() - chain.stationary_ @ score)
-    deviations, chances = np.array(deviations), np.array(chances)
-    assert chances.sum() == pytest.approx(1.0)
+    deviations = np.array(deviations)
+    probabilities = np.array(probabilities)
+    assert probabilities.sum() == pytest.approx(1.0)
     for alpha in np.unique(np.abs(deviations)):
-        exact = chances[np.abs(deviations) >= alpha - 1e-12].sum()
+        exact = probabilities[np.abs(deviations) >= alpha - 1e-12].sum()
         assert np.log(exact) <= model.log_tail(alpha, 8) + 1e-9
 
 
 def test_whole_sequences_are_held_out():
-    many = np.repeat(np.arange(20), 50)
-    model = check_correlation(MarkovChain(P), groups=many)
-    cut = model.split(1000, 0.25, random_state=0)
-    assert not set(many[cut.train]) & set(many[cut.holdout])
-    assert model.gaps(cut.train, cut.holdout) == (None, None)
-    assert model.cuts(cut.train, cut.holdout) == 0
+    sequence_ids = np.repeat(np.arange(20), 50)
+    model = check_correlation(MarkovChain(P), groups=sequence_ids)
+    split = model.split(1000, 0.25, random_state=0)
+    assert not set(sequence_ids[split.train]) & set(sequence_ids[split.holdout])
+    assert model.gaps(split.train, split.holdout) == (None, None)
+    assert model.cuts(split.train, split.holdout) == 0
     assert all(model.cuts(train, test) == 0 for train, test in model.folds(1000, 4))
 
 
 def test_tails_of_few_sequences_are_held_out():
-    few = np.arange(900) % 3  # rows of three sequences in turn
-    model = check_correlation(MarkovChain(P), groups=few)
-    cut = model.split(900, 0.25)
+    sequence_ids = np.arange(900) % 3  # rows of three sequences in turn
+    model = check_correlation(MarkovChain(P), groups=sequence_ids)
+    split = model.split(900, 0.25)
     for sequence in range(3):
-        train, held = (part[few[part] == sequence] for part in (cut.train, cut.holdout))
-        assert len(held) == 75
-        assert train.max() + 3 * (cut.gap + 1) == held.min()
+        train, holdout_rows = (
+            rows[sequence_ids[rows] == sequence] for rows in (split.train, split.holdout)
+        )
+        assert len(holdout_rows) == 75
+        assert train.max() + 3 * (split.gap + 1) == holdout_rows.min()
     assert len(np.concatenate([test for _, test in model.folds(900, 5)])) == 900
 
 
 def test_cuts_of_several_sequences_add_up():
     model = check_correlation(MarkovChain(P), groups=np.arange(900) % 3)
-    cut = model.split(900, 0.25)
-    assert model.gaps(cut.train, cut.holdout) == (cut.gap, None)
-    assert model.cut_failure(cut.gap) <= 1e-3
+    split = model.split(900, 0.25)
+    assert model.gaps(split.train, split.holdout) == (split.gap, None)
+    assert model.cut_failure(split.gap) <= 1e-3
     assert model.cut_failure(5) == pytest.approx(3 * MarkovChain(P).cut_failure(5))
-    assert model.cuts(cut.holdout, cut.train) == 3
-    held = model.subset(cut.holdout)
-    assert held.n_records == 225
-    assert held.effective_n(225) == pytest.approx(MarkovChain(P).effective_n(225))
+    assert model.cuts(split.holdout, split.train) == 3
+    holdout_model = model.subset(split.holdout)
+    assert holdout_model.n_records == 225
+    assert holdout_model.effective_n(225) == pytest.approx(MarkovChain(P).effective_n(225))
     with refused(ValueError, "indices"):
         model.subset([0, 3, 9])
 
@@ -80,8 +85,8 @@ def sequences(n_sequences=20, length=100, seed=0):
         [(np.cumsum(rng.random(length) < 0.1) + rng.integers(2)) % 2 for _ in range(n_sequences)]
     )
     X = rng.normal(size=(len(names), 2))
-    right = rng.random(len(names)) < np.where(regime, 0.9, 0.6)
-    return X, ((X[:, 0] > 0) == right).astype(int), names
+    is_correct = rng.random(len(names)) < np.where(regime, 0.9, 0.6)
+    return X, ((X[:, 0] > 0) == is_correct).astype(int), names
 
 
 @pytest.mark.parametrize("n_sequences", [20, 4])
@@ -93,8 +98,9 @@ def test_a_search_holds_out_sequences_and_reports(n_sequences):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         search.fit(X, y, groups=names)
-    held, trained = names[search.holdout_indices_], names[search.train_indices_]
-    assert (not set(held) & set(trained)) == (n_sequences == 20)
+    holdout_names = names[search.holdout_indices_]
+    training_names = names[search.train_indices_]
+    assert (not set(holdout_names) & set(training_names)) == (n_sequences == 20)
     assert "independent sequences" in search.holdout_.dependence.describe()
     assert "Sequences are independent" in str(search.certificate_)
     assert not search.dependence_test_.misfit
@@ -114,10 +120,10 @@ def test_a_weak_chain_is_contradicted_and_wrong_order_is_rejected():
         search.fit(pd.DataFrame(X, index=days), y, groups=names)
     with refused(ValueError, "GroupKFold()"):
         search.set_params(cv=KFold(3, shuffle=True)).fit(X, y, groups=names)
-    apart = {"X_val": X[:400], "y_val": y[:400]}
+    validation_set = {"X_val": X[:400], "y_val": y[:400]}
     with refused(ValueError, "groups_val="):
-        search.set_params(cv=3).fit(X[400:], y[400:], groups=names[400:], **apart)
+        search.set_params(cv=3).fit(X[400:], y[400:], groups=names[400:], **validation_set)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        search.fit(X[400:], y[400:], groups=names[400:], groups_val=names[:400], **apart)
+        search.fit(X[400:], y[400:], groups=names[400:], groups_val=names[:400], **validation_set)
     assert search.holdout_.dependence.n_records == 400

@@ -16,10 +16,10 @@ def test_swings_by_hand():
     # Squared cosine coefficients by their definition; four swings of 16 scores, ten of 120.
     for n, slow in ((16, 4), (120, 10)):
         scores = regimes(n, 0.8, np.random.default_rng(3))
-        place = (np.arange(n) + 0.5) / n
+        positions = (np.arange(n) + 0.5) / n
         squares = np.array(
             [
-                2 / n * np.sum((scores - scores.mean()) * np.cos(np.pi * j * place)) ** 2
+                2 / n * np.sum((scores - scores.mean()) * np.cos(np.pi * j * positions)) ** 2
                 for j in range(1, 25)
             ]
         )
@@ -27,8 +27,8 @@ def test_swings_by_hand():
         squares[0] = min(squares[0], squares[1:slow].max())
         time = squares[:slow].mean()
         pairs = np.sort((squares[10::2] + squares[11::2]) / 2)
-        beside = pairs[3] / (1 / 4 + 1 / 5 + 1 / 6 + 1 / 7) if n == 120 else 0.0
-        expected = max(1.0, time, (time + beside) / 2)
+        quantile_time = pairs[3] / (1 / 4 + 1 / 5 + 1 / 6 + 1 / 7) if n == 120 else 0.0
+        expected = max(1.0, time, (time + quantile_time) / 2)
         assert slow_autocorrelation_time(scores) == pytest.approx(expected)
 
 
@@ -37,17 +37,18 @@ def test_estimate_finds_the_time_of_regimes(contraction):
     """Theory G11: slow swings, stretch of 300 autocorrelation times."""
     truth = regime_time(contraction)
     rng = np.random.default_rng(1)
-    found = [
+    estimates = [
         slow_autocorrelation_time(regimes(int(300 * truth), contraction, rng)) for _ in range(60)
     ]
-    assert 0.85 * truth < np.mean(found) < 1.35 * truth
-    assert np.mean(np.array(found) * 1.5 >= truth) >= 0.8
+    assert 0.85 * truth < np.mean(estimates) < 1.35 * truth
+    assert np.mean(np.array(estimates) * 1.5 >= truth) >= 0.8
 
 
 def test_slow_hidden_regimes_are_not_missed():
     """A windowed sum (theory G11) is not used because it gives less than half of this time."""
     rng = np.random.default_rng(0)
-    contraction, scores = 0.995, (0.93, 0.75)
+    contraction = 0.995
+    scores = (0.93, 0.75)
     truth = regime_time(contraction, scores=scores)
     series = [regimes(30_000, contraction, rng, scores=scores) for _ in range(20)]
     assert truth > 20
@@ -56,21 +57,22 @@ def test_slow_hidden_regimes_are_not_missed():
 
 def test_a_season_and_a_steady_drift_are_no_dependence():
     """Theory G11: only swings that a mean over the holdout does not average out count."""
-    rng, n = np.random.default_rng(0), 6000
+    rng = np.random.default_rng(0)
+    n = 6000
     time = np.arange(n)
     season = 0.15 * np.sin(2 * np.pi * time / 250)
     drift = 0.2 * (time / n - 0.5)
-    plain, seasonal, drifting = (
-        np.mean([slow_autocorrelation_time(rng.random(n) < 0.75 + moved) for _ in range(20)])
-        for moved in (0.0, season, drift)
+    base_time, seasonal_time, drifting_time = (
+        np.mean([slow_autocorrelation_time(rng.random(n) < 0.75 + trend) for _ in range(20)])
+        for trend in (0.0, season, drift)
     )
-    assert max(seasonal, drifting) < plain + 0.5
+    assert max(seasonal_time, drifting_time) < base_time + 0.5
 
 
 def test_independent_scores_count_one_by_one():
     rng = np.random.default_rng(0)
-    found = [slow_autocorrelation_time(rng.random(3000)) for _ in range(50)]
-    assert np.mean(found) < 1.5
+    estimates = [slow_autocorrelation_time(rng.random(3000)) for _ in range(50)]
+    assert np.mean(estimates) < 1.5
     assert slow_autocorrelation_time(np.ones(100)) == 1.0
 
 
@@ -88,16 +90,20 @@ def test_chain_from_scores_declares_the_estimate_times_the_factor():
 
 def test_slowest_candidate_counts_and_missing_scores_are_skipped():
     rng = np.random.default_rng(0)
-    slow, fast = regimes(4000, 0.95, rng), rng.random(4000)
-    both = np.stack([fast, slow])
-    both[:, :500] = np.nan
-    assert MarkovChain.from_scores(both).effective_n(1000) == pytest.approx(
+    slow = regimes(4000, 0.95, rng)
+    fast = rng.random(4000)
+    candidate_scores = np.stack([fast, slow])
+    candidate_scores[:, :500] = np.nan
+    assert MarkovChain.from_scores(candidate_scores).effective_n(1000) == pytest.approx(
         MarkovChain.from_scores(slow[500:]).effective_n(1000)
     )
-    assert "3500 cross-validated scores, candidates: 2" in MarkovChain.from_scores(both).describe()
+    assert (
+        "3500 cross-validated scores, candidates: 2"
+        in MarkovChain.from_scores(candidate_scores).describe()
+    )
 
 
-def test_short_stretches_say_so():
+def test_short_series_give_a_caveat():
     chain = MarkovChain.from_scores(autoregressive(800, 0.95, np.random.default_rng(0)))
     assert any("underestimated" in line for line in chain.caveats)
 

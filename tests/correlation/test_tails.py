@@ -27,10 +27,10 @@ def exact_chain_counts(matrix, n, score):
     for s in range(k):
         table[score[s], s] = distribution[s]
     for _ in range(n - 1):
-        moved = table @ matrix
-        table = np.zeros_like(moved)
+        next_table = table @ matrix
+        table = np.zeros_like(next_table)
         for s in range(k):
-            table[score[s] :, s] = moved[: n + 1 - score[s], s]
+            table[score[s] :, s] = next_table[: n + 1 - score[s], s]
     return table.sum(axis=1), float(distribution @ np.asarray(score))
 
 
@@ -75,7 +75,8 @@ def test_chain_tail_holds_when_records_have_different_functions(seed):
 
 def test_chain_rate_is_the_dual_of_the_largest_eigenvalue():
     # n * sup_t [t v - ln nu(t)] computed without the closed form.
-    mean, contraction = 0.2, 0.6
+    mean = 0.2
+    contraction = 0.6
     t = np.linspace(0, 30, 300_001)
     a = contraction + (1 - contraction) * (1 - mean)
     b = np.exp(t) * (contraction + (1 - contraction) * mean)
@@ -83,8 +84,8 @@ def test_chain_rate_is_the_dual_of_the_largest_eigenvalue():
     log_nu = np.log((a + b + root) / 2)
     for value in (0.21, 0.5, 0.9, 0.999):
         dual = np.max(t * value - log_nu)
-        got = chain_rate(np.array(value), np.array(mean), contraction)
-        assert got == pytest.approx(dual, rel=1e-5)
+        rate = chain_rate(np.array(value), np.array(mean), contraction)
+        assert rate == pytest.approx(dual, rel=1e-5)
 
 
 def test_chain_rate_limits():
@@ -111,8 +112,8 @@ def test_chain_rate_beats_the_bernstein_bound():
                 mgf = s2 * (np.exp(t) - 1 - t)
                 mgf = mgf + s2 * contraction * t**2 / (1 - contraction - 5 * t)
                 bernstein = np.max(t * (value - mean) - mgf)
-                got = chain_rate(np.array(value), np.array(mean), contraction)
-                assert got >= bernstein - 1e-12
+                rate = chain_rate(np.array(value), np.array(mean), contraction)
+                assert rate >= bernstein - 1e-12
 
 
 def test_bernoulli_rate_by_hand():
@@ -127,7 +128,8 @@ def test_bernoulli_rate_by_hand():
 def test_component_tails_hold_for_unequal_sizes(groups):
     # Worst components: all records of one are copies of a bit.
     """Theory H2."""
-    model, n = Groups(groups), len(groups)
+    model = Groups(groups)
+    n = len(groups)
     sizes = np.bincount(groups)
     for p in (0.1, 0.4):
         outcomes = np.array(np.meshgrid(*[[0, 1]] * len(sizes))).reshape(len(sizes), -1)
@@ -136,8 +138,8 @@ def test_component_tails_hold_for_unequal_sizes(groups):
         for value in np.unique(q):
             exact = mass[q >= value - 1e-12].sum()
             assert exact <= math.exp(log_tail_above(model, p, value, n)) + 1e-12
-            far = mass[np.abs(q - p) >= abs(value - p) - 1e-12].sum()
-            assert far <= math.exp(model.log_tail(abs(value - p), n)) + 1e-12
+            exact_two_sided = mass[np.abs(q - p) >= abs(value - p) - 1e-12].sum()
+            assert exact_two_sided <= math.exp(model.log_tail(abs(value - p), n)) + 1e-12
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -177,11 +179,11 @@ def test_known_effective_numbers():
 def test_weak_loops_keep_most_of_their_records():
     n = 30 * 30
     index = np.arange(n).reshape(30, 30)
-    ends = np.r_[index[:, :-1].ravel(), index[:-1].ravel()]
-    others = np.r_[index[:, 1:].ravel(), index[1:].ravel()]
+    edge_starts = np.r_[index[:, :-1].ravel(), index[:-1].ravel()]
+    edge_ends = np.r_[index[:, 1:].ravel(), index[1:].ravel()]
     import scipy.sparse as sp
 
-    grid = sp.coo_array((np.full(len(ends), 0.1), (ends, others)), shape=(n, n))
+    grid = sp.coo_array((np.full(len(edge_starts), 0.1), (edge_starts, edge_ends)), shape=(n, n))
     model = MarkovNetwork(grid, influence="data")
     # r <= 1 / (1 - 4 tanh(0.025))
     assert n * (1 - 4 * math.tanh(0.025)) ** 2 <= model.effective_n(n) <= n

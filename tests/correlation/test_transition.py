@@ -25,8 +25,13 @@ def test_two_state_chain_by_hand():
 
 
 def test_stationary_distribution_of_a_nearly_decomposed_chain():
-    tiny = 1e-13
-    matrix = np.array([[1 - tiny, tiny], [3 * tiny, 1 - 3 * tiny]])
+    small_probability = 1e-13
+    matrix = np.array(
+        [
+            [1 - small_probability, small_probability],
+            [3 * small_probability, 1 - 3 * small_probability],
+        ]
+    )
     assert stationary_distribution(matrix) == pytest.approx([0.75, 0.25], rel=1e-3)
 
 
@@ -43,7 +48,7 @@ def test_periodic_and_directed_chains():
     assert skew.contraction_ > 1 - skew.spectral_gap_
 
 
-def test_what_a_gap_leaves_never_falls_below_the_truth():
+def test_gap_failure_is_never_below_the_exact_value():
     chain = MarkovChain(P1)
     for steps in (1, 3, 5, 6, 23, 60, 150, 1000):
         assert chain.cut_failure(steps - 1) >= 0.7**steps - 1e-15

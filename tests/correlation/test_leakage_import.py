@@ -34,14 +34,16 @@ X = np.random.default_rng(0).normal(size=(200, 3))
 search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, random_state=0)
 search.fit(X, X[:, 0] > 0)
 """
-LOADED = "print([m for m in sys.modules if m.startswith('sklearn_bdp.correlation.leakage')])"
+PRINT_LOADED = "print([m for m in sys.modules if m.startswith('sklearn_bdp.correlation.leakage')])"
 
 
-def test_limits_tails_splits_folds_and_a_search_load_no_levels_and_a_level_loads_them():
+def test_only_privacy_levels_load_the_leakage_module():
     """In one process: one that imports everything takes seconds."""
     level = "models[2].bdp_epsilon(0.01, 60)"
-    code = "\n".join([MODELS, LOADED, SEARCH, LOADED, level, LOADED])
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    models, search, after = done.stdout.splitlines()
-    assert models == search == "[]"
-    assert "sklearn_bdp.correlation.leakage" in after
+    code = "\n".join([MODELS, PRINT_LOADED, SEARCH, PRINT_LOADED, level, PRINT_LOADED])
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    loaded_by_models, loaded_by_search, loaded_by_level = process.stdout.splitlines()
+    assert loaded_by_models == loaded_by_search == "[]"
+    assert "sklearn_bdp.correlation.leakage" in loaded_by_level

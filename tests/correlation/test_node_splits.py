@@ -38,25 +38,30 @@ def field(graph, rng, *, values=2):
             return joint / joint.sum()
 
 
-def dependence(joint, held, codes, unlabeled=()):
+def dependence(joint, holdout_nodes, codes, unlabeled=()):
     """Largest distance between the held nodes' joint and the product over components, given T."""
     n = joint.ndim
     joint = joint.sum(axis=tuple(unlabeled), keepdims=True)
-    given = [node for node in range(n) if node not in held and node not in unlabeled]
-    worst = 0.0
-    for values in itertools.product(range(joint.shape[held[0]]), repeat=len(given)):
-        place = [slice(None)] * n
-        for node, value in zip(given, values, strict=True):
-            place[node] = slice(value, value + 1)
-        part = joint[tuple(place)]
-        if not part.sum() > 1e-12:
+    conditioning_nodes = [
+        node for node in range(n) if node not in holdout_nodes and node not in unlabeled
+    ]
+    max_distance = 0.0
+    for values in itertools.product(
+        range(joint.shape[holdout_nodes[0]]), repeat=len(conditioning_nodes)
+    ):
+        index = [slice(None)] * n
+        for node, value in zip(conditioning_nodes, values, strict=True):
+            index[node] = slice(value, value + 1)
+        conditional = joint[tuple(index)]
+        if not conditional.sum() > 1e-12:
             continue
-        part, product = part / part.sum(), np.ones([1] * n)
+        conditional = conditional / conditional.sum()
+        product = np.ones([1] * n)
         for code in np.unique(codes):
-            others = [node for node, c in zip(held, codes, strict=True) if c != code]
-            product = product * part.sum(axis=tuple(others), keepdims=True)
-        worst = max(worst, float(np.abs(part - product).max()))
-    return worst
+            other_nodes = [node for node, c in zip(holdout_nodes, codes, strict=True) if c != code]
+            product = product * conditional.sum(axis=tuple(other_nodes), keepdims=True)
+        max_distance = max(max_distance, float(np.abs(conditional - product).max()))
+    return max_distance
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -70,10 +75,10 @@ def test_components_given_the_rest_are_independent_at_any_strength(seed):
     model = MarkovNetwork(graph, labeled=rows)
     assert model.n_records == len(rows)
     for size in range(1, len(rows) + 1):
-        for places in itertools.combinations(range(len(rows)), size):
-            part = model.given_rest(np.array(places))
-            codes = part.components(size)
-            assert dependence(joint, [rows[k] for k in places], codes, unlabeled) < 1e-10
+        for holdout_rows in itertools.combinations(range(len(rows)), size):
+            holdout_model = model.given_rest(np.array(holdout_rows))
+            codes = holdout_model.components(size)
+            assert dependence(joint, [rows[k] for k in holdout_rows], codes, unlabeled) < 1e-10
 
 
 def test_pairwise_independence_is_not_enough():
@@ -87,14 +92,14 @@ def test_pairwise_independence_is_not_enough():
 
 def test_an_unlabeled_hub_ties_its_leaves():
     star = nx.star_graph(100)
-    hidden = MarkovNetwork(star, labeled=range(1, 101))
-    assert hidden.n_records == 100
-    assert hidden.given_rest(np.arange(100)).largest_component(100) == 100
+    unlabeled_hub_network = MarkovNetwork(star, labeled=range(1, 101))
+    assert unlabeled_hub_network.n_records == 100
+    assert unlabeled_hub_network.given_rest(np.arange(100)).largest_component(100) == 100
     with refused(ValueError, "estimate"):
-        hidden.split(100, 0.25)  # one leaf at most: fewer than 20 units
-    seen = MarkovNetwork(star)
-    split = seen.split(101, 0.25, random_state=0)
-    assert seen.given_rest(split.holdout).is_independent
+        unlabeled_hub_network.split(100, 0.25)  # one leaf at most: fewer than 20 units
+    labeled_hub_network = MarkovNetwork(star)
+    split = labeled_hub_network.split(101, 0.25, random_state=0)
+    assert labeled_hub_network.given_rest(split.holdout).is_independent
     assert 0 in split.train
 
 
@@ -108,13 +113,13 @@ def test_at_most_one_held_out_node_touches_a_component_without_labels():
     assert part.is_independent
     assert len(split.holdout) >= 20
     rows = np.flatnonzero(mask)
-    held = {int(rows[k]) for k in split.holdout}
-    bare = set(np.flatnonzero(~mask).tolist())
-    for piece in nx.connected_components(graph.subgraph(held | bare)):
-        assert len(piece & held) <= 1
+    holdout_nodes = {int(rows[k]) for k in split.holdout}
+    unlabeled_nodes = set(np.flatnonzero(~mask).tolist())
+    for component in nx.connected_components(graph.subgraph(holdout_nodes | unlabeled_nodes)):
+        assert len(component & holdout_nodes) <= 1
 
 
-def test_what_is_held_out_counts_as_independent():
+def test_a_holdout_of_nodes_counts_as_independent():
     model = MarkovNetwork(nx.barabasi_albert_graph(400, 2, seed=0))
     split = model.split(400, 0.25, random_state=0)
     n = len(split.holdout)
@@ -129,9 +134,9 @@ def test_what_is_held_out_counts_as_independent():
         np.testing.assert_array_equal(*limits)
     assert part.bdp_epsilon(0.3, n) == part.dp_epsilon(0.3, n) == 0.3
     assert part.target == "these nodes, given the training nodes"
-    said = " ".join(part.caveats)
-    assert "all its labeled neighbors in the training set" in said
-    assert "of all" in said
+    caveats = " ".join(part.caveats)
+    assert "all its labeled neighbors in the training set" in caveats
+    assert "of all" in caveats
 
 
 SHARES = {
@@ -143,10 +148,10 @@ SHARES = {
 
 @pytest.mark.parametrize("name", SHARES)
 def test_the_set_is_as_large_as_the_reference(name):
-    graph, wanted = SHARES[name]
+    graph, reference_size = SHARES[name]
     model = MarkovNetwork(graph)
     split = model.split(1500, 0.25, random_state=0)
-    assert abs(len(split.holdout) - wanted) <= 0.04 * wanted
+    assert abs(len(split.holdout) - reference_size) <= 0.04 * reference_size
     assert not model.adjacency_[split.holdout][:, split.holdout].nnz
     assert len(split.train) == 1500 - len(split.holdout)
     degree = np.diff(model.adjacency_.indptr)
@@ -156,26 +161,26 @@ def test_the_set_is_as_large_as_the_reference(name):
 def test_a_giant_component_below_half_is_held_out_as_well():
     graph = nx.disjoint_union_all([nx.path_graph(960)] + [nx.path_graph(4) for _ in range(260)])
     for model in (MarkovNetwork(graph), MarkovNetwork(graph, influence=0.5)):
-        held = model.split(2000, 0.25, random_state=0).holdout
-        assert 0.4 < np.mean(held < 960) < 0.56
-        assert model.given_rest(held).is_independent
-    joined = nx.disjoint_union(nx.path_graph(1100), nx.empty_graph(900))
+        holdout_nodes = model.split(2000, 0.25, random_state=0).holdout
+        assert 0.4 < np.mean(holdout_nodes < 960) < 0.56
+        assert model.given_rest(holdout_nodes).is_independent
+    giant_graph = nx.disjoint_union(nx.path_graph(1100), nx.empty_graph(900))
     with refused(ValueError, "MarkovNetwork(graph)"):
-        DependencyGraph(joined).split(2000, 0.25)
+        DependencyGraph(giant_graph).split(2000, 0.25)
 
 
 def test_a_number_takes_random_nodes_only_if_they_are_worth_more():
     graph = nx.random_regular_graph(20, 400, seed=0)
-    weak = MarkovNetwork(graph, influence=0.01)
-    assert len(weak.split(400, 0.25, random_state=0).holdout) == 100
-    strong = MarkovNetwork(graph, influence=5.0)
-    held = strong.split(400, 0.25, random_state=0).holdout
-    assert strong.given_rest(held).is_independent
-    assert 20 < len(held) < 100
+    weak_network = MarkovNetwork(graph, influence=0.01)
+    assert len(weak_network.split(400, 0.25, random_state=0).holdout) == 100
+    strong_network = MarkovNetwork(graph, influence=5.0)
+    holdout_nodes = strong_network.split(400, 0.25, random_state=0).holdout
+    assert strong_network.given_rest(holdout_nodes).is_independent
+    assert 20 < len(holdout_nodes) < 100
 
 
 @pytest.mark.parametrize(
-    "again",
+    "copy_model",
     [lambda m: pickle.loads(pickle.dumps(m)), copy.copy, copy.deepcopy],
     ids=["pickle", "copy", "deepcopy"],
 )
@@ -188,12 +193,16 @@ def test_a_number_takes_random_nodes_only_if_they_are_worth_more():
         lambda g: DependencyGraph(g, reach="edges"),
     ],
 )
-def test_the_order_of_nodes_is_remembered(make, again):
+def test_copies_keep_the_order_of_nodes(make, copy_model):
     names = [f"node {k}" for k in range(40)]
     graph = nx.relabel_nodes(nx.path_graph(40), dict(enumerate(names)))
-    model, held = again(make(graph)), np.arange(0, 40, 4)
+    model = copy_model(make(graph))
+    holdout_nodes = np.arange(0, 40, 4)
     frame = pd.DataFrame({"x": range(40)}, index=names)
-    for part, rows in ((model, frame), (again(model.given_rest(held)), frame.iloc[held])):
+    for part, rows in (
+        (model, frame),
+        (copy_model(model.given_rest(holdout_nodes)), frame.iloc[holdout_nodes]),
+    ):
         if isinstance(part, Groups) and part.n_records < 40:
             continue  # a component was cut: groups, which have no names
         check_row_order("correlation", part, rows)
@@ -223,7 +232,7 @@ def test_rows_are_matched_to_nodes_by_name_mask_or_position():
         MarkovNetwork(matrix, nodelist=[5, 0, 2])
 
 
-def test_class_scores_stay_rejected_and_means_do_not():
+def test_only_holdouts_of_nodes_are_given_the_rest():
     model = MarkovNetwork(nx.cycle_graph(200))
     assert model.given_rest(model.split(200, 0.25, random_state=0).holdout).is_given_rest
     assert not Independent().is_given_rest
@@ -250,9 +259,9 @@ def test_neighbors_of_the_holdout_are_never_kept():
     pairs = train.folds(len(split.train), 5, random_state=0)
     tested = np.concatenate([test for _, test in pairs])
     assert sorted(tested) == list(range(len(split.train)))
-    for kept, test in pairs:
-        assert not train.adjacency_[kept][:, test].nnz
-        assert len(kept) >= len(test)
+    for training_nodes, test in pairs:
+        assert not train.adjacency_[training_nodes][:, test].nnz
+        assert len(training_nodes) >= len(test)
 
 
 def test_the_xor_chain_is_rejected_if_neighbors_are_kept():
@@ -261,33 +270,36 @@ def test_the_xor_chain_is_rejected_if_neighbors_are_kept():
     labels = coins[:, :-1] ^ coins[:, 1:]
     joint = np.zeros([2] * 5)
     np.add.at(joint, tuple(labels.T), np.where(coins == 1, 0.2, 0.8).prod(axis=1))
-    held = [0, 2, 4]  # no common edge: independent, but not given the nodes between them
-    assert dependence(joint, held, [0, 1, 2], unlabeled=(1, 3)) < 1e-12
-    assert dependence(joint, held, [0, 1, 2]) > 0.02
-    ones = joint.sum(axis=(2, 3, 4))
-    np.testing.assert_allclose([ones[1].sum(), ones[1, 1] / ones[:, 1].sum()], [0.32, 0.5])
+    holdout_nodes = [0, 2, 4]  # no common edge: independent, but not given the nodes between them
+    assert dependence(joint, holdout_nodes, [0, 1, 2], unlabeled=(1, 3)) < 1e-12
+    assert dependence(joint, holdout_nodes, [0, 1, 2]) > 0.02
+    joint_of_two = joint.sum(axis=(2, 3, 4))
+    np.testing.assert_allclose(
+        [joint_of_two[1].sum(), joint_of_two[1, 1] / joint_of_two[:, 1].sum()], [0.32, 0.5]
+    )
     model = DependencyGraph(nx.path_graph(400), reach="edges")
-    held = np.arange(0, 400, 8)
-    kept = np.setdiff1d(np.arange(400), held)
-    assert model.cuts(kept, held) == len(held)
-    beside = np.r_[held + 1, held[1:] - 1]
-    assert model.cuts(np.setdiff1d(kept, beside), held) == 0
+    holdout_nodes = np.arange(0, 400, 8)
+    training_nodes = np.setdiff1d(np.arange(400), holdout_nodes)
+    assert model.cuts(training_nodes, holdout_nodes) == len(holdout_nodes)
+    neighbor_nodes = np.r_[holdout_nodes + 1, holdout_nodes[1:] - 1]
+    assert model.cuts(np.setdiff1d(training_nodes, neighbor_nodes), holdout_nodes) == 0
     for train, test in model.folds(400, 4):
         assert model.cuts(train, test) == 0
 
 
 def test_components_declared_as_groups_or_graph_are_one():
-    graph, groups = DependencyGraph(nx.caveman_graph(30, 5)), Groups(np.repeat(np.arange(30), 5))
+    graph = DependencyGraph(nx.caveman_graph(30, 5))
+    groups = Groups(np.repeat(np.arange(30), 5))
     assert graph.units(150) == groups.units(150)
     for seed in range(3):
-        ours, theirs = (m.split(150, 0.25, random_state=seed) for m in (graph, groups))
-        np.testing.assert_array_equal(ours.holdout, theirs.holdout)
+        graph_split, groups_split = (m.split(150, 0.25, random_state=seed) for m in (graph, groups))
+        np.testing.assert_array_equal(graph_split.holdout, groups_split.holdout)
     values = np.linspace(0.0, 1.0, 9)
     limits = [m.mean_lower_limit(values, -3.0, 150) for m in (graph, groups)]
     np.testing.assert_array_equal(*limits)
 
 
-def test_too_few_places_are_rejected_with_what_to_do():
+def test_graphs_with_too_few_separate_nodes_are_rejected():
     dense = DependencyGraph(nx.complete_graph(100), reach="edges")
     with refused(ValueError, "reach='edges'", 20):
         dense.split(100, 0.25)
@@ -301,18 +313,18 @@ def test_too_few_places_are_rejected_with_what_to_do():
 def test_distances_are_no_strengths():
     from sklearn.neighbors import kneighbors_graph, radius_neighbors_graph
 
-    places = np.random.default_rng(0).random((500, 2))
-    near = kneighbors_graph(places, 8, mode="distance")
-    ranged = radius_neighbors_graph(places, 0.1, mode="distance")
-    for graph in (near.maximum(near.T), ranged):
+    locations = np.random.default_rng(0).random((500, 2))
+    nearest_graph = kneighbors_graph(locations, 8, mode="distance")
+    radius_graph = radius_neighbors_graph(locations, 0.1, mode="distance")
+    for graph in (nearest_graph.maximum(nearest_graph.T), radius_graph):
         with refused(ValueError, "distances"):
             MarkovNetwork(graph, influence="data")
         assert MarkovNetwork(graph).n_records == 500
-    near.data = np.exp(-40 * near.data)
-    assert MarkovNetwork(near, influence="data").n_records == 500
+    nearest_graph.data = np.exp(-40 * nearest_graph.data)
+    assert MarkovNetwork(nearest_graph, influence="data").n_records == 500
 
 
-def test_messages_name_what_to_do():
+def test_messages_name_the_remedy():
     network = MarkovNetwork(nx.path_graph(30))
     with refused(ValueError, "n=20", 30, "labeled="):
         network.check_n(20)
@@ -328,15 +340,16 @@ def test_messages_name_what_to_do():
 
 def test_bayesian_networks_take_integers_of_numpy():
     tables = [[0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]]]
-    plain = BayesianNetwork([[], [0]], tables)
-    assert BayesianNetwork({np.int64(1): [np.int64(0)]}, tables) == plain
-    assert BayesianNetwork([[], np.array([0])], tables) == plain
+    network = BayesianNetwork([[], [0]], tables)
+    assert BayesianNetwork({np.int64(1): [np.int64(0)]}, tables) == network
+    assert BayesianNetwork([[], np.array([0])], tables) == network
 
 
-def test_a_large_graph_is_split_in_time():
-    rng, n = np.random.default_rng(0), 100_000
-    ends = rng.integers(0, n, (2, 10 * n))
-    model = MarkovNetwork(sparse.coo_array((np.ones(10 * n), ends), shape=(n, n)))
+def test_a_large_graph_can_be_split():
+    rng = np.random.default_rng(0)
+    n = 100_000
+    edge_ends = rng.integers(0, n, (2, 10 * n))
+    model = MarkovNetwork(sparse.coo_array((np.ones(10 * n), edge_ends), shape=(n, n)))
     split = model.split(n, 0.25, random_state=0)
     assert len(split.holdout) > 14_000
     assert model.given_rest(split.holdout).is_independent

@@ -12,27 +12,33 @@ DAYS = np.datetime64("2026-01-01") + np.arange(200)
 
 
 @pytest.mark.parametrize("counts", [(2, 2, 2, 2), (1, 3, 2, 1), (4, 1, 1, 2)])
-def test_tails_hold_by_enumeration_whatever_happens_inside_a_date(counts):
+def test_tails_hold_by_enumeration_for_any_dependence_inside_a_date(counts):
     """All paths of a chain whose state all records of a date show: s_t less E[s_t | past]."""
-    chain, score = np.array([[0.9, 0.1], [0.3, 0.7]]), np.array([0.1, 1.0])
-    model, n = TimeOrdered(np.repeat(np.arange(len(counts)), counts)), sum(counts)
-    deviations, chances = [], []
+    transition = np.array([[0.9, 0.1], [0.3, 0.7]])
+    state_scores = np.array([0.1, 1.0])
+    model = TimeOrdered(np.repeat(np.arange(len(counts)), counts))
+    n = sum(counts)
+    deviations = []
+    probabilities = []
     for path in itertools.product((0, 1), repeat=len(counts)):
-        kernels = [np.array([0.75, 0.25]), *(chain[state] for state in path[:-1])]
-        records = np.repeat(score[list(path)], counts)
+        kernels = [np.array([0.75, 0.25]), *(transition[state] for state in path[:-1])]
+        records = np.repeat(state_scores[list(path)], counts)
         weights = model.record_weights(n)
         q = records.mean() if weights is None else weights @ records
-        deviations.append(q - np.mean([row @ score for row in kernels]))
-        chances.append(np.prod([row[s] for row, s in zip(kernels, path, strict=True)]))
-    deviations, chances = np.array(deviations), np.array(chances)
-    assert chances.sum() == pytest.approx(1.0)
-    assert chances @ deviations == pytest.approx(0.0)
+        deviations.append(q - np.mean([row @ state_scores for row in kernels]))
+        probabilities.append(
+            np.prod([row[state] for row, state in zip(kernels, path, strict=True)])
+        )
+    deviations = np.array(deviations)
+    probabilities = np.array(probabilities)
+    assert probabilities.sum() == pytest.approx(1.0)
+    assert probabilities @ deviations == pytest.approx(0.0)
     for alpha in np.unique(np.abs(deviations)):
-        exact = chances[np.abs(deviations) >= alpha - 1e-12].sum()
+        exact = probabilities[np.abs(deviations) >= alpha - 1e-12].sum()
         assert np.log(exact) <= model.log_tail(alpha, n) + 1e-9
 
 
-def test_dates_weigh_equally_and_nothing_else_does():
+def test_dates_weigh_equally_and_records_do_not():
     even = TimeOrdered([1, 2, 3] * 4)
     assert even.record_weights(12) is None
     uneven = TimeOrdered([1, 1, 1, 2])
@@ -44,31 +50,38 @@ def test_dates_weigh_equally_and_nothing_else_does():
 
 
 def test_any_order_of_rows_gives_one_answer():
-    by_shop, by_date = np.tile(DAYS, 50), np.repeat(DAYS, 50)
-    one, two = TimeOrdered(by_shop, horizon=7), TimeOrdered(by_date, horizon=7)
-    assert one.effective_n(10_000) == two.effective_n(10_000) == pytest.approx(200)
-    cuts = [model.split(10_000, 0.25) for model in (one, two)]
-    assert cuts[0].gap == cuts[1].gap == 7
-    for times, cut in zip((by_shop, by_date), cuts, strict=True):
-        assert times[cut.train].max() + 1 + cut.gap == times[cut.holdout].min()
-        assert len(np.unique(times[cut.holdout])) == 50
+    by_shop = np.tile(DAYS, 50)
+    by_date = np.repeat(DAYS, 50)
+    model_by_shop = TimeOrdered(by_shop, horizon=7)
+    model_by_date = TimeOrdered(by_date, horizon=7)
+    assert (
+        model_by_shop.effective_n(10_000) == model_by_date.effective_n(10_000) == pytest.approx(200)
+    )
+    splits = [model.split(10_000, 0.25) for model in (model_by_shop, model_by_date)]
+    assert splits[0].gap == splits[1].gap == 7
+    for times, split in zip((by_shop, by_date), splits, strict=True):
+        assert times[split.train].max() + 1 + split.gap == times[split.holdout].min()
+        assert len(np.unique(times[split.holdout])) == 50
     scores = np.random.default_rng(0).random(200)
-    shop = one.unit_means(np.tile(scores, 50))
-    assert shop == pytest.approx(two.unit_means(np.repeat(scores, 50)))
-    assert shop == pytest.approx(scores)
-    holdouts = [m.subset(c.holdout) for m, c in zip((one, two), cuts, strict=True)]
+    unit_means = model_by_shop.unit_means(np.tile(scores, 50))
+    assert unit_means == pytest.approx(model_by_date.unit_means(np.repeat(scores, 50)))
+    assert unit_means == pytest.approx(scores)
+    holdouts = [
+        time_model.subset(split.holdout)
+        for time_model, split in zip((model_by_shop, model_by_date), splits, strict=True)
+    ]
     assert holdouts[0].effective_n(2500) == holdouts[1].effective_n(2500)
-    assert one.gaps(cuts[0].train, cuts[0].holdout) == (7, None)
-    for train, test in one.folds(10_000, 3):
+    assert model_by_shop.gaps(splits[0].train, splits[0].holdout) == (7, None)
+    for train, test in model_by_shop.folds(10_000, 3):
         assert by_shop[train].max() + 7 < by_shop[test].min()
 
 
 def test_rows_of_a_date_stay_together():
     model = TimeOrdered([1, 1, 2, 2, 3, 3])
     assert model.subset([2, 3, 4, 5]).units(4) == (2, "dates")
-    for cut in ([0, 2], [0, 1, 4, 5]):
+    for rows in ([0, 2], [0, 1, 4, 5]):
         with refused(ValueError, "holdout=0.25"):
-            model.subset(cut)
+            model.subset(rows)
     with refused(ValueError, "ascending"):
         TimeOrdered().subset([2, 1])
 

@@ -10,7 +10,7 @@ from tests.facts import refused
 
 
 @pytest.mark.parametrize(
-    ("given", "facts"),
+    ("correlation", "facts"),
     [
         (5, ["MarkovChain.from_autocorrelation_time(5)"]),
         (2.5, ["MarkovChain.from_autocorrelation_time(2.5)"]),
@@ -20,17 +20,17 @@ from tests.facts import refused
         (["time", None], ["correlation='time'"]),
     ],
 )
-def test_the_message_names_what_was_meant(given, facts):
+def test_the_message_names_the_probable_value(correlation, facts):
     X, y = make_classification(100, random_state=0)
-    search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1]}, correlation=given)
-    for call in (lambda: search.fit(X, y), lambda: check_correlation(given)):
+    search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1]}, correlation=correlation)
+    for call in (lambda: search.fit(X, y), lambda: check_correlation(correlation)):
         with refused(ValueError, *facts):
             call()
     assert not hasattr(search, "holdout_")
 
 
 @pytest.mark.parametrize("correlation", ["time", [[0.7, 0.3], [0.3, 0.7]]])
-def test_for_scores_by_class_a_mean_is_named(correlation):
+def test_a_mean_is_proposed_for_scores_by_class(correlation):
     X, y = make_classification(400, random_state=0)
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), {"C": [1]}, scoring="roc_auc", correlation=correlation
@@ -40,7 +40,7 @@ def test_for_scores_by_class_a_mean_is_named(correlation):
 
 
 @pytest.mark.parametrize("correlation", [None, "time"])
-def test_the_cause_is_named_where_all_candidates_fail(correlation):
+def test_the_cause_is_named_if_all_candidates_fail(correlation):
     X, y = make_classification(400, random_state=0)
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), {"penalty": ["none of these"]}, correlation=correlation, cv=2

@@ -14,27 +14,37 @@ from tests.facts import refused
 
 from .tails import log_tail_above
 
-P1, P2 = [[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.1, 0.9]]
+P1 = [[0.9, 0.1], [0.2, 0.8]]
+P2 = [[0.9, 0.1], [0.1, 0.9]]
 
 
 def test_every_answer_is_the_worst():
-    one, two = MarkovChain(P1), MarkovChain(P2)
-    both = check_correlation([one, two])
+    first_chain = MarkovChain(P1)
+    second_chain = MarkovChain(P2)
+    worst_case = check_correlation([first_chain, second_chain])
     n = 500
-    assert both.bdp_epsilon(0.1, n) == max(one.bdp_epsilon(0.1, n), two.bdp_epsilon(0.1, n))
-    assert both.dp_epsilon(0.1, n) == min(one.dp_epsilon(0.1, n), two.dp_epsilon(0.1, n))
+    assert worst_case.bdp_epsilon(0.1, n) == max(
+        first_chain.bdp_epsilon(0.1, n), second_chain.bdp_epsilon(0.1, n)
+    )
+    assert worst_case.dp_epsilon(0.1, n) == min(
+        first_chain.dp_epsilon(0.1, n), second_chain.dp_epsilon(0.1, n)
+    )
     for name in ("sequential_information", "posterior_bias"):
-        assert getattr(both, name)(0.1, n) == max(getattr(m, name)(0.1, n) for m in (one, two))
-    assert both.effective_n(n) == min(one.effective_n(n), two.effective_n(n))
+        assert getattr(worst_case, name)(0.1, n) == max(
+            getattr(model, name)(0.1, n) for model in (first_chain, second_chain)
+        )
+    assert worst_case.effective_n(n) == min(first_chain.effective_n(n), second_chain.effective_n(n))
     values = np.linspace(0.3, 1, 8)
-    worst = np.maximum(log_tail_above(one, 0.3, values, n), log_tail_above(two, 0.3, values, n))
-    assert log_tail_above(both, 0.3, values, n) == pytest.approx(worst)
-    assert both.gap_for(0.01) == two.gap_for(0.01)
-    assert both.cut_failure(5) == two.cut_failure(5)
-    assert both.split(n, 0.2).gap == two.split(n, 0.2).gap
-    assert both == check_correlation([two, one])
-    assert not both.is_componentwise
-    assert both.describe().startswith("the worst of: stationary")
+    worst = np.maximum(
+        log_tail_above(first_chain, 0.3, values, n), log_tail_above(second_chain, 0.3, values, n)
+    )
+    assert log_tail_above(worst_case, 0.3, values, n) == pytest.approx(worst)
+    assert worst_case.gap_for(0.01) == second_chain.gap_for(0.01)
+    assert worst_case.cut_failure(5) == second_chain.cut_failure(5)
+    assert worst_case.split(n, 0.2).gap == second_chain.split(n, 0.2).gap
+    assert worst_case == check_correlation([second_chain, first_chain])
+    assert not worst_case.is_componentwise
+    assert worst_case.describe().startswith("the worst of: stationary")
 
 
 def test_a_missing_method_is_named():
@@ -42,7 +52,7 @@ def test_a_missing_method_is_named():
         check_correlation([Groups([0, 0]), MarkovChain(P1)]).bdp_epsilon(0.1, 2, method="spectral")
 
 
-def test_components_are_cut_where_all_models_allow():
+def test_components_are_cut_only_if_all_models_allow():
     edge = np.zeros((5, 5))
     edge[1, 2] = 1.0
     model = check_correlation([Groups([0, 0, 1, 2, 3]), DependencyGraph(edge), Independent()])
