@@ -77,7 +77,7 @@ GOALS = {
 #: Largest counts that CI admits. They only shrink, until they are the goals.
 LIMITS = {
     "sklearn_bdp": Limits(2.2, 19, 8, 4.5, 2.3, 4.25),
-    "tests": Limits(5.5, 15, 31, 3.0, 4.1, 3.43),
+    "tests": Limits(4.1, 15, 28, 3.0, 2.9, 3.43),
 }
 
 

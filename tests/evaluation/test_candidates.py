@@ -15,7 +15,7 @@ X = RNG.normal(5.0, 3.0, (300, 4))
 Y = (X[:, 0] > 5.0).astype(int)
 
 
-class Zeros(TransformerMixin, BaseEstimator):
+class ZeroesRecords(TransformerMixin, BaseEstimator):
     """Writes into the records that it is fitted on."""
 
     def __init__(self, scale=1.0):
@@ -29,7 +29,7 @@ class Zeros(TransformerMixin, BaseEstimator):
         return self.scale * X
 
 
-class Shuffled(ClassifierMixin, BaseEstimator):
+class ShufflesTargets(ClassifierMixin, BaseEstimator):
     """Shuffles the targets that it is fitted on."""
 
     def __init__(self, C=1.0):
@@ -45,7 +45,7 @@ class Shuffled(ClassifierMixin, BaseEstimator):
         return self.model_.predict(X)
 
 
-def doubled(X):
+def double_in_place(X):
     X *= 2.0
     return X
 
@@ -54,26 +54,27 @@ def doubled(X):
     ("estimator", "grid"),
     [
         (make_pipeline(StandardScaler(copy=False), LogisticRegression()), {}),
-        (make_pipeline(FunctionTransformer(doubled), LogisticRegression()), {}),
-        (make_pipeline(Zeros(), LogisticRegression()), {"zeros__scale": [1.0, 2.0]}),
+        (make_pipeline(FunctionTransformer(double_in_place), LogisticRegression()), {}),
+        (make_pipeline(ZeroesRecords(), LogisticRegression()), {"zeros__scale": [1.0, 2.0]}),
         (make_pipeline(StandardScaler(), LogisticRegression()), {"standardscaler__copy": [False]}),
-        (BaggingClassifier(Shuffled(), n_estimators=2, random_state=0), {}),
-        (Shuffled(), {"C": [0.1, 1.0]}),
+        (BaggingClassifier(ShufflesTargets(), n_estimators=2, random_state=0), {}),
+        (ShufflesTargets(), {"C": [0.1, 1.0]}),
     ],
 )
-def test_what_works_in_place_leaves_the_records_as_they_were(estimator, grid):
-    before, labels = X[:225].copy(), Y[:225].copy()
+def test_estimators_that_work_in_place_do_not_change_the_records(estimator, grid):
+    X_train = X[:225].copy()
+    y_train = Y[:225].copy()
     search = ReusableHoldoutSearchCV(estimator, grid, cv=3)
-    search.fit(before, labels, X_val=X[225:], y_val=Y[225:])
+    search.fit(X_train, y_train, X_val=X[225:], y_val=Y[225:])
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    np.testing.assert_array_equal(before, X[:225])
-    np.testing.assert_array_equal(labels, Y[:225])
+    np.testing.assert_array_equal(X_train, X[:225])
+    np.testing.assert_array_equal(y_train, Y[:225])
 
 
 # each round makes its holdout anew
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 def test_a_step_in_place_leaves_the_records_to_the_next_candidate():
-    found = []
+    test_scores = []
     for copy in (True, False):
         search = ReusableHoldoutSearchCV(
             make_pipeline(StandardScaler(copy=copy), LogisticRegression()),
@@ -81,5 +82,5 @@ def test_a_step_in_place_leaves_the_records_to_the_next_candidate():
             cv=3,
         )
         search.fit(X[:225].copy(), Y[:225], X_val=X[225:], y_val=Y[225:])
-        found.append(search.best_estimator_.score(X[225:], Y[225:]))
-    assert found[0] == found[1]
+        test_scores.append(search.best_estimator_.score(X[225:], Y[225:]))
+    assert test_scores[0] == test_scores[1]

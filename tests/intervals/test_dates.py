@@ -102,7 +102,7 @@ RANKED = np.random.default_rng(3).normal(size=100)
 @pytest.mark.parametrize(
     ("n", "note"), [(29, "29 dates are too few"), (50, "only 50 dates"), (100, None)]
 )
-def test_few_dates_are_refused_or_warned_of(n, note):
+def test_few_dates_are_rejected_or_warned_of(n, note):
     found = row("roc_auc", np.arange(n) % 2, RANKED[:n])
     assert math.isnan(found.lower) == (n < 30)
     assert note is None or note in " ".join(found.notes)

@@ -312,7 +312,7 @@ def test_lengths_must_agree_and_not_be_zero(shapes):
 
 
 @pytest.mark.parametrize("name", ["balanced_accuracy", "neg_log_loss", "roc_auc"])
-def test_several_outputs_are_refused_where_not_supported(name):
+def test_several_outputs_are_rejected_where_not_supported(name):
     with refused((ValueError, TypeError), name):
         get_metric(name, **METRICS[name]).evaluate(Stub(), np.zeros((4, 2)), np.zeros((4, 2)))
 
@@ -328,7 +328,7 @@ def by_class(name, records, **options):
 
 
 @pytest.mark.parametrize("name", ["roc_auc", "balanced_accuracy", "recall", "specificity"])
-def test_no_neighbour_is_further_than_the_sensitivity_on_any_dataset(name):
+def test_no_neighbor_is_further_than_the_sensitivity_on_any_dataset(name):
     """G20, exactly: all datasets of four records, each replaced by all others, labels too."""
     kinds = list(itertools.product([0, 1], [0, 1, None]))
     unordered = itertools.combinations_with_replacement(range(len(kinds)), 4)

@@ -38,7 +38,7 @@ def targets(name):
     )
 
 
-def test_every_scikit_learn_name_is_available_or_refused_with_a_reason():
+def test_every_scikit_learn_name_is_available_or_rejected_with_a_reason():
     for name in sk.get_scorer_names():
         if name in available_metrics():
             assert get_metric(name, y=targets(name)).name == name
@@ -126,7 +126,7 @@ def test_several_metrics_are_several_queries(scoring):
         ("roc_auc", {"y": Y_CLASSES}, UnboundedMetricError),
     ],
 )
-def test_options_and_targets_that_do_not_fit_are_refused(name, options, error):
+def test_options_and_targets_that_do_not_fit_are_rejected(name, options, error):
     with pytest.raises(error):
         get_metric(name, **options)
 
@@ -219,7 +219,7 @@ def test_arguments_that_keep_their_meaning_are_kept():
     assert get_metric(loss).name == "neg_zero_one_loss"
 
 
-def test_scorers_of_labels_and_quantiles_are_recognised():
+def test_scorers_of_labels_and_quantiles_are_recognized():
     scorer = sk.make_scorer(
         sk.log_loss,
         greater_is_better=False,
@@ -235,7 +235,7 @@ def test_scorers_of_labels_and_quantiles_are_recognised():
 
 
 @pytest.mark.parametrize("name", ["accuracy", "neg_zero_one_loss", "neg_hamming_loss"])
-def test_several_outputs_of_several_classes_are_refused_at_once(name):
+def test_several_outputs_of_several_classes_are_rejected_at_once(name):
     """scikit-learn cannot score them either, so cross-validation would end in NaN."""
     with refused(ValueError, "PerRecordScore"):
         get_metric(name, y=np.array([[0, 2], [1, 1], [2, 0]]))
@@ -259,12 +259,12 @@ def test_several_outputs_of_several_classes_are_refused_at_once(name):
         LogisticRegression().score,
     ],
 )
-def test_other_callables_are_refused(scorer):
+def test_other_callables_are_rejected(scorer):
     with refused(UnboundedMetricError, "scoring"):
         get_metric(scorer)
 
 
-def test_scorers_that_ask_for_sample_weights_are_refused():
+def test_scorers_that_ask_for_sample_weights_are_rejected():
     with sklearn.config_context(enable_metadata_routing=True):
         scorer = sk.make_scorer(sk.accuracy_score).set_score_request(sample_weight=True)
     with refused(UnboundedMetricError, "scoring='accuracy'"):
@@ -337,7 +337,7 @@ def test_repr_of_a_declared_score_names_its_content_and_not_its_address():
     assert repr(get_metric(PerRecordScore(np.hypot))) == repr(get_metric(PerRecordScore(np.hypot)))
 
 
-def test_scores_that_cannot_be_digested_are_never_recognised_again():
+def test_scores_that_cannot_be_digested_are_never_recognized_again():
     def score(estimator, X, y, _held=(n for n in range(3))):
         return np.zeros(len(y))
 
@@ -369,7 +369,7 @@ OPTIONS = ("k", "clip", "bounds", "n_classes", "y", "estimator", "sample_weight"
     st.one_of(st.sampled_from(available_metrics()), junk),
     st.dictionaries(st.sampled_from(OPTIONS), junk, max_size=2),
 )
-def test_any_argument_gives_a_metric_or_is_refused(scoring, options):
+def test_any_argument_gives_a_metric_or_is_rejected(scoring, options):
     try:
         metric = get_metric(scoring, **options)
     except (TypeError, ValueError):

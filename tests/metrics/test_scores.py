@@ -139,7 +139,7 @@ def test_top_k_breaks_ties_as_scikit_learn_does():
         assert get_metric("top_k_accuracy", k=k).evaluate(model, X, y).value == expected
 
 
-def test_top_k_refuses_pairwise_decision_values():
+def test_top_k_rejects_pairwise_decision_values():
     X, y = load_iris(return_X_y=True)
     X, y = np.r_[X, X[:50] + 5], np.r_[y, np.full(50, 3)]
     model = SVC(decision_function_shape="ovo").fit(X, y)
@@ -179,7 +179,7 @@ def test_a_class_that_the_holdout_lacks_is_no_error_and_tells_nothing():
         assert get_metric("roc_auc", y=y_train).evaluate(model, X, y).value == 0.5
 
 
-def test_roc_auc_refuses_a_model_of_other_classes():
+def test_roc_auc_rejects_a_model_of_other_classes():
     told = {"classes": ["a", "b"], "proba": [[0, 1], [1, 0]]}
     model, X, y = fixed(["a", "c"], **told)
     with refused(ValueError, "roc_auc", "['a', 'c']"):

@@ -23,21 +23,21 @@ def margins(n_above):
     return 0.01, 0.02
 
 
-def batch(training, *, relaxed_to=0.0, n=8, size=8.0, beside=None, margins=margins):
+def batch(cv_scores, *, relaxed_to=0.0, n=8, training_size=8.0, is_secondary=None, margins=margins):
     """Return a function that makes a race of a code and of a source of replies."""
-    training = np.array(training, dtype=float)
-    count = training.size
+    cv_scores = np.array(cv_scores, dtype=float)
+    count = cv_scores.size
     return functools.partial(
         Race,
         margins=margins,
-        cv_scores=training,
+        cv_scores=cv_scores,
         relaxed_to=np.broadcast_to(np.asarray(relaxed_to, dtype=float), count),
         sensitivities=np.ones(count),
-        training_factors=np.full(count, 1.0 + n / size),
+        training_factors=np.full(count, 1.0 + n / training_size),
         deviation=lambda positions, predictions: np.sqrt(
             np.clip(predictions * (1 - predictions), 0.02, None) / n
         ),
-        secondary=beside is not None and np.array(beside),
+        secondary=is_secondary is not None and np.array(is_secondary),
     )
 
 
@@ -45,29 +45,30 @@ class Unanswered(Exception):
     """A race asked more than was replied so far."""
 
 
-def replies(asked):
+def replies(comparison):
     """Every reply that a mechanism could give: all "below", or a first "above" in any cell."""
-    yield len(asked.positions), None
-    for count in range(len(asked.positions)):
-        cells = asked.cells(count)
+    yield len(comparison.positions), None
+    for count in range(len(comparison.positions)):
+        cells = comparison.cells(count)
         for cell in range(cells.first, cells.last + 1):
             yield count + 1, cell
 
 
 def transcripts(queries, play, *, state=None, history=()):
     """Yield ``(outcome, code)`` at the end of every path of one batch."""
-    code, left = PredictiveCode(**(state or {})), list(history)
+    code = PredictiveCode(**(state or {}))
+    remaining_replies = list(history)
 
-    def ask(asked):
-        if not left:
-            raise Unanswered(asked)
-        return left.pop(0)
+    def reply_from_history(comparison):
+        if not remaining_replies:
+            raise Unanswered(comparison)
+        return remaining_replies.pop(0)
 
     try:
-        yield play(queries(code=code, ask=ask)), code
+        yield play(queries(code=code, ask=reply_from_history)), code
     except Unanswered as error:
-        (asked,) = error.args
-        for reply in replies(asked):
+        (comparison,) = error.args
+        for reply in replies(comparison):
             yield from transcripts(queries, play, state=state, history=(*history, reply))
 
 
@@ -77,7 +78,7 @@ def running(pace):
 
 @pytest.mark.parametrize("pace", [WIDE, COARSE])
 @pytest.mark.parametrize(
-    ("training", "beside"),
+    ("cv_scores", "is_secondary"),
     [
         ([0.5], None),
         ([0.9, 0.4], None),
@@ -87,17 +88,19 @@ def running(pace):
         ([0.5, 0.9], [True, True]),
     ],
 )
-def test_transcripts_of_a_race_have_probabilities_that_sum_to_one(training, beside, pace):
+def test_transcripts_of_a_race_have_probabilities_that_sum_to_one(cv_scores, is_secondary, pace):
     """G7: the code is a probability over everything one batch can release (Kraft)."""
-    queries = batch(training, beside=beside)
-    ends = list(transcripts(queries, running(pace)))
-    assert len(ends) > 2
-    assert sum(math.exp(-outcome.released) for outcome, _ in ends) == pytest.approx(1.0, abs=1e-9)
+    queries = batch(cv_scores, is_secondary=is_secondary)
+    outcomes = list(transcripts(queries, running(pace)))
+    assert len(outcomes) > 2
+    assert sum(math.exp(-outcome.released) for outcome, _ in outcomes) == pytest.approx(
+        1.0, abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("pace", [WIDE, COARSE])
 @pytest.mark.parametrize(
-    ("training", "relaxed_to"),
+    ("cv_scores", "relaxed_to"),
     [
         ([0.5], 0.6),
         ([0.9, 0.4], [0.0, 0.7]),
@@ -107,91 +110,106 @@ def test_transcripts_of_a_race_have_probabilities_that_sum_to_one(training, besi
     ],
 )
 def test_transcripts_of_relaxed_candidates_have_probabilities_that_sum_to_one(
-    training, relaxed_to, pace
+    cv_scores, relaxed_to, pace
 ):
     """Relaxed: least thresholds move cells, and the code is a probability over the moved cells."""
-    queries = batch(training, relaxed_to=relaxed_to)
-    ends = [outcome for outcome, _ in transcripts(queries, running(pace))]
-    assert sum(math.exp(-outcome.released) for outcome in ends) == pytest.approx(1.0, abs=1e-9)
-    assert any(outcome.relaxed.any() for outcome in ends)
-    for outcome in ends:
+    queries = batch(cv_scores, relaxed_to=relaxed_to)
+    outcomes = [outcome for outcome, _ in transcripts(queries, running(pace))]
+    assert sum(math.exp(-outcome.released) for outcome in outcomes) == pytest.approx(1.0, abs=1e-9)
+    assert any(outcome.relaxed.any() for outcome in outcomes)
+    for outcome in outcomes:
         assert not (outcome.relaxed & outcome.above).any()
         # No relaxed cell is narrower than its least threshold.
-        known = np.where(outcome.relaxed, outcome.most - outcome.least, np.inf)
-        assert (known >= np.minimum(relaxed_to, 1.0) - 1e-12).all()  # cut off at 0 and 1
-        assert outcome.places.tolist() == rank_code_lengths(np.array(training)).tolist()
+        relaxed_widths = np.where(outcome.relaxed, outcome.most - outcome.least, np.inf)
+        assert (relaxed_widths >= np.minimum(relaxed_to, 1.0) - 1e-12).all()  # cut off at 0 and 1
+        assert outcome.places.tolist() == rank_code_lengths(np.array(cv_scores)).tolist()
 
 
 def test_thresholds_that_read_the_holdout_have_too_much_weight():
     """Relaxed: three widths, chosen by reading the holdout, are three times a probability."""
-    total = 0.0
+    total_weight = 0.0
     for relaxed_to in (0.6, 0.7, 0.8):
         queries = batch([0.5], relaxed_to=relaxed_to)
-        ends = (outcome for outcome, _ in transcripts(queries, running(WIDE)))
-        total += sum(math.exp(-outcome.released) for outcome in ends if not outcome.above.any())
-    assert 2.9 < total < 3.0
+        outcomes = (outcome for outcome, _ in transcripts(queries, running(WIDE)))
+        total_weight += sum(
+            math.exp(-outcome.released) for outcome in outcomes if not outcome.above.any()
+        )
+    assert 2.9 < total_weight < 3.0
 
 
-def all_alike(threshold):
+def constant_thresholds(threshold):
     return lambda positions, predictions: (
         np.full(predictions.shape, threshold), np.zeros(predictions.shape, bool)
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("learned", [True, False])
-def test_transcripts_of_a_pass_on_a_fixed_grid_sum_to_one(learned):
+@pytest.mark.parametrize("learns_offset", [True, False])
+def test_transcripts_of_a_pass_on_a_fixed_grid_sum_to_one(learns_offset):
     queries = batch([0.8, 0.5])
-    alike = all_alike(0.15)
-    ends = transcripts(queries, lambda race: race.walk(alike, resolution=0.3, learned=learned))
-    assert sum(math.exp(-o.released) for o, _ in ends) == pytest.approx(1.0, abs=1e-9)
+    thresholds = constant_thresholds(0.15)
+    outcomes = transcripts(
+        queries, lambda race: race.walk(thresholds, resolution=0.3, learned=learns_offset)
+    )
+    assert sum(math.exp(-outcome.released) for outcome, _ in outcomes) == pytest.approx(
+        1.0, abs=1e-9
+    )
 
 
-@pytest.mark.parametrize("training", [[0.6], [0.8, 0.5], [0.02, 0.9]])
-def test_transcripts_of_queries_with_cells_of_their_own_sum_to_one(training):
+@pytest.mark.parametrize("cv_scores", [[0.6], [0.8, 0.5], [0.02, 0.9]])
+def test_transcripts_of_queries_with_cells_of_their_own_sum_to_one(cv_scores):
     """Pairs of an earlier batch change the charge at most, and the batch adds no pair."""
-    queries = batch(training)
+    queries = batch(cv_scores)
     state = PredictiveCode(pairs=[(0.7, -0.2, 1e-4, 0)]).state()
-    play = lambda race: race.walk(all_alike(0.2), own_cells=True)  # noqa: E731
-    ends = list(transcripts(queries, play, state=state))
-    assert sum(math.exp(-o.released) for o, _ in ends) == pytest.approx(1.0, abs=1e-9)
-    for outcome, code in ends:
+    play = lambda race: race.walk(constant_thresholds(0.2), own_cells=True)  # noqa: E731
+    outcomes = list(transcripts(queries, play, state=state))
+    assert sum(math.exp(-outcome.released) for outcome, _ in outcomes) == pytest.approx(
+        1.0, abs=1e-9
+    )
+    for outcome, code in outcomes:
         assert len(code.pairs) == 1
         assert np.exp(-outcome.places).sum() == pytest.approx(1.0)
 
 
-def test_an_answer_moves_no_other_one_where_cells_are_their_own():
+def test_answers_with_fixed_cells_do_not_move_each_other():
     queries = batch([0.62, 0.61, 0.6, 0.61], n=250, margins=lambda n_above: (0.0, 0.0))
     values = np.array([0.5, 0.61, 0.3, 0.62])
-    race = queries(code=PredictiveCode(), ask=exactly(values))
-    outcome = race.walk(all_alike(0.06), own_cells=True)
+    race = queries(code=PredictiveCode(), ask=noiseless_replies(values))
+    outcome = race.walk(constant_thresholds(0.06), own_cells=True)
     assert outcome.above.tolist() == [True, False, True, False]
     assert outcome.values[[1, 3]].tolist() == [0.61, 0.61]
     assert (np.abs(outcome.values - values) <= 0.06 + 1e-12).all()
 
 
-@pytest.mark.parametrize("part", [0.0, 0.7])
-def test_an_adaptive_game_of_three_batches_obeys_kraft(part):
+@pytest.mark.parametrize("relaxed_fraction", [0.0, 0.7])
+def test_an_adaptive_game_of_three_batches_obeys_kraft(relaxed_fraction):
     """G2′, G7: sum over batches, histories and places of the weights of queries is at most 1.
 
     The analyst's next batch depends on the transcript; released values poison the ranks and the
     least thresholds (relaxed): ``part`` of the distance from the best answer so far.
     """
 
-    def continued(number, state, value, most):
-        training = [np.clip(value, 0, 1)] if number == 2 else [0.3, np.clip(1.2 * value, 0, 1)]
-        best = max(value, *training)
-        queries = batch(training, relaxed_to=part * (best - np.array(training)))
-        order = code_length(released=0.0, batch_index=number)
-        total = sum(math.exp(-order - place) for place in rank_code_lengths(np.array(training)))
-        if number == most:
+    def weight_of_continuations(number, state, best_value, n_batches):
+        cv_scores = (
+            [np.clip(best_value, 0, 1)] if number == 2 else [0.3, np.clip(1.2 * best_value, 0, 1)]
+        )
+        best_score = max(best_value, *cv_scores)
+        queries = batch(cv_scores, relaxed_to=relaxed_fraction * (best_score - np.array(cv_scores)))
+        batch_length = code_length(released=0.0, batch_index=number)
+        total = sum(
+            math.exp(-batch_length - rank_length)
+            for rank_length in rank_code_lengths(np.array(cv_scores))
+        )
+        if number == n_batches:
             return total
         for outcome, code in transcripts(queries, running(WIDE), state=state):
-            best = float(np.nanmax(outcome.values))
+            best_score = float(np.nanmax(outcome.values))
             weight = math.exp(-outcome.released)
-            total += weight * continued(number + 1, code.state(), best, most)
+            total += weight * weight_of_continuations(
+                number + 1, code.state(), best_score, n_batches
+            )
         return total
 
-    assert continued(1, None, 0.6, 3) <= 1.0
+    assert weight_of_continuations(1, None, 0.6, 3) <= 1.0
 
 
 @pytest.mark.parametrize("pace", [WIDE, COARSE])
@@ -205,31 +223,35 @@ def test_an_adaptive_game_with_a_report_at_the_worst_moment_obeys_kraft(spending
     The analyst closes the holdout wherever that makes the sum over everything reachable largest.
     """
 
-    def heaviest(number, state, value, most):
-        report = spending.report_weight(number - 1)
-        if number > most:
-            return report
-        training = [np.clip(value, 0, 1)] if number == 2 else [0.3, np.clip(1.2 * value, 0, 1)]
-        queries = batch(training)
+    def largest_weight(number, state, best_value, n_batches):
+        report_weight = spending.report_weight(number - 1)
+        if number > n_batches:
+            return report_weight
+        cv_scores = (
+            [np.clip(best_value, 0, 1)] if number == 2 else [0.3, np.clip(1.2 * best_value, 0, 1)]
+        )
+        queries = batch(cv_scores)
         weight = spending.batch_weight(number)
-        total = weight * np.exp(-rank_code_lengths(np.array(training))).sum()
+        total = weight * np.exp(-rank_code_lengths(np.array(cv_scores))).sum()
         for outcome, code in transcripts(queries, running(pace), state=state):
             best = float(np.nanmax(outcome.values))
-            total += math.exp(-outcome.released) * heaviest(number + 1, code.state(), best, most)
-        return max(report, total)
+            total += math.exp(-outcome.released) * largest_weight(
+                number + 1, code.state(), best, n_batches
+            )
+        return max(report_weight, total)
 
-    assert heaviest(1, None, 0.6, 2) == pytest.approx(1.0, abs=1e-9)
+    assert largest_weight(1, None, 0.6, 2) == pytest.approx(1.0, abs=1e-9)
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 10, 1000])
-def test_weights_of_places_sum_to_one_and_nobody_pays_more_than_two_nats_extra(m):
+def test_rank_weights_sum_to_one_and_cost_at_most_two_extra_nats(m):
     lengths = rank_code_lengths(np.random.default_rng(m).random(m))
     assert np.exp(-lengths).sum() == pytest.approx(1.0)
     assert lengths.max() <= math.log(m) + 1.9 + 1e-12
     assert lengths.min() <= math.log(2.0)  # the leader
 
 
-def test_places_are_those_of_the_start_whatever_the_answers_are():
+def test_rank_lengths_do_not_depend_on_the_answers():
     """G7, conditions: re-ranking inside a batch would break the union bound."""
     queries = batch([0.9, 0.4])
     start = rank_code_lengths(np.array([0.9, 0.4]))
@@ -237,56 +259,59 @@ def test_places_are_those_of_the_start_whatever_the_answers_are():
         assert outcome.places.tolist() == start.tolist()
 
 
-def test_what_is_asked_beside_comes_last_and_is_never_the_leader():
+def test_secondary_queries_come_last_and_are_never_the_leader():
     """Better secondary scores change neither the leader nor the resolution of its query."""
-    beside = [True, False, False, True]
-    queries = batch([0.95, 0.5, 0.8, 0.99], n=200, size=600.0, beside=beside)
-    alone = batch([0.5, 0.8, 0.1, 0.2], n=200, size=600.0)
-    asked = {}
-    for name, given in (("alone", alone), ("beside", queries)):
-        asked[name] = []
+    is_secondary = [True, False, False, True]
+    queries = batch([0.95, 0.5, 0.8, 0.99], n=200, training_size=600.0, is_secondary=is_secondary)
+    primary_queries = batch([0.5, 0.8, 0.1, 0.2], n=200, training_size=600.0)
+    comparisons = {}
+    for name, query_batch in (("alone", primary_queries), ("beside", queries)):
+        comparisons[name] = []
 
-        def quietly(one, seen=asked[name]):
-            seen.append(one)
-            return len(one.positions), None
+        def reply_below(comparison, seen_comparisons=comparisons[name]):
+            seen_comparisons.append(comparison)
+            return len(comparison.positions), None
 
-        given(code=PredictiveCode(), ask=quietly).run(paced(AlphaSpending(), 1, -6.0))
-    first, second = asked["beside"]
-    assert first.positions.tolist() == [2]
-    assert first.halves == pytest.approx(asked["alone"][0].halves)
-    assert second.positions.tolist() == [1, 3, 0]
-    race = queries(code=PredictiveCode(), ask=exactly(np.array([0.95, 0.5, 0.8, 0.99])))
-    typical = race.deviation(second.positions, second.predictions) * math.sqrt(4 / 3)
-    assert (second.thresholds > 6.0 * typical).all()
-    places = rank_code_lengths(np.array([0.1, 0.3, 0.4, 0.2]))  # by rank: 3, 1 (beside), …
-    assert race.run(Pace()).places.tolist() == places.tolist()
+        query_batch(code=PredictiveCode(), ask=reply_below).run(paced(AlphaSpending(), 1, -6.0))
+    leader_comparison, other_comparison = comparisons["beside"]
+    assert leader_comparison.positions.tolist() == [2]
+    assert leader_comparison.halves == pytest.approx(comparisons["alone"][0].halves)
+    assert other_comparison.positions.tolist() == [1, 3, 0]
+    race = queries(code=PredictiveCode(), ask=noiseless_replies(np.array([0.95, 0.5, 0.8, 0.99])))
+    typical_deviations = race.deviation(
+        other_comparison.positions, other_comparison.predictions
+    ) * math.sqrt(4 / 3)
+    assert (other_comparison.thresholds > 6.0 * typical_deviations).all()
+    rank_lengths = rank_code_lengths(np.array([0.1, 0.3, 0.4, 0.2]))  # by rank: 3, 1 (beside), …
+    assert race.run(Pace()).places.tolist() == rank_lengths.tolist()
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_value_lies_in_the_released_cell_whatever_is_asked(seed):
+def test_the_value_lies_in_the_released_cell_for_any_query(seed):
     """Without noise each value is inside its cell, refined or not, and so is the released value."""
     rng = np.random.default_rng(seed)
-    code, m = PredictiveCode(), 30
+    code = PredictiveCode()
+    m = 30
     for _ in range(4):
         q = rng.random(m) if seed % 2 else np.clip(rng.normal(0.8, 0.05, m), 0, 1)
-        training = np.clip(q + rng.normal(0.05, 0.1, m), 0, 1)
-        queries = batch(training, n=100, margins=lambda n_above: (0.0, 0.0))
-        outcome = queries(code=code, ask=exactly(q)).run(Pace())
+        cv_scores = np.clip(q + rng.normal(0.05, 0.1, m), 0, 1)
+        queries = batch(cv_scores, n=100, margins=lambda n_above: (0.0, 0.0))
+        outcome = queries(code=code, ask=noiseless_replies(q)).run(Pace())
         assert ((q >= outcome.least - 1e-9) & (q <= outcome.most + 1e-9)).all()
         assert ((outcome.values >= outcome.least) & (outcome.values <= outcome.most)).all()
 
 
-def exactly(q):
+def noiseless_replies(q):
     """Reply without noise."""
 
-    def ask(asked):
-        far = np.abs(q[asked.positions] - asked.predictions) > asked.thresholds
-        if not far.any():
-            return far.size, None
-        at = int(np.argmax(far))
-        return at + 1, asked.cells(at).place(float(q[asked.positions[at]]))
+    def reply(comparison):
+        is_above = np.abs(q[comparison.positions] - comparison.predictions) > comparison.thresholds
+        if not is_above.any():
+            return is_above.size, None
+        index = int(np.argmax(is_above))
+        return index + 1, comparison.cells(index).place(float(q[comparison.positions[index]]))
 
-    return ask
+    return reply
 
 
 def test_a_well_predicted_batch_costs_next_to_nothing():
@@ -294,7 +319,9 @@ def test_a_well_predicted_batch_costs_next_to_nothing():
     q = np.clip(rng.normal(0.85, 0.015, 500), 0, 1)
     code = PredictiveCode()
     for bound in (3.0, 0.7, 0.7):  # the first learns how good predictions are
-        outcome = batch(q, n=1000, size=3000.0)(code=code, ask=exactly(q)).run(Pace())
+        outcome = batch(q, n=1000, training_size=3000.0)(code=code, ask=noiseless_replies(q)).run(
+            Pace()
+        )
         assert outcome.released < bound
         assert not outcome.above.any()
 
@@ -302,7 +329,7 @@ def test_a_well_predicted_batch_costs_next_to_nothing():
 def test_the_leader_gets_the_finest_cell():
     rng = np.random.default_rng(0)
     q = np.clip(rng.normal(0.85, 0.015, 50), 0, 1)
-    outcome = batch(q + 0.03, n=1000)(code=PredictiveCode(), ask=exactly(q)).run(Pace())
+    outcome = batch(q + 0.03, n=1000)(code=PredictiveCode(), ask=noiseless_replies(q)).run(Pace())
     widths = outcome.most - outcome.least
     leader = widths[np.argmax(outcome.values)]
     # A fine cell is measured in deviations, which are smaller for a better prediction.
@@ -316,20 +343,30 @@ def test_few_queries_get_narrower_cells_than_many():
     for m in (2, 5, 100):
         q = np.full(m, 0.85)
         q[0] += 0.005
-        race = batch(q, n=1000, size=3000.0)(code=PredictiveCode(), ask=exactly(q))
+        race = batch(q, n=1000, training_size=3000.0)(
+            code=PredictiveCode(), ask=noiseless_replies(q)
+        )
         outcome = race.run(Pace())
         widths[m] = np.median(np.sort(outcome.most - outcome.least)[1:])
     assert widths[2] < 0.5 * widths[100]
     assert widths[2] < widths[5] < 0.6 * widths[100]
 
 
-def test_cells_tile_the_line_and_know_their_values():
-    for center, half, step in ((0.5, 0.1, 0.0), (0.03, 0.4, 0.0), (0.9, 0.05, 0.3), (0.2, 2.0, 0)):
-        cells = Cells(center, half, step=step)
+def test_cells_tile_the_line_and_contain_their_values():
+    for center, half_width, step in (
+        (0.5, 0.1, 0.0),
+        (0.03, 0.4, 0.0),
+        (0.9, 0.05, 0.3),
+        (0.2, 2.0, 0),
+    ):
+        cells = Cells(center, half_width, step=step)
         edges = [cells.edges(k) for k in range(cells.first, cells.last + 1)]
         assert edges[0][0] == -math.inf
         assert edges[-1][1] == math.inf
-        assert all(a[1] == pytest.approx(b[0]) for a, b in itertools.pairwise(edges))
+        assert all(
+            left_edges[1] == pytest.approx(right_edges[0])
+            for left_edges, right_edges in itertools.pairwise(edges)
+        )
         for value in np.linspace(0, 1, 41):
             low, high = cells.edges(cells.place(value))
             assert low - 1e-12 <= value <= high + 1e-12
@@ -373,7 +410,7 @@ def test_a_contradicted_difference_counts_little():
     assert code.predict([0.9])[0][0] == pytest.approx(0.855, abs=0.01)
 
 
-def test_predictions_stay_below_what_was_ever_seen():
+def test_predictions_stay_below_the_largest_observed_value():
     code = PredictiveCode()
     code.observe_cv_scores([0.80, 0.82])
     code.learn(0.80, 0.88, 1e-6)
@@ -397,7 +434,9 @@ def test_masses_are_probabilities_in_the_far_tails_too():
     code = PredictiveCode()
     cells = Cells(0.5, 1e-5)
     edges = np.array([cells.edges(k) for k in range(cells.first, cells.last + 1)])
-    count = len(edges)
-    mass = code.masses(*edges.T, np.full(count, 0.5), np.full(count, 0.01), np.full(count, 0.0))
-    assert mass.sum(axis=1) == pytest.approx(np.ones(len(mass)), abs=1e-9)
-    assert (mass > 0).all()
+    n_cells = len(edges)
+    probabilities = code.masses(
+        *edges.T, np.full(n_cells, 0.5), np.full(n_cells, 0.01), np.full(n_cells, 0.0)
+    )
+    assert probabilities.sum(axis=1) == pytest.approx(np.ones(len(probabilities)), abs=1e-9)
+    assert (probabilities > 0).all()

@@ -14,8 +14,8 @@ from tests.facts import refused
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 
-def holdout_of(n, **options):
-    return ReusableHoldout(np.zeros((n, 1)), np.zeros(n), **{"random_state": 0} | options)
+def holdout_of(n, *, random_state=0, **options):
+    return ReusableHoldout(np.zeros((n, 1)), np.zeros(n), random_state=random_state, **options)
 
 
 def scores_of(rng, means, n, deviation=0.1):
@@ -31,52 +31,59 @@ def width(answers):
 def test_a_known_small_variance_halves_the_interval(n, ratio):
     """G15: one query; the same scores with and without the training side's variance."""
     scores = scores_of(np.random.default_rng(1), [0.8], n)
-    plain = holdout_of(n).answer([0.8], scores)
-    told = holdout_of(n).answer([0.8], scores, training_variance=0.01)
-    assert width(told) < ratio * width(plain)
+    answers_without_variance = holdout_of(n).answer([0.8], scores)
+    answers_with_variance = holdout_of(n).answer([0.8], scores, training_variance=0.01)
+    assert width(answers_with_variance) < ratio * width(answers_without_variance)
 
 
-@pytest.mark.parametrize("agree", [0.0, 0.5, 1.0])
-def test_losses_of_patients_are_known_nearly_as_by_a_cluster_bootstrap(agree):
+@pytest.mark.parametrize("correlation_of_visits", [0.0, 0.5, 1.0])
+def test_intervals_for_patients_are_nearly_as_narrow_as_by_a_cluster_bootstrap(
+    correlation_of_visits,
+):
     """G18: 500 patients with one to six visits; right whether or not visits agree."""
     for seed in range(6):
         rng = np.random.default_rng(seed)
         groups = np.repeat(np.arange(500), rng.integers(1, 7, 500))
-        own, shared = rng.normal(size=len(groups)), rng.normal(size=500)[groups]
-        noise = math.sqrt(agree) * shared + math.sqrt(1.0 - agree) * own
+        visit_noise = rng.normal(size=len(groups))
+        patient_noise = rng.normal(size=500)[groups]
+        noise = (
+            math.sqrt(correlation_of_visits) * patient_noise
+            + math.sqrt(1.0 - correlation_of_visits) * visit_noise
+        )
         scores = np.clip(0.8 + 0.15 * noise, 0.0, 1.0)[None]
         widths = []
-        for told in (0.02, None):
+        for training_variance in (0.02, None):
             holdout = ReusableHoldout(
                 np.zeros((len(groups), 1)), np.zeros(len(groups)), correlation=Groups(groups),
                 random_state=seed, spending="even",
             )  # fmt: skip
-            answers = holdout.answer([0.79], scores, training_variance=told)
+            answers = holdout.answer([0.79], scores, training_variance=training_variance)
             assert answers.lower[0] < 0.7915 < answers.upper[0]
             widths.append(width(answers))
-        assert widths[0] < (0.8 if agree == 1.0 else 0.62) * widths[1]
+        assert widths[0] < (0.8 if correlation_of_visits == 1.0 else 0.62) * widths[1]
 
 
-def test_what_is_released_of_squares_is_recorded_and_paid():
+def test_released_second_moments_are_recorded_and_charged():
     """G15: levels, rounds and nats follow from the ledger alone."""
-    n, rng = 400, np.random.default_rng(0)
+    n = 400
+    rng = np.random.default_rng(0)
     holdout = holdout_of(n)
     for scale in (0.01, 0.0001):  # the second is far too small: levels do not hold
         means = rng.uniform(0.7, 0.8, 8)
         holdout.answer(means, scores_of(rng, means, n), training_variance=scale)
     with holdout.account.reading() as transaction:
         records = list(transaction.records())
-    first, second = (record.cells for record in records)
-    assert first["variances"] == [0.01] * 8
-    assert {level for _, level in first["squares"]} == {0}
-    assert all(level is None or level > 0 for _, level in second["squares"])
-    looked = sum(
+    first_cells, second_cells = (record.cells for record in records)
+    assert first_cells["variances"] == [0.01] * 8
+    assert {level for _, level in first_cells["squares"]} == {0}
+    assert all(level is None or level > 0 for _, level in second_cells["squares"])
+    n_rounds = sum(
         len(cells["first"])
         + sum(cell is not None for _, cell in cells["fine"])
         + sum(3 if level is None else level for _, level in cells["squares"])
-        for cells in (first, second)
+        for cells in (first_cells, second_cells)
     )
-    assert records[-1].n_rounds == looked
+    assert records[-1].n_rounds == n_rounds
 
 
 @pytest.mark.parametrize(
@@ -86,36 +93,47 @@ def test_what_is_released_of_squares_is_recorded_and_paid():
         *(pytest.param(v, 150, marks=pytest.mark.slow) for v in ("poisoned", 0.01, 0.0, 0.25)),
     ],
 )
-def test_intervals_hold_whatever_variance_is_claimed(variance, runs):
+def test_intervals_hold_for_any_claimed_variance(variance, runs):
     """G15 under attack: claims too small, too large, or chosen after earlier answers.
 
     Sixty runs find a procedure that fails three times in five (of .3) in nine cases of ten.
     """
-    rng, n, missed = np.random.default_rng(2), 60, 0
+    rng = np.random.default_rng(2)
+    n = 60
+    n_missed = 0
     for seed in range(runs):
         holdout = holdout_of(n, confidence_level=0.7, random_state=seed)
-        wrong = False
+        is_missed = False
         for _ in range(3):
             means = rng.uniform(0.3, 0.9, 6)
             # Rare, large errors: a training-set variance hides these best.
             scores = np.where(rng.random((6, n)) < 0.03, 0.0, means[:, None] / 0.97)
             scores = np.clip(scores, 0.0, 1.0)
             truth = 0.97 * np.clip(means / 0.97, 0.0, 1.0)
-            claim = rng.choice([1e-6, 0.003, 0.02], 6) if variance == "poisoned" else variance
+            claimed_variance = (
+                rng.choice([1e-6, 0.003, 0.02], 6) if variance == "poisoned" else variance
+            )
             # The training side lies in the direction of luck.
-            answers = holdout.answer(scores.mean(axis=1), scores, training_variance=claim)
-            wrong |= bool(np.any((answers.lower > truth) | (answers.upper < truth)))
-        missed += wrong
-    assert binom.sf(missed - 1, runs, 0.3) > 1e-3
+            answers = holdout.answer(
+                scores.mean(axis=1), scores, training_variance=claimed_variance
+            )
+            is_missed |= bool(np.any((answers.lower > truth) | (answers.upper < truth)))
+        n_missed += is_missed
+    assert binom.sf(n_missed - 1, runs, 0.3) > 1e-3
 
 
-def test_dependent_records_and_bits_make_no_use_of_a_variance():
+def test_variances_of_dependent_records_and_binary_scores_are_ignored():
     scores = scores_of(np.random.default_rng(0), [0.8], 300)
     chain = MarkovChain([[0.9, 0.1], [0.2, 0.8]])
-    for options, given in (({"correlation": chain}, scores), ({}, (scores > 0.8).astype(int))):
-        plain = holdout_of(300, **options).answer([0.8], given)
-        told = holdout_of(300, **options).answer([0.8], given, training_variance=0.01)
-        assert width(told) == width(plain)
+    for options, per_record_scores in (
+        ({"correlation": chain}, scores),
+        ({}, (scores > 0.8).astype(int)),
+    ):
+        answers_without_variance = holdout_of(300, **options).answer([0.8], per_record_scores)
+        answers_with_variance = holdout_of(300, **options).answer(
+            [0.8], per_record_scores, training_variance=0.01
+        )
+        assert width(answers_with_variance) == width(answers_without_variance)
 
 
 @pytest.mark.parametrize("claim", [-0.1, 0.3, math.inf, [0.1, 0.1], [[0.1]]])
@@ -127,8 +145,8 @@ def test_a_variance_that_no_score_can_have_is_rejected(claim):
     assert len(holdout.history()) == 0
 
 
-def test_an_unknown_variance_is_none_at_all():
+def test_a_missing_variance_is_ignored():
     scores = scores_of(np.random.default_rng(0), [0.8, 0.7], 300)
-    plain = holdout_of(300).answer([0.8, 0.7], scores)
-    told = holdout_of(300).answer([0.8, 0.7], scores, training_variance=math.nan)
-    assert told.lower.tolist() == plain.lower.tolist()
+    answers_without_variance = holdout_of(300).answer([0.8, 0.7], scores)
+    answers_with_variance = holdout_of(300).answer([0.8, 0.7], scores, training_variance=math.nan)
+    assert answers_with_variance.lower.tolist() == answers_without_variance.lower.tolist()

@@ -190,7 +190,7 @@ REGRESSOR = LinearRegression().fit(X, VALUES)
     ],
 )
 @pytest.mark.parametrize("scoring", ["r2", "neg_root_mean_squared_error", "average_precision"])
-def test_a_report_without_any_interval_is_refused_before_the_holdout_closes(
+def test_a_report_without_any_interval_is_rejected_before_the_holdout_closes(
     n, correlation, scoring
 ):
     classifies = scoring == "average_precision"
@@ -213,7 +213,7 @@ def test_one_number_for_all_records_is_no_score_of_records(training):
 
 
 @pytest.mark.parametrize("scoring", ["accuracy", "balanced_accuracy", "neg_zero_one_loss"])
-def test_a_metric_of_labels_refuses_a_regressor(scoring):
+def test_a_metric_of_labels_rejects_a_regressor(scoring):
     counts = np.random.default_rng(0).integers(0, 60, N)
     holdout = ReusableHoldout(X, counts, random_state=0)
     model = LinearRegression().fit(X, counts)
@@ -224,7 +224,7 @@ def test_a_metric_of_labels_refuses_a_regressor(scoring):
     assert len(holdout.answer([0.5], np.ones((1, N)))) == 1
 
 
-def test_groups_of_training_records_that_mix_numbers_and_text_are_refused():
+def test_groups_of_training_records_that_mix_numbers_and_text_are_rejected():
     holdout = ReusableHoldout(X, Y, correlation=Groups(np.arange(N) // 2), random_state=0)
     groups = np.array([1, "1"] * (N // 2), dtype=object)
     with refused(ValueError, "groups", "astype"):

@@ -387,7 +387,7 @@ def test_metrics_without_a_proven_interval_are_approximate_and_say_so():
 
 
 @pytest.mark.parametrize("scoring", ["f1", ["accuracy", "matthews_corrcoef"]])
-def test_rows_without_noise_are_refused_under_a_level_of_privacy(scoring):
+def test_rows_without_noise_are_rejected_under_a_level_of_privacy(scoring):
     X, y = said()
     holdout = ReusableHoldout(X, y, epsilon=1.0)
     with refused(ValueError, "epsilon"):

@@ -230,7 +230,7 @@ def test_a_recipe_is_refitted_on_all_that_is_known():
         search.final_report()
 
 
-def test_what_cannot_be_reported_is_refused_while_the_holdout_is_open():
+def test_what_cannot_be_reported_is_rejected_while_the_holdout_is_open():
     X, y, _ = sales(600)
     search = searched(X, y)
     wrong = {"compare": "seasonal-900"}, {"refit_every": 0}, {"refit_every": pd.Timedelta("-1D")}
@@ -256,7 +256,7 @@ def test_refits_and_simple_forecasts_need_time():
     assert chain.final_report().rows
 
 
-def test_a_model_that_looks_at_later_rows_is_refused_while_the_holdout_is_open():
+def test_a_model_that_looks_at_later_rows_is_rejected_while_the_holdout_is_open():
     X, y, _ = sales(600)
     labels = (y > 15).astype(int)
     train = X[:400], labels[:400]
@@ -415,7 +415,7 @@ class Counts(Ridge):
         return super().predict(X)
 
 
-def test_a_refused_report_leaves_nothing_to_the_next_one():
+def test_a_rejected_report_leaves_nothing_to_the_next_one():
     X, y, _ = sales(600)
     training, model = (X[:400], y[:400]), Ridge().fit(X[:400], y[:400])
     loss = get_metric("neg_mean_absolute_error", y=y[:400])

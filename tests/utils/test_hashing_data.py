@@ -10,7 +10,8 @@ from sklearn_bdp.utils import data_digest
 from sklearn_bdp.utils.hashing import query_key
 from tests.facts import refused
 
-X, Y = np.arange(12.0).reshape(6, 2), np.arange(6) % 2
+X = np.arange(12.0).reshape(6, 2)
+Y = np.arange(6) % 2
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_different_data_have_different_digests(changed):
     assert data_digest(changed, Y) != data_digest(X, Y)
 
 
-def test_targets_and_names_count():
+def test_targets_and_column_names_change_the_digest():
     assert data_digest(X, Y) != data_digest(X, 1 - Y)
     assert data_digest(pd.DataFrame(X, columns=["a", "b"]), Y) != data_digest(
         pd.DataFrame(X, columns=["b", "a"]), Y
@@ -41,9 +42,9 @@ def test_targets_and_names_count():
 def test_layout_in_memory_does_not_count():
     assert data_digest(np.asfortranarray(X), Y) == data_digest(X, Y)
     assert data_digest(X.astype(">f8"), Y) == data_digest(X, Y)
-    messy = sp.csr_matrix((np.ones(3), ([0, 0, 1], [1, 0, 1])), shape=(2, 2))
-    tidy = sp.csc_matrix(messy.toarray())
-    assert data_digest(messy, Y) == data_digest(tidy, Y)
+    unsorted = sp.csr_matrix((np.ones(3), ([0, 0, 1], [1, 0, 1])), shape=(2, 2))
+    sorted_matrix = sp.csc_matrix(unsorted.toarray())
+    assert data_digest(unsorted, Y) == data_digest(sorted_matrix, Y)
 
 
 def test_objects_and_missing_marks_have_content():
@@ -53,7 +54,7 @@ def test_objects_and_missing_marks_have_content():
     assert data_digest(frame, Y) != data_digest(frame.fillna({"a": "y"}), Y)
 
 
-def test_neighboring_parts_cannot_run_over():
+def test_boundaries_between_parts_count():
     assert query_key("ab", "c") != query_key("a", "bc")
     assert query_key(["a"], "b") != query_key(["a", "b"])
     assert query_key("1") != query_key(1) != query_key(1.0) != query_key(True)

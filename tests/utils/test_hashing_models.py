@@ -104,8 +104,8 @@ def test_an_index_keeps_the_recipe_and_single_precision_does_not():
     integers = np.round(X * 8)
     assert recipe(TREE, integers.astype(np.float32)) != recipe(TREE, integers)
     frame = pd.DataFrame(integers, columns=list("abc"))
-    moved = frame.set_axis(np.arange(60) * 7, axis=0)
-    assert recipe(TREE, moved) == recipe(TREE, frame)
+    reindexed = frame.set_axis(np.arange(60) * 7, axis=0)
+    assert recipe(TREE, reindexed) == recipe(TREE, frame)
     assert recipe(TREE, frame.astype({"b": np.float32})) != recipe(TREE, frame)
 
 
@@ -127,12 +127,12 @@ def test_keys_are_the_same_in_another_process():
     print(recipe(TREE), model(LogisticRegression()), model(Own()))
     print(query_key("accuracy", {"b": 1, "a": (0.1, None)}, np.arange(3)))
     """
-    run = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
     )
-    chosen = query_key("accuracy", {"a": (0.1, None), "b": 1}, np.arange(3))
-    mine = [recipe(TREE), model(LogisticRegression()), model(Own()), chosen]
-    assert run.stdout.split() == mine
+    key = query_key("accuracy", {"a": (0.1, None), "b": 1}, np.arange(3))
+    expected_keys = [recipe(TREE), model(LogisticRegression()), model(UserModel()), key]
+    assert process.stdout.split() == expected_keys
 
 
 # -- Different models have different keys ----------------------------------------------------------
@@ -281,7 +281,7 @@ def helper(X):
     return X * SCALE + TABLE["shift"][0]
 
 
-class Own(ClassifierMixin, BaseEstimator):
+class UserModel(ClassifierMixin, BaseEstimator):
     """A model of the user's."""
 
     cut = 0.0
@@ -310,9 +310,9 @@ class Shift(TransformerMixin, BaseEstimator):
 
 def with_predict(text):
     """Return a class like Own whose ``predict`` was edited."""
-    space = {"np": np}
-    exec(f"def predict(self, X):\n    return {text}", space)
-    return type("Own", (Own,), {"predict": space["predict"]})
+    namespace = {"np": np}
+    exec(f"def predict(self, X):\n    return {text}", namespace)
+    return type("Own", (UserModel,), {"predict": namespace["predict"]})
 
 
 def module(text):
@@ -391,8 +391,8 @@ EDITS = {
             metric=lambda a, b, f: f(a - b), metric_params={"f": lambda d: np.abs(d).max()}
         ),
     ),
-    "tuple": lambda: (Own(mode=("x", lambda X: X)), Own(mode=("x", lambda X: -X))),
-    "dict": lambda: (Own(mode={"f": lambda X: X}), Own(mode={"f": lambda X: -X})),
+    "tuple": lambda: (UserModel(mode=("x", lambda X: X)), UserModel(mode=("x", lambda X: -X))),
+    "dict": lambda: (UserModel(mode={"f": lambda X: X}), UserModel(mode={"f": lambda X: -X})),
     "method": lambda: (
         transformer(StandardScaler().fit(X).transform),
         transformer(StandardScaler().fit(X * 2).transform),
@@ -419,10 +419,12 @@ STATES = {
     "a global": lambda patch: patch.setitem(globals(), "SCALE", 2.0),
     "inside a global": lambda patch: patch.setitem(TABLE, "shift", [0.5, 1.0]),
     "a helper": lambda patch: patch.setitem(globals(), "helper", lambda X: -X),
-    "a class attribute": lambda patch: patch.setattr(Own, "cut", 0.25),
-    "a method": lambda patch: patch.setattr(Own, "predict", lambda self, X: np.zeros(len(X), int)),
+    "a class attribute": lambda patch: patch.setattr(UserModel, "cut", 0.25),
+    "a method": lambda patch: patch.setattr(
+        UserModel, "predict", lambda self, X: np.zeros(len(X), int)
+    ),
     "a new method": lambda patch: patch.setattr(
-        Own, "predict_proba", lambda self, X: np.ones((len(X), 2)), raising=False
+        UserModel, "predict_proba", lambda self, X: np.ones((len(X), 2)), raising=False
     ),
 }
 
@@ -444,18 +446,18 @@ NESTED_READS = {
 @pytest.mark.parametrize("name", NESTED_READS)
 def test_globals_read_by_nested_code_are_part_of_the_key(name, monkeypatch):
     """``inspect.getclosurevars`` of Python 3.11 does not list them."""
-    key = model(Own(mode=NESTED_READS[name]))
-    assert key == model(Own(mode=NESTED_READS[name])) is not None
+    key = model(UserModel(mode=NESTED_READS[name]))
+    assert key == model(UserModel(mode=NESTED_READS[name])) is not None
     monkeypatch.setitem(globals(), "SCALE", 2.0)
-    assert model(Own(mode=NESTED_READS[name])) != key
+    assert model(UserModel(mode=NESTED_READS[name])) != key
 
 
 @pytest.mark.parametrize("name", STATES)
 def test_every_change_behind_a_model_changes_its_key(name, monkeypatch):
-    key = model(Own())
-    assert key == model(Own()) is not None  # a counter of fits does not count
+    key = model(UserModel())
+    assert key == model(UserModel()) is not None  # a counter of fits does not count
     STATES[name](monkeypatch)
-    assert model(Own()) != key
+    assert model(UserModel()) != key
 
 
 @pytest.mark.parametrize("name", ["a global", "inside a global", "a helper"])
@@ -476,15 +478,15 @@ def test_an_edited_method_of_an_installed_class_changes_the_key(monkeypatch):
 def test_a_checkpoint_is_part_of_the_model_that_names_it(tmp_path):
     path = tmp_path / "weights.bin"
     path.write_bytes(b"one")
-    key_by_string = model(Own(path=str(path)))
-    key_by_path = model(Own(path=path))
+    key_by_string = model(UserModel(path=str(path)))
+    key_by_path = model(UserModel(path=path))
     path.write_bytes(b"two")
-    assert model(Own(path=str(path))) != key_by_string
-    assert model(Own(path=path)) != key_by_path
+    assert model(UserModel(path=str(path))) != key_by_string
+    assert model(UserModel(path=path)) != key_by_path
 
 
 def test_hidden_state_shows_in_predictions():
-    class Hidden(Own):
+    class Hidden(UserModel):
         def predict(self, X):
             return (np.asarray(X)[:, 0] > sys.modules["sys"].hidden).astype(int)
 
@@ -508,31 +510,35 @@ def test_code_of_a_metric_is_part_of_the_key(monkeypatch):
 
 
 def test_generators_and_open_files_have_no_key():
-    assert model(Own(mode=(number for number in range(3)))) is None
+    assert model(UserModel(mode=(number for number in range(3)))) is None
     with open(__file__) as stream:
-        assert model(Own(mode=stream)) is None
+        assert model(UserModel(mode=stream)) is None
 
 
 def test_ufuncs_made_from_functions_of_the_user_have_no_key():
     ufuncs = [np.frompyfunc(function, 1, 1) for function in (lambda x: x + 1, lambda x: x + 2)]
     assert [recipe(transformer(ufunc)) for ufunc in ufuncs] == [None, None]
-    assert [model(Own(mode=ufunc)) for ufunc in ufuncs] == [None, None]
+    assert [model(UserModel(mode=ufunc)) for ufunc in ufuncs] == [None, None]
 
 
 def test_the_order_of_a_dictionary_is_part_of_the_key():
     """Code may follow it."""
-    assert model(Own(mode={"a": 1, "b": 2})) != model(Own(mode={"b": 2, "a": 1}))
+    assert model(UserModel(mode={"a": 1, "b": 2})) != model(UserModel(mode={"b": 2, "a": 1}))
 
 
 def test_object_identity_of_parts_does_not_count():
     part = [1.5, "text"]
-    assert model(Own(mode=[part, part])) == model(Own(mode=[list(part), list(part)])) is not None
+    assert (
+        model(UserModel(mode=[part, part]))
+        == model(UserModel(mode=[list(part), list(part)]))
+        is not None
+    )
 
 
 def test_a_model_that_refers_to_itself_has_a_key():
-    first = Own()
+    first = UserModel()
     first.itself = first
-    second = Own()
+    second = UserModel()
     second.itself = second
     assert model(first) == model(second) is not None
 
@@ -543,21 +549,21 @@ def test_random_edits_of_numbers_change_the_key():
     keys = set()
     for _ in range(40):
         table = {"a": [rng.random(), {"b": (rng.random(), "x")}], "c": rng.random(2)}
-        keys.add(model(Own(mode=table)))
+        keys.add(model(UserModel(mode=table)))
     assert len(keys) == 40
 
 
 def test_a_generator_is_hashed_with_its_stored_variate():
     generator = np.random.RandomState(0)
-    keys = {model(Own(mode=generator))}
+    keys = {model(UserModel(mode=generator))}
     generator.randn()
-    keys.add(model(Own(mode=generator)))
+    keys.add(model(UserModel(mode=generator)))
     generator.randn()  # the second of a pair: no further bits are drawn
-    keys.add(model(Own(mode=generator)))
+    keys.add(model(UserModel(mode=generator)))
     assert len(keys) == 3
 
 
-class Far(Own):
+class Far(UserModel):
     """A model whose predictions for distant records differ, not those for training records."""
 
     limit = __limit__ = 9.0
@@ -624,7 +630,7 @@ BESIDE = {
 
 @pytest.mark.parametrize("name", BESIDE)
 def test_index_names_and_attributes_of_a_table_in_a_model_count(name):
-    keys = [model(Own(mode=BESIDE[name](limit))) for limit in (2, 2, 7)]
+    keys = [model(UserModel(mode=BESIDE[name](limit))) for limit in (2, 2, 7)]
     assert keys[0] == keys[1] is not None
     assert keys[2] != keys[0]
 
@@ -648,18 +654,18 @@ class Named(Event):
 
 @pytest.mark.parametrize("hiding_class", [Event, Forgetful, Named])
 def test_attributes_that_a_pickle_leaves_out_count(hiding_class):
-    keys = [model(Own(mode=hiding_class(limit))) for limit in (2.0, 2.0, 7.0)]
+    keys = [model(UserModel(mode=hiding_class(limit))) for limit in (2.0, 2.0, 7.0)]
     assert keys[0] == keys[1] is not None
     assert keys[2] != keys[0]
 
 
 def test_all_locks_are_equal():
-    first, second = (Own(mode=[threading.Lock(), threading.Event()]) for _ in range(2))
+    first, second = (UserModel(mode=[threading.Lock(), threading.Event()]) for _ in range(2))
     assert model(first) == model(second) is not None
 
 
 def test_only_results_of_searches_lose_durations():
-    assert model(carrying_time(Own(), 2.0)) != model(carrying_time(Own(), 7.0))
+    assert model(carrying_time(UserModel(), 2.0)) != model(carrying_time(UserModel(), 7.0))
     first, second = (transformer(np.square, kw_args={"max_fit_time": time}) for time in (2, 7))
     assert recipe(first) != recipe(second)
 
@@ -681,7 +687,7 @@ UNSEEN = {
 
 @pytest.mark.parametrize("name", UNSEEN)
 def test_code_that_reads_untraceable_values_has_no_key(name):
-    assert model(Own(mode=UNSEEN[name])) is None
+    assert model(UserModel(mode=UNSEEN[name])) is None
 
 
 # -- Cost of keys ----------------------------------------------------------------------------------
@@ -691,7 +697,7 @@ def test_only_models_with_code_of_the_user_predict_for_keys():
     for estimator in (LogisticRegression(), make_pipeline(StandardScaler(), TREE)):
         digest = ModelDigest(estimator.fit(X, Y))
         assert digest.key(ACCURACY, None) == digest.key(ACCURACY, X) is not None
-    digest = ModelDigest(Own().fit(X, Y))
+    digest = ModelDigest(UserModel().fit(X, Y))
     assert digest.key(ACCURACY, None) != digest.key(ACCURACY, X)
 
 
@@ -727,7 +733,7 @@ def test_one_node_of_one_tree_changes_the_key_of_a_forest(field):
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.longdouble])
 def test_numbers_of_numpy_are_hashed_by_value(dtype):
-    assert model(Own(mode=dtype(0.5))) is not None
-    assert model(Own(mode=dtype(0.5))) != model(Own(mode=dtype(0.25)))
+    assert model(UserModel(mode=dtype(0.5))) is not None
+    assert model(UserModel(mode=dtype(0.5))) != model(UserModel(mode=dtype(0.25)))
     if dtype is not np.longdouble:
-        assert model(Own(mode=dtype(0.5))) == model(Own(mode=0.5))
+        assert model(UserModel(mode=dtype(0.5))) == model(UserModel(mode=0.5))

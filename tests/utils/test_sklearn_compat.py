@@ -26,7 +26,7 @@ def test_the_search_base_class_is_the_base_of_grid_search():
     assert parameters[:4] == ["self", "candidate_params", "n_splits", "out"]
 
 
-def test_halving_reads_what_the_search_sets():
+def test_halving_uses_the_attributes_that_the_search_sets():
     names = ("_check_input_parameters", "_run_search", "_select_best_index")
     assert all(callable(getattr(halving.BaseSuccessiveHalving, name)) for name in names)
     source = inspect.getsource(halving.BaseSuccessiveHalving._run_search)
@@ -35,10 +35,11 @@ def test_halving_reads_what_the_search_sets():
 
 
 def test_helpers_index_as_cross_validation_does():
-    X, y = np.arange(12).reshape(6, 2), np.arange(6)
-    part, labels = metaestimators._safe_split(SVC(), X, y, np.array([0, 2]))
-    np.testing.assert_array_equal(part, X[[0, 2]])
-    np.testing.assert_array_equal(labels, [0, 2])
+    X = np.arange(12).reshape(6, 2)
+    y = np.arange(6)
+    X_part, y_part = metaestimators._safe_split(SVC(), X, y, np.array([0, 2]))
+    np.testing.assert_array_equal(X_part, X[[0, 2]])
+    np.testing.assert_array_equal(y_part, [0, 2])
     kernel = X @ X.T
     rows, _ = metaestimators._safe_split(SVC(kernel="precomputed"), kernel, y, [1], [0, 2])
     np.testing.assert_array_equal(rows, kernel[np.ix_([1], [0, 2])])
@@ -48,53 +49,66 @@ def test_helpers_index_as_cross_validation_does():
 
 
 def test_scorers_are_called_by_the_function_that_the_package_looks_for():
-    X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1] * 3)
+    X = np.arange(12.0).reshape(6, 2)
+    y = np.array([0, 1] * 3)
     callers = []
 
     def scorer(estimator, X, y):
         frames = [inspect.currentframe().f_back]
         frames.append(frames[0].f_back)  # several metrics are asked by a scorer of scikit-learn
-        callers.append([(f.f_globals["__name__"], f.f_code.co_name) for f in frames])
+        callers.append([(frame.f_globals["__name__"], frame.f_code.co_name) for frame in frames])
         return 0.0
 
     for scoring in (scorer, {"one": scorer}):
         cross_validate(SVC(), X, y, scoring=scoring, cv=2)
-    asked = (validation.__name__, "_score")
-    assert [found[0] == asked for found in callers] == [True, True, False, False]
-    assert all(found[0][0] == "sklearn.metrics._scorer" for found in callers[2:])
-    assert all(found[1] == asked for found in callers[2:])
+    expected_caller = (validation.__name__, "_score")
+    assert [frame_names[0] == expected_caller for frame_names in callers] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert all(frame_names[0][0] == "sklearn.metrics._scorer" for frame_names in callers[2:])
+    assert all(frame_names[1] == expected_caller for frame_names in callers[2:])
 
 
-def test_what_a_scorer_returns_is_looked_at_outside_of_the_try():
+def test_the_result_of_a_scorer_is_read_outside_of_the_try_block():
     class Refusal:
         @property
         def item(self):
             raise MemoryError("loud")
 
-    X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1] * 3)
+    X = np.arange(12.0).reshape(6, 2)
+    y = np.array([0, 1] * 3)
     for scoring in (lambda *_: Refusal(), {"one": lambda *_: Refusal()}):
         with refused(MemoryError, "loud"):
             cross_validate(SVC(), X, y, scoring=scoring, cv=2)
 
 
 def test_early_stopping_marks_the_model_that_is_being_fitted():
-    X, y = np.arange(400.0).reshape(200, 2), np.arange(200) % 2
-    seen = []
+    X = np.arange(400.0).reshape(200, 2)
+    y = np.arange(200) % 2
+    in_fit_flags = []
 
     def scorer(estimator, X_binned, y_binned):
-        seen.append(estimator._in_fit)
+        in_fit_flags.append(estimator._in_fit)
         return 0.0
 
     model = HistGradientBoostingClassifier(scoring=scorer, early_stopping=True, max_iter=2)
     assert not getattr(model.fit(X, y), "_in_fit", False)
-    assert seen
-    assert all(seen)
+    assert in_fit_flags
+    assert all(in_fit_flags)
 
 
-def test_fits_of_folds_take_what_the_search_gives():
-    known = set(inspect.signature(validation._fit_and_score).parameters)
-    assert known >= {"scorer", "train", "test", "parameters", "fit_params", "score_params"}
-    assert known >= {"return_train_score", "return_times", "split_progress", "candidate_progress"}
+def test_fits_of_folds_take_the_arguments_of_the_search():
+    parameters = set(inspect.signature(validation._fit_and_score).parameters)
+    assert parameters >= {"scorer", "train", "test", "parameters", "fit_params", "score_params"}
+    assert parameters >= {
+        "return_train_score",
+        "return_times",
+        "split_progress",
+        "candidate_progress",
+    }
 
 
 def test_failed_fits_are_reported_and_get_the_error_score():

@@ -11,25 +11,25 @@ from sklearn_bdp.metrics import get_metric
 from tests.facts import refused
 
 
-def asked(**changes):
-    return certify(**{"n": 1000, "n_queries": 10, "budget": 1} | changes)
+def certify_with(*, budget=1, **options):
+    return certify(1000, n_queries=10, budget=budget, **options)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 0.0, 1.0, 2])
 def test_probabilities_are_strictly_inside(bad):
     with refused(ValueError, "beta", "(0, 1)"):
-        asked(beta=bad)
+        certify_with(beta=bad)
 
 
 @pytest.mark.parametrize("bad", ["1", None, True, 1j, [1.0]])
 def test_numbers_are_real(bad):
     with refused(TypeError, "beta"):
-        asked(beta=bad)
+        certify_with(beta=bad)
 
 
 def test_ends_belong_to_the_interval_as_declared():
-    for closed, bad in ((0.0, -1e-9), (1.0, 1.0 + 1e-9)):
-        get_metric("neg_mean_pinball_loss", bounds=(0, 1), alpha=closed)
+    for limit, bad in ((0.0, -1e-9), (1.0, 1.0 + 1e-9)):
+        get_metric("neg_mean_pinball_loss", bounds=(0, 1), alpha=limit)
         with refused(ValueError, "alpha", "[0, 1]"):
             get_metric("neg_mean_pinball_loss", bounds=(0, 1), alpha=bad)
     with refused(ValueError, "clip", "(0, 1)"):
@@ -39,12 +39,12 @@ def test_ends_belong_to_the_interval_as_declared():
 @pytest.mark.parametrize(("bad", "error"), [(0, ValueError), (1.0, TypeError), (True, TypeError)])
 def test_integers_are_integers_in_range(bad, error):
     with refused(error, "budget"):
-        asked(budget=bad)
+        certify_with(budget=bad)
 
 
 def test_options_are_named():
     with refused(ValueError, "'best', ", "route='typo'"):
-        asked(route="typo")
+        certify_with(route="typo")
 
 
 @pytest.mark.parametrize("bad", [[math.nan], [2.0], [-1.0]])
@@ -59,7 +59,8 @@ def test_arrays_are_finite_and_in_range(bad):
 def test_warnings_point_at_the_code_that_called_the_package():
     from sklearn.svm import SVC
 
-    X, y = np.random.default_rng(0).normal(size=(80, 2)), np.arange(80) % 2
+    X = np.random.default_rng(0).normal(size=(80, 2))
+    y = np.arange(80) % 2
     search = ReusableHoldoutSearchCV(SVC(), {"C": [1.0]}, holdout=0.15, random_state=0)
     calls = (
         lambda: ReusableHoldout(X[:12], y[:12]),

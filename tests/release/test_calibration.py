@@ -18,7 +18,7 @@ from tests.facts import refused
 N = 1000
 
 
-def derive(model, **options):
+def calibrate(model, **options):
     return Calibration.from_config(HoldoutConfig(**options), model=model, n=N)
 
 
@@ -33,30 +33,30 @@ MODELS = [
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 30.0])
 @pytest.mark.parametrize("budget", [1, 10])
 def test_a_numeric_epsilon_is_met_for_the_whole_life(model, epsilon, budget):
-    chosen = derive(model, epsilon=epsilon, budget=budget)
-    level = chosen.make_mechanism().dp_epsilon(1 / N)
+    calibration = calibrate(model, epsilon=epsilon, budget=budget)
+    level = calibration.make_mechanism().dp_epsilon(1 / N)
     assert model.bdp_epsilon(level, N) <= epsilon * (1 + 1e-12)
     assert model.bdp_epsilon(level, N) >= 0.99 * epsilon  # and not by much less than allowed
-    assert not chosen.refresh
-    assert chosen.budget == budget
+    assert not calibration.refresh
+    assert calibration.budget == budget
 
 
-def test_the_division_of_epsilon_is_better_than_an_even_one():
-    def widest(scales):
+def test_the_division_of_epsilon_is_better_than_an_equal_division():
+    def largest_margin(scales):
         return max(
             noise_margin(failure=0.01, threshold_scale=scales[0], query_scale=scales[1]),
             answer_margin(failure=0.01, answer_scale=scales[2]),
         )
 
-    chosen = epsilon_scales(1.0, budget=10, model=Independent(), n=N, failure=0.01)
-    even = (3 / N, 60 / N, 30 / N)  # a third of epsilon each
-    assert widest(chosen) < widest(even)
+    calibration = epsilon_scales(1.0, budget=10, model=Independent(), n=N, failure=0.01)
+    even_scales = (3 / N, 60 / N, 30 / N)  # a third of epsilon each
+    assert largest_margin(calibration) < largest_margin(even_scales)
 
 
 def test_an_epsilon_that_no_noise_can_meet_is_rejected():
     """Every record depends on every other: the noise would bury the scores."""
     with refused(ValueError, "epsilon"):
-        derive(Groups(np.zeros(N)), epsilon=1e-6)
+        calibrate(Groups(np.zeros(N)), epsilon=1e-6)
 
 
 def test_a_level_that_the_correlation_excludes_is_rejected():
@@ -65,26 +65,26 @@ def test_a_level_that_the_correlation_excludes_is_rejected():
             return 0.0
 
     with refused(ValueError, "epsilon"):
-        derive(Hopeless(), epsilon=1.0)
+        calibrate(Hopeless(), epsilon=1.0)
 
 
 def test_auto_noise_costs_a_tenth_of_the_width_at_most():
-    noisy = derive(Independent())
+    calibration = calibrate(Independent())
     alpha = np.sqrt(np.log(2 / 0.05) / (2 * N))
-    z = max(noisy.noise_margins(0))
-    assert 0 < z <= 0.1 * alpha
+    margin = max(calibration.noise_margins(0))
+    assert 0 < margin <= 0.1 * alpha
 
 
 @pytest.mark.parametrize("model", MODELS[:2], ids=lambda model: type(model).__name__)
 def test_zhao2017_runs_theorem_2_to_the_letter(model):
-    chosen = derive(
+    calibration = calibrate(
         model, calibration="zhao2017", expert=ExpertSettings(n_queries=50, threshold=0.3), budget=2
     )
-    preset = Thresholdout.zhao2017(chosen.tau, 0.05, 50, 2)
-    assert chosen.threshold == pytest.approx(preset.threshold) == 0.3
+    preset = Thresholdout.zhao2017(calibration.tau, 0.05, 50, 2)
+    assert calibration.threshold == pytest.approx(preset.threshold) == 0.3
     for name in ("threshold_scale", "query_scale", "answer_scale", "budget", "refresh"):
-        assert getattr(chosen, name) == pytest.approx(getattr(preset, name))
-    assert not chosen.learns_offset
+        assert getattr(calibration, name) == pytest.approx(getattr(preset, name))
+    assert not calibration.learns_offset
 
 
 def test_zhao2017_takes_the_smallest_accuracy_whose_premise_holds():
@@ -92,25 +92,25 @@ def test_zhao2017_takes_the_smallest_accuracy_whose_premise_holds():
         calibration="zhao2017", budget=1, confidence_level=0.8, expert=ExpertSettings(n_queries=5)
     )
     n = 2_000_000
-    chosen = Calibration.from_config(config, model=Independent(), n=n)
-    needed = {
+    calibration = Calibration.from_config(config, model=Independent(), n=n)
+    required_n = {
         factor: zhao_required_n(
-            tau=factor * chosen.tau, n_queries=5, budget=1, beta=0.2, model=Independent(), n=n
+            tau=factor * calibration.tau, n_queries=5, budget=1, beta=0.2, model=Independent(), n=n
         )
         for factor in (1.0, 0.99)
     }
-    assert needed[1.0] <= n < needed[0.99]
+    assert required_n[1.0] <= n < required_n[0.99]
 
 
 def test_zhao2017_does_not_round():
     # Algorithm 1 releases q(X) + Lap(4σ): cells are as fine as any holdout's, far below the noise.
-    chosen = derive(
+    calibration = calibrate(
         MODELS[0],
         calibration="zhao2017",
         expert=ExpertSettings(n_queries=50, threshold=0.3),
         budget=2,
     )
-    assert chosen.resolution == 1e-6 < chosen.answer_scale / 1000
+    assert calibration.resolution == 1e-6 < calibration.answer_scale / 1000
 
 
 def test_zhao2017_chooses_c_for_a_given_threshold():
@@ -120,17 +120,19 @@ def test_zhao2017_chooses_c_for_a_given_threshold():
         np.zeros((n, 1)), np.zeros(n), calibration="zhao2017", budget=1,
         expert=ExpertSettings(n_queries=10, threshold=0.15),
     )  # fmt: skip
-    chosen = holdout.account.settings
-    c = 2 * 0.15 / chosen.tau - 1
+    calibration = holdout.account.settings
+    c = 2 * 0.15 / calibration.tau - 1
     assert 0.6 < c < 1
-    preset = Thresholdout.zhao2017(chosen.tau, 0.05, 10, 1, c)
-    assert chosen.answer_scale == pytest.approx(preset.answer_scale)
-    needed = zhao_required_n(tau=chosen.tau, n_queries=10, budget=1, c=c, model=Independent())
-    assert needed <= n < 1.001 * needed
+    preset = Thresholdout.zhao2017(calibration.tau, 0.05, 10, 1, c)
+    assert calibration.answer_scale == pytest.approx(preset.answer_scale)
+    required_n = zhao_required_n(
+        tau=calibration.tau, n_queries=10, budget=1, c=c, model=Independent()
+    )
+    assert required_n <= n < 1.001 * required_n
 
 
 @pytest.mark.parametrize(("n", "verdict"), [(300, "no guarantee"), (3_000_000, "suffices")])
-def test_the_certificate_says_whether_the_premise_of_theorem_2_holds(n, verdict):
+def test_the_certificate_states_whether_the_premise_of_theorem_2_holds(n, verdict):
     holdout = ReusableHoldout(
         np.zeros((n, 1)), np.zeros(n), calibration="zhao2017", budget=1,
         expert=ExpertSettings(n_queries=10, threshold=0.15),
@@ -139,10 +141,10 @@ def test_the_certificate_says_whether_the_premise_of_theorem_2_holds(n, verdict)
     assert verdict in note
 
 
-def test_zhaos_threshold_stays_where_its_error_means_something():
+def test_zhao2017_rejects_thresholds_with_a_vacuous_error():
     def derive_at(threshold):
         expert = ExpertSettings(n_queries=1, threshold=threshold)
-        return derive(Independent(), calibration="zhao2017", budget=1, expert=expert)
+        return calibrate(Independent(), calibration="zhao2017", budget=1, expert=expert)
 
     with refused(ValueError, "threshold", "0.75"):
         derive_at(1.0)

@@ -38,7 +38,7 @@ class Scaling(TransformerMixin, BaseEstimator):
         return (X - self.mean_) * self.factor
 
 
-class Counting(Scaling):
+class CountsCalls(Scaling):
     """Notes how many records it is given to transform, call by call."""
 
     calls = []
@@ -48,7 +48,7 @@ class Counting(Scaling):
         return super().transform(X)
 
 
-class Refusing(Scaling):
+class FailsOnLargeValues(Scaling):
     """Fails on some records."""
 
     def transform(self, X):
@@ -67,9 +67,9 @@ class Squares(TransformerMixin, BaseEstimator):
         return np.c_[X, X**2]
 
 
-def setting_of(data, first, metric, **options):
+def make_experiment(data, first_step, metric, **options):
     X, y = data
-    pipeline = make_pipeline(first, PCA(random_state=0), LogisticRegression())
+    pipeline = make_pipeline(first_step, PCA(random_state=0), LogisticRegression())
     metric = get_metric(metric, estimator=pipeline, y=y[:200])
     return Experiment(
         estimator=pipeline, X=X[:200], y=y[:200], X_holdout=X[200:], y_holdout=y[200:],
@@ -77,70 +77,73 @@ def setting_of(data, first, metric, **options):
     )  # fmt: skip
 
 
-def outcomes(setting, memory):
+def outcomes(experiment, memory):
     grid = [{"logisticregression__C": C} for C in (0.01, 1.0, 100.0)]
     tasks = [Task(row, Candidate(params), keyed=True) for row, params in enumerate(grid)]
-    return [WholeJob(setting).run(task, memory) for task in tasks]
+    return [WholeJob(experiment).run(task, memory) for task in tasks]
 
 
-def test_a_search_transforms_what_is_left_out_once_for_all_that_share_a_step(data):
-    pipeline = make_pipeline(Counting(), LogisticRegression())
+def test_candidates_that_share_a_step_transform_test_records_once(data):
+    pipeline = make_pipeline(CountsCalls(), LogisticRegression())
     grid = {"logisticregression__C": [0.01, 0.1, 1.0, 10.0]}
-    Counting.calls.clear()
+    CountsCalls.calls.clear()
     ReusableHoldoutSearchCV(pipeline, grid, cv=3).fit(
         data[0][:200], data[1][:200], X_val=data[0][200:], y_val=data[1][200:]
     )
-    ours = len(Counting.calls)
-    assert Counting.calls.count(100) == 1  # the holdout
-    Counting.calls.clear()
+    n_calls = len(CountsCalls.calls)
+    assert CountsCalls.calls.count(100) == 1  # the holdout
+    CountsCalls.calls.clear()
     GridSearchCV(pipeline, grid, cv=3).fit(data[0][:200], data[1][:200])
     # Folds: fitted and tested; whole: asked too; two small batches: does it look at other rows?
-    assert ours == 3 * 2 + 3 + 2 < len(Counting.calls)
+    assert n_calls == 3 * 2 + 3 + 2 < len(CountsCalls.calls)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "neg_brier_score", "neg_log_loss", "roc_auc"])
-@pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("first", [Scaling(2.0), StandardScaler(copy=False)])
-def test_shared_records_give_the_same_scores_and_keys(data, metric, training, first):
-    setting = setting_of(data, first, metric, resubstitution=training)
-    before = setting.X_holdout.copy()
-    shared, alone = outcomes(setting, PrefixMemory()), outcomes(setting, None)
-    for one, other in zip(shared, alone, strict=True):
-        assert one.evaluation.value == other.evaluation.value
-        np.testing.assert_array_equal(one.evaluation.per_record, other.evaluation.per_record)
-        np.testing.assert_equal(one.training, other.training)
-        assert one.key == other.key is not None
-    np.testing.assert_array_equal(setting.X_holdout, before)
+@pytest.mark.parametrize("resubstitution", [False, True])
+@pytest.mark.parametrize("first_step", [Scaling(2.0), StandardScaler(copy=False)])
+def test_shared_records_give_the_same_scores_and_keys(data, metric, resubstitution, first_step):
+    experiment = make_experiment(data, first_step, metric, resubstitution=resubstitution)
+    X_holdout = experiment.X_holdout.copy()
+    shared_outcomes = outcomes(experiment, PrefixMemory())
+    separate_outcomes = outcomes(experiment, None)
+    for shared_outcome, separate_outcome in zip(shared_outcomes, separate_outcomes, strict=True):
+        assert shared_outcome.evaluation.value == separate_outcome.evaluation.value
+        np.testing.assert_array_equal(
+            shared_outcome.evaluation.per_record, separate_outcome.evaluation.per_record
+        )
+        np.testing.assert_equal(shared_outcome.training, separate_outcome.training)
+        assert shared_outcome.key == separate_outcome.key is not None
+    np.testing.assert_array_equal(experiment.X_holdout, X_holdout)
 
 
-def test_records_on_which_a_shared_step_fails_are_found_one_by_one(data):
-    setting = setting_of(data, Refusing(), "neg_brier_score")
-    setting.X[:, 0] = np.minimum(setting.X[:, 0], 1.5)
-    failing = setting.X_holdout[:, 0] > 1.5
+def test_records_on_which_a_shared_step_fails_get_the_lowest_score(data):
+    experiment = make_experiment(data, FailsOnLargeValues(), "neg_brier_score")
+    experiment.X[:, 0] = np.minimum(experiment.X[:, 0], 1.5)
+    is_failing = experiment.X_holdout[:, 0] > 1.5
     for memory in (PrefixMemory(), None):
-        for outcome in outcomes(setting, memory):
-            np.testing.assert_array_equal(outcome.evaluation.per_record == 0.0, failing)
+        for outcome in outcomes(experiment, memory):
+            np.testing.assert_array_equal(outcome.evaluation.per_record == 0.0, is_failing)
 
 
 def test_a_score_of_the_caller_is_given_the_pipeline_itself(data):
-    kinds = []
+    estimator_types = []
 
-    def mine(estimator, X, y):
-        kinds.append(type(estimator))
+    def record_score(estimator, X, y):
+        estimator_types.append(type(estimator))
         return (estimator.predict(X) == y).astype(float)
 
-    outcomes(setting_of(data, Counting(), PerRecordScore(mine)), PrefixMemory())
+    outcomes(make_experiment(data, CountsCalls(), PerRecordScore(record_score)), PrefixMemory())
     search = ReusableHoldoutSearchCV(
-        make_pipeline(Counting(), LogisticRegression()),
+        make_pipeline(CountsCalls(), LogisticRegression()),
         {"logisticregression__C": [0.1, 1.0]},
-        scoring=PerRecordScore(mine),
+        scoring=PerRecordScore(record_score),
         random_state=0,
     )
     search.fit(*data)
-    assert set(kinds) == {Pipeline}
+    assert set(estimator_types) == {Pipeline}
 
 
-def test_training_scores_are_not_taken_from_the_records_left_out(data):
+def test_training_scores_do_not_come_from_test_records(data):
     pipeline = make_pipeline(StandardScaler(), LogisticRegression())
     grid = {"logisticregression__C": [0.01, 1.0]}
     search = ReusableHoldoutSearchCV(
@@ -149,43 +152,53 @@ def test_training_scores_are_not_taken_from_the_records_left_out(data):
     results = search.fit(
         data[0][:200], data[1][:200], X_val=data[0][200:], y_val=data[1][200:]
     ).cv_results_
-    plain = GridSearchCV(pipeline, grid, cv=2, return_train_score=True)
-    expected = plain.fit(data[0][:200], data[1][:200]).cv_results_
+    grid_search = GridSearchCV(pipeline, grid, cv=2, return_train_score=True)
+    expected = grid_search.fit(data[0][:200], data[1][:200]).cv_results_
     for name in ("mean_train_score", "mean_test_score"):
         np.testing.assert_array_equal(results[name], expected[name])
 
 
 @pytest.mark.parametrize(
-    ("kind", "bound"), [(np.asarray, 4000), (pd.DataFrame, 4000), (sparse.csr_array, 6500)]
+    ("convert", "bound"), [(np.asarray, 4000), (pd.DataFrame, 4000), (sparse.csr_array, 6500)]
 )
-def test_where_two_fit_those_used_last_are_kept(kind, bound):
-    memory, records, made = PrefixMemory(bound), kind(np.ones((50, 4))), []
-    for place in "aabacabab":
-        memory.recalled(place, lambda place=place: (records, made.append(place)))
-    assert made == ["a", "b", "c", "b"]  # c took the place of b, which was used before a
+def test_the_memory_keeps_the_records_used_last(convert, bound):
+    memory = PrefixMemory(bound)
+    records = convert(np.ones((50, 4)))
+    computed_names = []
+    for name in "aabacabab":
+        memory.recalled(name, lambda name=name: (records, computed_names.append(name)))
+    assert computed_names == ["a", "b", "c", "b"]  # c took the place of b, which was used before a
 
 
 def test_the_bound_holds_for_transformed_records_of_every_kind(data):
-    setting, calls = setting_of(data, Counting(), "accuracy"), []
-    held = setting.X_holdout.nbytes
-    for memory in (None, PrefixMemory(held - 1), PrefixMemory(held), PrefixMemory(100 * held)):
-        Counting.calls.clear()
-        outcomes(setting, memory)
-        calls.append([Counting.calls.count(n) for n in (200, 100)])
-    assert calls == [[12, 3], [12, 3], [12, 1], [2, 1]]
+    experiment = make_experiment(data, CountsCalls(), "accuracy")
+    counts = []
+    n_bytes = experiment.X_holdout.nbytes
+    for memory in (
+        None,
+        PrefixMemory(n_bytes - 1),
+        PrefixMemory(n_bytes),
+        PrefixMemory(100 * n_bytes),
+    ):
+        CountsCalls.calls.clear()
+        outcomes(experiment, memory)
+        counts.append([CountsCalls.calls.count(n_records) for n_records in (200, 100)])
+    assert counts == [[12, 3], [12, 3], [12, 1], [2, 1]]
 
 
-@pytest.mark.parametrize("share", [True, False])
+@pytest.mark.parametrize("has_shared_steps", [True, False])
 # each round makes its holdout anew
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
-def test_a_step_that_works_in_place_leaves_the_records_to_the_next_candidate(share):
+def test_a_step_that_works_in_place_leaves_the_records_to_the_next_candidate(has_shared_steps):
     rng = np.random.default_rng(0)
     X = 5.0 + 10.0 * rng.standard_normal((300, 4))
     y = (X[:, 0] > 5.0).astype(int)
     grid = {"standardscaler__with_mean": [True, False], "svc__C": [1.0, 10.0]}
 
     def results(copy):
-        pipeline = make_pipeline(StandardScaler(copy=copy), SVC(), memory=None if share else Own())
+        pipeline = make_pipeline(
+            StandardScaler(copy=copy), SVC(), memory=None if has_shared_steps else ForgetfulMemory()
+        )
         search = ReusableHoldoutSearchCV(pipeline, grid, cv=3, random_state=0).fit(X, y)
         return search.cv_results_["mean_test_score"], search.cv_results_["holdout_score"]
 
@@ -193,7 +206,7 @@ def test_a_step_that_works_in_place_leaves_the_records_to_the_next_candidate(sha
     np.testing.assert_array_equal(y, X[:, 0] > 5.0)
 
 
-class Own:
+class ForgetfulMemory:
     """A memory of the user's, which remembers nothing."""
 
     def cache(self, function, ignore=None):
@@ -203,25 +216,25 @@ class Own:
 @pytest.mark.parametrize("steps", [(Squares(),), (Squares(), "passthrough"), (None, Squares())])
 def test_a_step_that_learns_nothing_is_shared_as_any_other(data, steps):
     X, y = data
-    pipeline = Pipeline([*((f"step{i}", one) for i, one in enumerate(steps)), ("last", SVC())])
+    pipeline = Pipeline([*((f"step{i}", step) for i, step in enumerate(steps)), ("last", SVC())])
     search = ReusableHoldoutSearchCV(pipeline, {"last__C": [0.1, 1.0]}, random_state=0).fit(X, y)
     train = search.train_indices_
-    plain = GridSearchCV(pipeline, {"last__C": [0.1, 1.0]}).fit(X[train], y[train])
+    grid_search = GridSearchCV(pipeline, {"last__C": [0.1, 1.0]}).fit(X[train], y[train])
     for name in ("mean_test_score", "std_test_score"):
-        np.testing.assert_array_equal(search.cv_results_[name], plain.cv_results_[name])
+        np.testing.assert_array_equal(search.cv_results_[name], grid_search.cv_results_[name])
     assert np.isfinite(search.cv_results_["holdout_score"]).all()
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 @pytest.mark.parametrize("scoring", ["f1", "average_precision", "matthews_corrcoef"])
-def test_scorers_without_a_bound_read_shared_pipelines_as_plain_ones(data, scoring):
+def test_scorers_without_a_bound_give_the_scores_of_grid_search(data, scoring):
     X, y = data
     steps = make_pipeline(StandardScaler(), LogisticRegression())
     grid = {"logisticregression__C": [0.1, 1.0]}
     search = ReusableHoldoutSearchCV(steps, grid, scoring=scoring, random_state=0).fit(X, y)
     train = search.train_indices_
-    plain = GridSearchCV(steps, grid, scoring=scoring).fit(
+    grid_search = GridSearchCV(steps, grid, scoring=scoring).fit(
         np.asarray(X)[train], np.asarray(y)[train]
     )
     for name in ("mean_test_score", "std_test_score"):
-        np.testing.assert_allclose(search.cv_results_[name], plain.cv_results_[name])
+        np.testing.assert_allclose(search.cv_results_[name], grid_search.cv_results_[name])

@@ -22,42 +22,50 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHo
 # -- Everything is recomputed from the ledger alone ------------------------------------------------
 
 
-def year(holdout, rng, *, batches=10, m=25):
+def run_adaptive_batches(holdout, rng, *, batches=10, m=25):
     """Ask adaptive batches with surprises in them."""
-    centre = 0.7
+    center = 0.7
     for number in range(batches):
-        truth = np.clip(rng.normal(centre, 0.1, m), 0.05, 0.95)
-        values = np.clip(truth + rng.normal(0.05, 0.08 if number else 0.2, m), 0.0, 1.0)
+        expected_scores = np.clip(rng.normal(center, 0.1, m), 0.05, 0.95)
+        cv_scores = np.clip(
+            expected_scores + rng.normal(0.05, 0.08 if number else 0.2, m), 0.0, 1.0
+        )
         answers = holdout.answer(
-            values, rng.random((m, holdout.n)) < truth[:, None], n_train=500,
-            relaxed_to=0.3 * (values.max() - values),
+            cv_scores, rng.random((m, holdout.n)) < expected_scores[:, None], n_train=500,
+            relaxed_to=0.3 * (cv_scores.max() - cv_scores),
         )  # fmt: skip
-        centre = float(np.clip(answers.values.max(), 0.3, 0.8))
+        center = float(np.clip(answers.values.max(), 0.3, 0.8))
 
 
-def replayed(account, last, rows, code, holdout):
+def replay(record, last, rows, code, holdout):
     """Play a recorded batch again from its cells; nothing of the data is at hand."""
-    cells, m = account.cells, account.size
+    cells = record.cells
+    m = record.size
     tails = [score_tail(holdout.dependence, holdout.n, **shape) for shape in cells["shapes"]]
     assert len(tails) == 1
-    first, fine = dict(map(tuple, cells["first"])), list(cells["fine"])
+    first_cells = dict(map(tuple, cells["first"]))
+    fine_cells = list(cells["fine"])
     open_positions = set(range(m))
 
-    def ask(asked):
+    def reply(comparison):
         if not open_positions:
-            position, cell = fine.pop(0)
-            assert asked.positions.tolist() == [position]
+            position, cell = fine_cells.pop(0)
+            assert comparison.positions.tolist() == [position]
             return 1, cell
-        hit = [k for k, place in enumerate(asked.positions.tolist()) if place in first]
-        count = hit[0] + 1 if hit else len(asked.positions)
-        open_positions.difference_update(asked.positions[:count].tolist())
-        return count, first[int(asked.positions[count - 1])] if hit else None
+        hits = [
+            k
+            for k, row_position in enumerate(comparison.positions.tolist())
+            if row_position in first_cells
+        ]
+        n_replies = hits[0] + 1 if hits else len(comparison.positions)
+        open_positions.difference_update(comparison.positions[:n_replies].tolist())
+        return n_replies, first_cells[int(comparison.positions[n_replies - 1])] if hits else None
 
     race = Race(
         code=code,
-        ask=ask,
+        ask=reply,
         margins=holdout.account.settings.noise_margins,
-        n_above=account.n_rounds - _looked(cells),
+        n_above=record.n_rounds - _looked(cells),
         cv_scores=np.array([row.cv_score for row in rows]),
         relaxed_to=np.broadcast_to(cells["relaxed_to"], m),
         secondary=np.broadcast_to(cells["secondary"], m),
@@ -65,8 +73,8 @@ def replayed(account, last, rows, code, holdout):
         training_factors=np.broadcast_to(1 + holdout.n / np.array(cells["training_sizes"]), m),
         deviation=lambda positions, predictions: tails[0].standard_deviation(predictions),
     )
-    outcome = race.run(cell_width_policy(last, holdout.account.settings, account.code_length))
-    assert not fine
+    outcome = race.run(cell_width_policy(last, holdout.account.settings, record.code_length))
+    assert not fine_cells
     return outcome, tails[0]
 
 
@@ -79,36 +87,43 @@ def _looked(cells):
 def test_predictions_cells_and_intervals_follow_from_the_ledger_alone(correlation, spending):
     """G7: predictions, cells and widths depend only on D and on earlier released cells."""
     rng = np.random.default_rng(2)  # its year refines leaders
-    X, y = np.zeros((400, 1)), np.zeros(400)
+    X = np.zeros((400, 1))
+    y = np.zeros(400)
     holdout = ReusableHoldout(X, y, correlation=correlation, spending=spending, random_state=0)
-    year(holdout, rng)
-    with holdout.account.reading() as book:
-        records = list(book.records())
-        rows = [row for entry in book.entries for row in entry.answers]
-    code, released, last = PredictiveCode(), 0.0, BatchRecord()
+    run_adaptive_batches(holdout, rng)
+    with holdout.account.reading() as transaction:
+        records = list(transaction.records())
+        rows = [row for entry in transaction.entries for row in entry.answers]
+    code = PredictiveCode()
+    released = 0.0
+    last_record = BatchRecord()
     for record in records:
-        mine = [row for row in rows if row.batch == record.number]
-        before = code.copy()
-        outcome, tail = replayed(record, last, mine, code, holdout)
-        last = record
+        batch_rows = [row for row in rows if row.batch == record.number]
+        earlier_code = code.copy()
+        outcome, tail = replay(record, last_record, batch_rows, code, holdout)
+        last_record = record
         released += outcome.released
         assert released == pytest.approx(record.released, abs=1e-9)
-        assert [row.value for row in mine] == outcome.values.tolist()
-        assert [row.corrected for row in mine] == outcome.above.tolist()
+        assert [row.value for row in batch_rows] == outcome.values.tolist()
+        assert [row.corrected for row in batch_rows] == outcome.above.tolist()
         lengths = record.code_length + outcome.places
-        assert [row.code_length for row in mine] == pytest.approx(lengths)
-        side = math.log(holdout.account.settings.sampling_failure / 2) - lengths
-        assert [row.lower for row in mine] == pytest.approx(tail.lower_limit(outcome.least, side))
-        assert [row.upper for row in mine] == pytest.approx(tail.upper_limit(outcome.most, side))
-        before.update_from_state(record.code)
-        assert before.state() == code.state() or len(code.pairs) > 64
-        code = before
+        assert [row.code_length for row in batch_rows] == pytest.approx(lengths)
+        log_alpha_one_sided = math.log(holdout.account.settings.sampling_failure / 2) - lengths
+        assert [row.lower for row in batch_rows] == pytest.approx(
+            tail.lower_limit(outcome.least, log_alpha_one_sided)
+        )
+        assert [row.upper for row in batch_rows] == pytest.approx(
+            tail.upper_limit(outcome.most, log_alpha_one_sided)
+        )
+        earlier_code.update_from_state(record.code)
+        assert earlier_code.state() == code.state() or len(code.pairs) > 64
+        code = earlier_code
     assert sum(_looked(record.cells) for record in records) == records[-1].n_rounds
     assert records[-1].n_rounds >= (4 if spending == "even" else 2)
     assert any(record.cells["fine"] for record in records) or spending == "final"
 
 
-def test_the_counterexample_of_an_outlier_leaves_the_others_alone():
+def test_one_outlier_does_not_move_the_other_answers():
     """G14: one candidate that was far better than its prediction moves no other answer."""
     holdout = ReusableHoldout(np.zeros((60, 1)), np.zeros(60, int), random_state=0)
     scores = np.tile((np.arange(60) % 20 != 0) * 1.0, (25, 1))
@@ -129,27 +144,27 @@ def test_a_history_of_one_outlier_does_not_make_winners_arbitrary():
 # -- Failure rate by exact enumeration -------------------------------------------------------------
 
 
-def exactly(q):
+def noiseless_replies(q):
     """Reply without noise: a transcript is then a function of the data."""
 
-    def ask(asked):
-        far = np.abs(q[asked.positions] - asked.predictions) > asked.thresholds
-        if not far.any():
-            return far.size, None
-        at = int(np.argmax(far))
-        return at + 1, asked.cells(at).place(float(q[asked.positions[at]]))
+    def reply(comparison):
+        is_above = np.abs(q[comparison.positions] - comparison.predictions) > comparison.thresholds
+        if not is_above.any():
+            return is_above.size, None
+        index = int(np.argmax(is_above))
+        return index + 1, comparison.cells(index).place(float(q[comparison.positions[index]]))
 
-    return ask
+    return reply
 
 
 def greedy(released, columns, n):
     """Next query: the records' bits, flipped where flipping helped; tries one flip more."""
-    best = max(released, key=lambda pair: pair[0])[1] if released else np.zeros(n, dtype=int)
-    batch = [best]
+    best_flips = max(released, key=lambda pair: pair[0])[1] if released else np.zeros(n, dtype=int)
+    batch = [best_flips]
     for column in range(columns):
-        other = best.copy()
-        other[(column + len(released)) % n] ^= 1
-        batch.append(other)
+        changed_flips = best_flips.copy()
+        changed_flips[(column + len(released)) % n] ^= 1
+        batch.append(changed_flips)
     return np.array(batch)
 
 
@@ -157,31 +172,34 @@ def poisoned(released, columns, n):
     return greedy(released, columns, n)[::-1]
 
 
-def game_fails(bits, analyst, *, n, beta, pace, mu, guess, batches=3, columns=2):
+def game_fails(bits, analyst, *, n, beta, pace, mean, guess_cv_scores, batches=3, columns=2):
     """Play one game on a dataset; return whether any interval misses its truth."""
     tail = ModelTail(Independent(), n, binary=True)
-    code, spent, released = PredictiveCode(), 0.0, []
+    code = PredictiveCode()
+    spent_length = 0.0
+    released = []
     for number in range(1, batches + 1):
         flips = analyst(released, columns, n)
         q = (bits ^ flips).mean(axis=1)
-        truth = (flips * (1 - mu) + (1 - flips) * mu).mean(axis=1)
+        truth = (flips * (1 - mean) + (1 - flips) * mean).mean(axis=1)
         race = Race(
             code=code,
-            ask=exactly(q),
+            ask=noiseless_replies(q),
             margins=lambda n_above: (0.0, 0.0),
-            cv_scores=guess(truth, number),
+            cv_scores=guess_cv_scores(truth, number),
             relaxed_to=np.zeros(len(q)),
             sensitivities=np.ones(len(q)),
             training_factors=np.full(len(q), 2.0),
             deviation=lambda positions, predictions: tail.standard_deviation(predictions),
         )
         outcome = race.run(pace)
-        length = spent + math.log(number * (number + 1)) + outcome.places
-        side = math.log(beta / 2) - length
-        lower, upper = tail.lower_limit(outcome.least, side), tail.upper_limit(outcome.most, side)
+        length = spent_length + math.log(number * (number + 1)) + outcome.places
+        log_alpha_one_sided = math.log(beta / 2) - length
+        lower = tail.lower_limit(outcome.least, log_alpha_one_sided)
+        upper = tail.upper_limit(outcome.most, log_alpha_one_sided)
         if ((truth < lower - 1e-12) | (truth > upper + 1e-12)).any():
             return True
-        spent += outcome.released
+        spent_length += outcome.released
         released += list(zip(outcome.values.tolist(), flips, strict=True))
     return False
 
@@ -202,14 +220,21 @@ SIX, SEVEN = (pytest.param(*case, marks=pytest.mark.slow) for case in ((6, 0.9),
 @pytest.mark.parametrize("price", [1.5, pytest.param(0.05, marks=pytest.mark.slow)])
 def test_every_dataset_together_fails_with_probability_at_most_beta(analyst, guess, n, mu, price):
     """G7 by enumeration of all 2^n datasets: fine cells forced (low price), predictor poisoned."""
-    beta, failed = 0.4, 0.0
+    beta = 0.4
+    failure_probability = 0.0
     for bits in itertools.product((0, 1), repeat=n):
         x = np.array(bits)
         if game_fails(
-            x, analyst, n=n, beta=beta, pace=Pace(price=price), mu=mu, guess=GUESSES[guess]
+            x,
+            analyst,
+            n=n,
+            beta=beta,
+            pace=Pace(price=price),
+            mean=mu,
+            guess_cv_scores=GUESSES[guess],
         ):
-            failed += mu ** x.sum() * (1 - mu) ** (n - x.sum())
-    assert failed <= beta
+            failure_probability += mu ** x.sum() * (1 - mu) ** (n - x.sum())
+    assert failure_probability <= beta
 
 
 # -- Failure rate under attack, by simulation ------------------------------------------------------
@@ -224,51 +249,51 @@ def attack(holdout, rng, m=40):
     order = np.argsort(-np.abs(answers[0].values - 0.5))
     signs = np.where(answers[0].values >= 0.5, 1, -1)
     for count in (1, 3, 5, 9, 15, m):
-        chosen = order[:count]
-        votes = (signs[chosen, None] * (2 * hits[chosen] - 1)).sum(axis=0)
+        voters = order[:count]
+        votes = (signs[voters, None] * (2 * hits[voters] - 1)).sum(axis=0)
         score = (votes + rng.choice([-0.5, 0.5], size=n) > 0).astype(int)
         # An optimistic guess teaches the predictor a misleading difference.
         answers.append(holdout.answer([0.5 + 0.3 * rng.random()], [score]))
     return answers
 
 
-def steered(n, options, *, runs, beta):
+def count_failures(n, options, *, runs, beta):
     """Count replications in which any interval missed 1/2, the expectation of everything asked."""
-    wrong = 0
+    n_wrong = 0
     for run in range(runs):
         holdout = ReusableHoldout(
             np.zeros((n, 1)), np.zeros(n), confidence_level=1 - beta, random_state=run,
             on_exhausted="nan", **options,
         )  # fmt: skip
         answers = attack(holdout, np.random.default_rng([n, run]))
-        wrong += any(((a.lower > 0.5) | (a.upper < 0.5)).any() for a in answers)
-    return wrong
+        n_wrong += any(((answer.lower > 0.5) | (answer.upper < 0.5)).any() for answer in answers)
+    return n_wrong
 
 
-LEVEL = {"epsilon": 20.0, "budget": 60}
+PRIVACY_LEVEL = {"epsilon": 20.0, "budget": 60}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
-@pytest.mark.parametrize(("n", "options"), [(12, LEVEL), (200, {})], ids=["level", "code"])
+@pytest.mark.parametrize(("n", "options"), [(12, PRIVACY_LEVEL), (200, {})], ids=["level", "code"])
 def test_intervals_hold_for_an_analyst_who_steers_cells(n, options):
     """20 runs pass a failure rate of 40% (of 20%) with chance .87 and of 70% with chance .05."""
-    assert binom.sf(steered(n, options, runs=20, beta=0.2) - 1, 20, 0.2) > 1e-3
+    assert binom.sf(count_failures(n, options, runs=20, beta=0.2) - 1, 20, 0.2) > 1e-3
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 @pytest.mark.parametrize("n", [12, 200])
-@pytest.mark.parametrize("options", [{}, LEVEL], ids=["code", "level"])
+@pytest.mark.parametrize("options", [{}, PRIVACY_LEVEL], ids=["code", "level"])
 def test_intervals_hold_for_an_analyst_who_steers_cells_in_full_size(n, options):
     """400 runs pass a failure rate of 24% (of 20%) with chance .89 and of 30% with chance .07."""
-    assert binom.sf(steered(n, options, runs=400, beta=0.2) - 1, 400, 0.2) > 1e-3
+    assert binom.sf(count_failures(n, options, runs=400, beta=0.2) - 1, 400, 0.2) > 1e-3
 
 
-def test_noise_is_charged_for_every_look_refinements_included():
+def test_noise_is_charged_for_every_round_with_refinements():
     """Shares of the noise's failure follow the rounds, of which a refined answer may take two."""
     rng = np.random.default_rng(1)
     holdout = ReusableHoldout(np.zeros((400, 1)), np.zeros(400), random_state=0)
-    year(holdout, rng)
+    run_adaptive_batches(holdout, rng)
     with holdout.account.reading() as transaction:
         last = transaction.last
     assert last.n_rounds >= last.n_above
