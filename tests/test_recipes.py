@@ -128,7 +128,7 @@ def test_a_ledger_keeps_what_is_answered(recipe, tmp_path, path):
     again.add_note("mine", 3)
     assert holdout.notes("mine") == [3]
     assert len(pickle.loads(pickle.dumps(holdout)).history()) == 2
-    with again.account.writing(), pytest.raises(LedgerBusyError):
+    with again.account.write_transaction(), pytest.raises(LedgerBusyError):
         make(folder, expert=ExpertSettings(ledger_timeout=0.05)).answer([0.5], workers.scores(1, 2))
 
 

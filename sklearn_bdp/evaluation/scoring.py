@@ -318,7 +318,7 @@ def certified(
     if caveats and dependence.is_sequential and not dependence.is_time_ordered:
         # The metric is a loss with a declared range.
         caveats.append(_APPROXIMATE.format(metric.name))
-    with holdout.account.reading(again=False) as book:  # with the state of these answers
+    with holdout.account.read_transaction(latest=False) as book:  # with the state of these answers
         certificate = plain_certificate(holdout, division, book)
     certificate = certificate.in_units(metric.measured, metric.lower, metric.upper)
     components = None
@@ -348,7 +348,7 @@ def certified(
             *_notes_on_approximation(metric, assessment, holdout),
         ),
     )
-    with holdout.account.reading(again=False) as book:
+    with holdout.account.read_transaction(latest=False) as book:
         return with_forecast(certificate, holdout, book, metric, n_train=num_samples(division.X))
 
 

@@ -219,7 +219,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             self.support_[int(np.argmin(self.pvalues_))] = True
         self._keep_sides(holdout, division)
         if holdout is not None:
-            with holdout.account.reading(again=False) as book:
+            with holdout.account.read_transaction(latest=False) as book:
                 certificate = plain_certificate(holdout, division, book)
             self.certificate_ = certificate.in_units("association", -1.0, 1.0)
         self._summary = screening_report(self)

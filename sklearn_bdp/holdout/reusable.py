@@ -16,7 +16,7 @@ from sklearn_bdp.correlation.components import check_row_order
 from sklearn_bdp.correlation.declaration import check_correlation
 from sklearn_bdp.diagnostics.overlap import TrainingData, targets_digest
 from sklearn_bdp.diagnostics.tables import check_time_sorted
-from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.exceptions import LedgerError, ProcessBoundaryError, UnboundedMetricError
 from sklearn_bdp.holdout.config import HoldoutConfig, check_ledger, document_config_parameters
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.ledger.records import AnswerRecord, History, HoldoutAnswers
@@ -28,7 +28,7 @@ from sklearn_bdp.metrics.scorers import (
     reference_of_predictions,
     scorer_metric,
 )
-from sklearn_bdp.release.accountant import Account
+from sklearn_bdp.release.accountant import HoldoutAccountant
 from sklearn_bdp.release.batch_context import next_code_length
 from sklearn_bdp.release.calibration import Calibration
 from sklearn_bdp.release.context import CVData, HoldoutContext
@@ -299,7 +299,7 @@ class ReusableHoldout:
             notes[Fact.SHARED_ROWS] = True
         target_digests = {notes.get(Fact.TARGETS), targets_digest(self.X, self.y)} - {None}
         holdout_data = TrainingData(((self.X, self.y),))
-        self.account = Account(
+        self.account = HoldoutAccountant(
             self.ledger,
             header,
             dependence=self.dependence,
@@ -308,8 +308,8 @@ class ReusableHoldout:
             both_parts_given=self._context.both_parts_given,
             older_data=lambda: data_digest(self.X, self.y),
             notes=notes,
-            about=target_digests,
-            rows=lambda: holdout_data.rows[0],
+            target_digests=target_digests,
+            row_digests=lambda: holdout_data.rows[0],
         )
         LIVE_HOLDOUTS[self.account.token] = self
         self.is_small = warn_if_vacuous(self.account.settings, self.dependence)
@@ -402,7 +402,7 @@ class ReusableHoldout:
             relaxed_to=relaxed_to,
             training_variance=training_variance,
         )
-        return self.account.ask(batch, on_exhausted=self.on_exhausted)
+        return self.account.answer(batch, on_exhausted=self.on_exhausted)
 
     @strip_traceback_frames
     def answer_evaluations(
@@ -461,7 +461,7 @@ class ReusableHoldout:
             own_cells=own_cells,
             about=about,
         )
-        return self.account.ask(batch, on_exhausted=self.on_exhausted)
+        return self.account.answer(batch, on_exhausted=self.on_exhausted)
 
     @strip_traceback_frames
     def score(
@@ -517,7 +517,7 @@ class ReusableHoldout:
         Exception
             Whatever :meth:`answer` raises.
         """
-        self.account.check_home()
+        self.account.check_process()
         check_fitted(estimator, self.X)
         records = self._training_records(training)
         # Bounds and classes never come from the holdout's own targets: they would be disclosed.
@@ -694,7 +694,7 @@ class ReusableHoldout:
         Exception
             Whatever :meth:`answer` raises.
         """
-        self.account.check_home()
+        self.account.check_process()
         public = None if self._context.dry_run_sample is None else self._context.dry_run_sample[1]
         y_pred = align_predictions("y_pred", y_pred, self)
         model = check_predictions(y_pred, self.y, public, name=name, submitter=submitter)
@@ -718,7 +718,7 @@ class ReusableHoldout:
             metric, reference = self._reference_of(metric, *trained)
             expected = self._expected_score(metric, cv_score, reference.score)
         elif cv_score is None:
-            with self.account.reading() as book:
+            with self.account.read_transaction() as book:
                 expected = book.last_value(submitter, metric_key(metric))
         else:
             expected = check_cv_score(metric, cv_score)
@@ -811,11 +811,11 @@ class ReusableHoldout:
         count = check_integer("n_queries", n_queries, low=1)
         expected = check_real("score", score, low=0.0, high=1.0)
         size = check_real("n_train", self.n if n_train is None else n_train, low=1.0)
-        self.account.check_home()
+        self.account.check_process()
         metric = forecast_metric(scoring)
         if prevalence is not None:
             prevalence = check_probability("prevalence", prevalence)
-        with self.account.reading() as book:
+        with self.account.read_transaction() as book:
             return preview_batch(
                 self.account,
                 book,
@@ -921,7 +921,7 @@ class ReusableHoldout:
     @property
     def report_(self) -> FinalReport:
         """The final report that closed the holdout, from the ledger."""
-        with self.account.reading() as book:
+        with self.account.read_transaction() as book:
             last = book.last
         if not last.closed:
             raise AttributeError("This holdout has not given a final report yet.")
@@ -998,7 +998,7 @@ class ReusableHoldout:
             :class:`AnswerRecord` of each key that has one.
         """
         queries = [(key, None, None) for key in check_keys(keys) if key is not None]
-        with self.account.reading() as book:
+        with self.account.read_transaction() as book:
             return {query[0]: answer for query, answer in book.match(queries).items()}
 
     def add_note(self, name: str, content: Any) -> None:
@@ -1012,7 +1012,7 @@ class ReusableHoldout:
             Any JSON-serializable object; nothing computed from holdout scores, except released
             values.
         """
-        with self.account.writing() as book:
+        with self.account.write_transaction() as book:
             try:
                 book.note(name, content)
             except TypeError as error:
@@ -1031,13 +1031,13 @@ class ReusableHoldout:
         list
             Their contents, oldest first.
         """
-        with self.account.reading() as book:
+        with self.account.read_transaction() as book:
             return book.notes(name)
 
     @property
     def information_spent(self) -> float:
         """Information spent so far, in nats: the code length of the next query."""
-        with self.account.reading() as book:
+        with self.account.read_transaction() as book:
             return float(next_code_length(book.last, self.account.settings)[0])
 
     @property
@@ -1046,7 +1046,7 @@ class ReusableHoldout:
         budget = self.account.settings.budget
         if budget is None:
             return None
-        with self.account.reading() as book:
+        with self.account.read_transaction() as book:
             return budget - book.last.n_rounds
 
     def certificate(self) -> HoldoutCertificate:
@@ -1058,7 +1058,7 @@ class ReusableHoldout:
             ``tau`` is the largest distance between an answer and an end of its interval: among
             all answers so far, and for the next query if its score is near 1/2.
         """
-        with self.account.reading() as book:
+        with self.account.read_transaction() as book:
             return holdout_certificate(self.account, book)
 
     def history(self) -> History:
@@ -1070,7 +1070,7 @@ class ReusableHoldout:
             A sequence of :class:`AnswerRecord`, in the units of their metrics; ``to_frame()`` makes
             a table.
         """
-        with self.account.reading() as book:
+        with self.account.read_transaction() as book:
             return book.history()
 
     def _content_for_keys(self):
@@ -1078,11 +1078,32 @@ class ReusableHoldout:
         return self.account.identity
 
     def __repr__(self) -> str:
-        facts = ", ".join(f"{label}: {text}" for label, text in self.account.facts().items())
-        return f"<ReusableHoldout: {facts}>"
+        summary = ", ".join(f"{label}: {text}" for label, text in self._summary().items())
+        return f"<ReusableHoldout: {summary}>"
 
     def _repr_html_(self):
-        return Card(type(self).__name__, sections=[("", self.account.facts().items())]).html()
+        return Card(type(self).__name__, sections=[("", self._summary().items())]).html()
+
+    def _summary(self):
+        """Return ``{label: text}``: shape, guarantee and information spent; never a score."""
+        settings = self.account.settings
+        summary = {
+            "records": f"{self.n:,} (in pickles, too)",
+            "correlation": self.dependence.describe(),
+            "confidence": f"{100 * self.confidence_level:g}%",
+            "ledger": str(self.ledger) if self.ledger else "in memory",
+        }
+        try:
+            with self.account.read_transaction() as ledger_state:
+                last = ledger_state.last
+            summary["answered"] = f"{last.n_answered:,}"
+            summary["of these from the holdout"] = f"{last.n_above:,}"
+            summary["information spent"] = f"{next_code_length(last, settings)[0]:.3g} nats"
+            if settings.budget is not None:
+                summary["budget left"] = f"{settings.budget - last.n_rounds}"
+        except (LedgerError, ProcessBoundaryError) as error:
+            summary["unavailable"] = type(error).__name__
+        return summary
 
     def __copy__(self):
         return self

@@ -392,7 +392,7 @@ class HoldoutScorer:
                 "be a query. Pass scoring='loss' to stop by a part of the training rows, then "
                 "verify the fitted model. The holdout was not queried."
             )
-        self.holdout.account.check_home()
+        self.holdout.account.check_process()
         if sample_weight is not None:
             raise ValueError(
                 "sample_weight must be None: a weighted score has no known sensitivity. Give "

@@ -20,7 +20,7 @@ from sklearn_bdp.accounting.noise_calibration import (
     zhao_scales,
 )
 from sklearn_bdp.accounting.spending import AlphaSpending
-from sklearn_bdp.exceptions import LedgerVersionError
+from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerVersionError
 from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.utils.validation import check_integer
 
@@ -149,6 +149,27 @@ class Calibration:
         }
         return cls(parameters=header["parameters"], **numbers)
 
+    @classmethod
+    def from_ledger(cls, header: dict[str, Any], *, derived: dict[str, Any], path: Any) -> Self:
+        """Return the calibration in the header of a ledger, which must follow from its parameters.
+
+        ``derived``: the header that this version derives from the same parameters.
+        """
+        numbers = header.get("settings")
+        expected = derived["settings"]
+        agrees = (
+            isinstance(numbers, dict)
+            and numbers.keys() == expected.keys()
+            and all(_agree(numbers[name], value) for name, value in expected.items())
+        )
+        if not agrees:
+            raise LedgerCorruptedError(
+                f"ledger {path} has numbers in its header that its parameters do not lead to (made "
+                f"by {header.get('made_by')!r:.60}, this is {derived['made_by']!r}): it was "
+                "edited, or made by a version that derives others. The holdout was not queried."
+            )
+        return cls.from_header(header)
+
     def header(self) -> dict[str, Any]:
         """Return the part of a ledger's header: parameters and the numbers derived from them."""
         numbers = {
@@ -229,6 +250,13 @@ class Calibration:
             "the ledger's mechanism was written by another version of this package, which is "
             "needed to continue with it. The holdout was not queried."
         )
+
+
+def _agree(recorded, value):
+    """Return whether two settings are equal up to rounding."""
+    if isinstance(value, float) and isinstance(recorded, float | int):
+        return math.isclose(recorded, value, rel_tol=1e-6)
+    return recorded == value
 
 
 def _check_gap(gap):

@@ -235,7 +235,7 @@ def _assumptions(account, book):
         "the queries of one batch are fixed before any of its answers is seen",
         *model.caveats,
     ]
-    if account.shared or book.notes(Fact.SHARED_ROWS):
+    if account.allows_shared_rows or book.notes(Fact.SHARED_ROWS):
         lines.append(
             "training records that equal holdout records are other records that look the same "
             "(allowed by allow_shared_rows)"

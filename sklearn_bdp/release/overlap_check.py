@@ -26,7 +26,7 @@ def check_overlap(holdout: Any, side: Any, *, explicit: bool = False) -> str:
     finding = None
     # An exact finding has no finite level of privacy: no check is made under a declared one.
     if not settings.is_private:
-        with holdout.account.writing() as book:
+        with holdout.account.write_transaction() as book:
             last = book.last
             earlier_checks = book.checks()
             earlier_findings = [

@@ -59,7 +59,7 @@ def close_holdout(
 
     Parameters
     ----------
-    account : Account
+    account : HoldoutAccountant
         Of the holdout.
     identity : dict
         Identity of the report, in JSON: equal for two calls of the same report.
@@ -79,7 +79,7 @@ def close_holdout(
         If the report did not finish; the holdout is open. The original error is not repeated: it
         could depend on holdout records.
     """
-    with account.writing() as book:
+    with account.write_transaction() as book:
         check_open(book)
         last = book.last
         n_earlier = len(book.notes(Fact.CLOSING))
@@ -89,14 +89,14 @@ def close_holdout(
         account.note_closing(book, {"asked": identity, "fixed": fixed, "charge": nats})
         begun = book.head
     try:
-        with account.writing() as book:
+        with account.write_transaction() as book:
             if book.head != begun:
                 raise LedgerBusyError(
                     "Another process used the holdout when this report was about to be computed. "
                     "The holdout was not queried."
                 )
             terms = dataclasses.replace(
-                account.terms(book, fine=True), last=last, n_attempts=n_earlier
+                account.batch_context(book, is_report=True), last=last, n_attempts=n_earlier
             )
             record, answers = _computed(compute, terms, nats)
             account.record(book, record, terms, answers)

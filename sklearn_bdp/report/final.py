@@ -76,7 +76,7 @@ def report_and_close(
 
     ``variance``: of a record's cross-validated score in the first row, from a search.
     """
-    holdout.account.check_home()
+    holdout.account.check_process()
     plan = planned_report(holdout, estimators, cv_scores, training=training, **report_options)
     return _closing_report(holdout, plan, training, variance)
 
@@ -85,7 +85,7 @@ def _closing_report(holdout, plan, training, variance):
     """Compute, record and return the report of a plan, or return the recorded report."""
     account = holdout.account
     identity = json.loads(canonical(plan.identity()))
-    with account.reading() as book:
+    with account.read_transaction() as book:
         record = closing_record(book, identity)  # if a script runs twice
     if record is None:
         _check_intervals(plan, holdout)
@@ -762,7 +762,7 @@ def fix_statements(holdout: Any, key: str) -> None:
 
     ``key`` is computed from all their content. The same statements are recorded once.
     """
-    with holdout.account.writing() as book:
+    with holdout.account.write_transaction() as book:
         if all(note["key"] != key for note in book.notes(Fact.STATEMENTS)):
             content = {"key": key, "released": book.last.released}
             book.note(Fact.STATEMENTS, content)
@@ -790,14 +790,14 @@ def report_statements(holdout: Any, key: str, compute: Callable[[float], Any]) -
     """
     account = holdout.account
     identity = {"statements": key}
-    account.check_home()
+    account.check_process()
     if account.settings.is_private:
         raise ValueError(
             "final_report() of a filter reads the closed holdout without noise, which ends its "
             "privacy. A numeric epsilon and calibration='zhao2017' forbid it. The holdout was "
             "not queried."
         )
-    with account.reading() as book:
+    with account.read_transaction() as book:
         record = closing_record(book, identity)
         notes = book.notes(Fact.STATEMENTS)
     if record is None:

@@ -111,8 +111,10 @@ def test_the_command_line_shows_no_raw_score_and_no_threshold_noise(
 ):
     holdout = ReusableHoldout(X, Y, ledger=path)
     by_scores(holdout, 0.2)
-    with holdout.account.reading() as transaction:
-        noise = str(abs(holdout.account.terms(transaction).mechanism.state()["threshold_noise"]))
+    with holdout.account.read_transaction() as transaction:
+        noise = str(
+            abs(holdout.account.batch_context(transaction).mechanism.state()["threshold_noise"])
+        )
     for action in ("show", "verify", "export"):
         assert command_line("ledger", action, path) == 0
     shown = capsys.readouterr()
@@ -122,8 +124,8 @@ def test_the_command_line_shows_no_raw_score_and_no_threshold_noise(
 
 def test_threshold_noise_is_not_an_attribute_nor_in_a_pickle(holdout):
     by_scores(holdout, 0.2)
-    with holdout.account.reading() as transaction:
-        noise = holdout.account.terms(transaction).mechanism.state()["threshold_noise"]
+    with holdout.account.read_transaction() as transaction:
+        noise = holdout.account.batch_context(transaction).mechanism.state()["threshold_noise"]
     audit = LeakAudit(noise)
     audit.texts, audit.values = {repr(noise)}, np.array([noise])
     audit.packs = audit.packs[:2]

@@ -280,7 +280,7 @@ def test_a_fork_while_another_thread_holds_the_ledger_does_not_hang(path):
     inside, done = threading.Event(), threading.Event()
 
     def hold():
-        with holdout.account.reading():
+        with holdout.account.read_transaction():
             inside.set()
             done.wait(10)
 

@@ -87,7 +87,7 @@ def test_released_values_lie_on_the_grid():
 def test_information_spent_is_the_code_length_of_the_next_query(holdout):
     assert holdout.information_spent == pytest.approx(math.log(20))
     holdout.answer([0.5, 0.5, 0.5], levels(0.5, 0.5, 0.5))
-    with holdout.account.reading() as transaction:
+    with holdout.account.read_transaction() as transaction:
         released = transaction.last.released
     assert 0 < released < 1
     assert holdout.information_spent == pytest.approx(code_length(released=released, batch_index=2))

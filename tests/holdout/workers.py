@@ -148,7 +148,7 @@ def hold_writing(path, held):
     from sklearn_bdp.holdout import ReusableHoldout
 
     expert = ExpertSettings(ledger_timeout=1.0)
-    with ReusableHoldout(X, Y, ledger=path, expert=expert).account.writing():
+    with ReusableHoldout(X, Y, ledger=path, expert=expert).account.write_transaction():
         held.touch()
         time.sleep(1e6)
 

@@ -100,8 +100,8 @@ def test_the_noisy_threshold_survives_reopening(path):
     holdout.answer([0.5], scores())
 
     def threshold_noise(handle):
-        with handle.account.reading() as transaction:
-            return handle.account.terms(transaction).mechanism.state()["threshold_noise"]
+        with handle.account.read_transaction() as transaction:
+            return handle.account.batch_context(transaction).mechanism.state()["threshold_noise"]
 
     assert threshold_noise(make(path)) == threshold_noise(holdout) != 0.0
 
@@ -710,7 +710,7 @@ def test_waiting_for_another_thread_is_bounded(path):
     may_finish = threading.Event()
 
     def hold_lock():
-        with holdout.account.writing():
+        with holdout.account.write_transaction():
             has_lock.set()
             may_finish.wait(10)
 

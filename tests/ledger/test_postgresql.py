@@ -100,7 +100,7 @@ def test_notes_are_in_the_same_chain(url):
 def test_an_analyst_of_another_holdout_does_not_wait(postgresql, url):
     holdout = make(url, expert=ExpertSettings(ledger_timeout=0.3))
     other_holdout = ReusableHoldout(X + 1.0, Y, ledger=url_in_same_database(url, "another one"))
-    with make(url).account.writing():
+    with make(url).account.write_transaction():
         assert other_holdout.answer([0.5], scores(1, 0)).answered.all()
         with pytest.raises(LedgerBusyError):
             holdout.answer([0.5], scores(1, 0))
@@ -175,7 +175,7 @@ def test_a_server_that_restarted_between_two_answers_is_found_again(postgresql, 
 
 def test_a_server_that_is_killed_inside_a_transaction_releases_nothing(postgresql, url):
     holdout = make(url)
-    with holdout.account.writing() as transaction:
+    with holdout.account.write_transaction() as transaction:
         postgresql.kill()
         with pytest.raises(LedgerUnavailableError):
             transaction.note("mine", 1)

@@ -268,7 +268,7 @@ def test_a_server_that_does_not_reply_is_an_error_within_the_timeout(
 
 def test_a_server_that_freezes_inside_a_transaction_releases_nothing(postgresql, urls_by_role):
     holdout = make(urls_by_role["ann"], timeout=1.0)
-    with contextlib.suppress(LedgerError), holdout.account.writing() as transaction:
+    with contextlib.suppress(LedgerError), holdout.account.write_transaction() as transaction:
         postgresql.freeze()
         try:
             start = time.monotonic()

@@ -174,8 +174,8 @@ def test_entries_read_on_demand_equal_entries_read_at_once(path, monkeypatch, re
     assert reopened.history() == holdout.history()
     query = [0.4], scores(1, 50)
     with (
-        reopened.account.reading() as late_transaction,
-        holdout.account.reading() as early_transaction,
+        reopened.account.read_transaction() as late_transaction,
+        holdout.account.read_transaction() as early_transaction,
     ):
         assert (
             reopened.account.code(late_transaction).state()

@@ -91,7 +91,7 @@ def test_predictions_cells_and_intervals_follow_from_the_ledger_alone(correlatio
     y = np.zeros(400)
     holdout = ReusableHoldout(X, y, correlation=correlation, spending=spending, random_state=0)
     run_adaptive_batches(holdout, rng)
-    with holdout.account.reading() as transaction:
+    with holdout.account.read_transaction() as transaction:
         records = list(transaction.records())
         rows = [row for entry in transaction.entries for row in entry.answers]
     code = PredictiveCode()
@@ -294,7 +294,7 @@ def test_noise_is_charged_for_every_round_with_refinements():
     rng = np.random.default_rng(1)
     holdout = ReusableHoldout(np.zeros((400, 1)), np.zeros(400), random_state=0)
     run_adaptive_batches(holdout, rng)
-    with holdout.account.reading() as transaction:
+    with holdout.account.read_transaction() as transaction:
         last = transaction.last
     assert last.n_rounds >= last.n_above
     assert noise_share(0.5, np.arange(last.n_rounds + 1)).sum() < 0.5

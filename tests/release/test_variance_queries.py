@@ -71,7 +71,7 @@ def test_released_second_moments_are_recorded_and_charged():
     for scale in (0.01, 0.0001):  # the second is far too small: levels do not hold
         means = rng.uniform(0.7, 0.8, 8)
         holdout.answer(means, scores_of(rng, means, n), training_variance=scale)
-    with holdout.account.reading() as transaction:
+    with holdout.account.read_transaction() as transaction:
         records = list(transaction.records())
     first_cells, second_cells = (record.cells for record in records)
     assert first_cells["variances"] == [0.01] * 8
