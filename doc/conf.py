@@ -118,7 +118,8 @@ TASKS = {
         sklearn_bdp.correlation.MarkovChain sklearn_bdp.correlation.TimeOrdered
         sklearn_bdp.correlation.DependencyGraph
         sklearn_bdp.correlation.MarkovNetwork sklearn_bdp.correlation.BayesianNetwork
-        sklearn_bdp.correlation.CorrelationModel sklearn_bdp.correlation.check_correlation""",
+        sklearn_bdp.correlation.CorrelationModel sklearn_bdp.correlation.SamplingScheme
+        sklearn_bdp.correlation.check_correlation""",
     "Test a declaration": """
         sklearn_bdp.correlation.independence_test sklearn_bdp.correlation.group_independence_test
         sklearn_bdp.correlation.autocorrelation_time_test

@@ -29,3 +29,14 @@ def standing_by_itself(text):
     """Return a pattern of the text that is not part of a longer name or number."""
     before, after = (r"\b" if re.match(r"\w", end) else "" for end in (text[0], text[-1]))
     return before + re.escape(text) + after
+
+
+def scheme_of(model, n=None):
+    """Return the sampling scheme of a model of ``n`` records, by default those it is tied to."""
+    return model.sampling_scheme(model.n_records if n is None else n)
+
+
+def units_of(holdout):
+    """Return the number and the name of the sampling units of a holdout."""
+    scheme = scheme_of(holdout.dependence, holdout.n)
+    return scheme.n_units, scheme.unit_name

@@ -249,7 +249,7 @@ def _sparse(task, mechanism):
 
 def _splitting(task, mechanism):
     _check_queries(task, mechanism)
-    if not task.model.is_independent:
+    if not task.model.sampling_scheme(task.n).has_independent_records:
         raise ValueError(
             "DataSplitting hands out contiguous parts without gaps: it is certified for "
             f"independent records only, got {task.model.describe()}."
@@ -297,7 +297,7 @@ def _noise_addition(task, mechanism):
         # Theory G6: z = σ ln(m/β), c = σ.
         bias = float(task.model.posterior_bias(level, task.n))
         found.append((bias, scale * (1.0 + math.log(m / task.beta))))
-    if task.model.is_independent:
+    if task.model.sampling_scheme(task.n).has_independent_records:
         found.append(_strong_composition(task, mechanism))
     if not found:
         raise ValueError(

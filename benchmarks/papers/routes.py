@@ -162,7 +162,7 @@ def _printed_required_n(task, tau, route):
             model=task.model,
             n=task.model.n_records,
         )
-    if not task.model.is_independent:
+    if not task.model.sampling_scheme(task.n).has_independent_records:
         raise ValueError(
             f"route='dwork2017' holds for independent records only, got {task.model.describe()}."
         )
@@ -249,7 +249,7 @@ def splitting_half_width(task):
     if gap > 0:
         n_part -= gap
         beta *= 0.9
-    if model.is_componentwise:
+    if model.sampling_scheme(task.n).has_independent_units:
         # A part of whole components may miss its size by one component, and its components are at
         # most the largest: Σ k_c² ≤ k_max · size.
         max_component = model.largest_component(task.n)

@@ -16,11 +16,13 @@ from sklearn_bdp.correlation.dependence import (
 )
 from sklearn_bdp.correlation.graph import DependencyGraph
 from sklearn_bdp.correlation.network import BayesianNetwork, MarkovNetwork
+from sklearn_bdp.correlation.scheme import SamplingScheme
 from sklearn_bdp.correlation.strength import autocorrelation_time_test
 from sklearn_bdp.correlation.time_order import TimeOrdered
 
 __all__ = [
     "CorrelationModel",
+    "SamplingScheme",
     "Independent",
     "Groups",
     "MarkovChain",

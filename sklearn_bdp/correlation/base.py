@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._typing import Array, Seed
+from sklearn_bdp.correlation.scheme import ConcentrationBound, SamplingScheme
 from sklearn_bdp.correlation.tails import hoeffding_lower_limit
 from sklearn_bdp.utils.validation import check_array, check_integer, check_option, check_real
 
@@ -58,41 +59,12 @@ class CorrelationModel(ABC):
     #: Number of records that the model is tied to, or None for any number.
     n_records: int | None = None
 
-    #: True when all records are independent of each other.
-    is_independent: bool = False
-
-    #: True when whole components of records are independent of each other.
-    is_componentwise: bool = False
-
-    #: True for a holdout whose components are independent given the graph and the other
-    #: records and need not be alike (theory G27): means are bounded, class scores are refused.
-    is_given_rest: bool = False
-
-    #: True when the holdout is drawn among records that depend on the training records, because
-    #: bounds hold given any values of the others (theory G13, G27).
-    holds_given_rest: bool = False
-
-    #: True when the records come in time and only a gap cuts them.
-    is_sequential: bool = False
-
-    #: True when each date is judged given its past, and nothing is assumed (theory G26).
-    is_time_ordered: bool = False
-
     #: Sentences that a certificate must add: assumptions, and cases that are not covered.
     caveats: tuple[str, ...] = ()
 
-    #: Target of the intervals, in the words of a certificate's first line.
-    target: str = "new records"
-
     _content: tuple[Any, ...]  # two models are equal if their contents are
     _codes: Array | None = None  # of components, if the model is tied to records
-    _record_weights: Array | None = None
     _size_hint = ""  # advice if the number of records differs
-
-    @property
-    def has_class_bounds(self) -> bool:
-        """Whether scores by class have proven bounds: independent components that are alike."""
-        return self.is_componentwise and not self.is_given_rest
 
     @abstractmethod
     def describe(self) -> str:
@@ -196,8 +168,8 @@ class CorrelationModel(ABC):
             )
         return n
 
-    def record_weights(self, n: int) -> Array | None:
-        """Return the weights of the records in the score of the model.
+    def sampling_scheme(self, n: int) -> SamplingScheme:
+        """Return the sampling units of the records, their bound and the target of intervals.
 
         Parameters
         ----------
@@ -206,28 +178,18 @@ class CorrelationModel(ABC):
 
         Returns
         -------
-        ndarray of shape (n,) or None
-            Positive weights that sum to 1; None for the plain mean, as nearly always.
+        SamplingScheme
+            By default, records whose means concentrate at their effective number.
         """
-        self.check_n(n)
-        return self._record_weights
-
-    def units(self, n: int) -> tuple[int, str]:
-        """Return the number of independently drawn sampling units, and their name.
-
-        Parameters
-        ----------
-        n : int
-            Number of records.
-
-        Returns
-        -------
-        count : int
-            Number of sampling units; add more of them if intervals are too wide.
-        name : str
-            ``"records"``, or ``"groups"`` if several records belong to one group.
-        """
-        return self.check_n(n), "records"
+        n = self.check_n(n)
+        return SamplingScheme(
+            n_records=n,
+            n_units=n,
+            unit_name="records",
+            bound=ConcentrationBound.EFFECTIVE_NUMBER,
+            target="new records",
+            exchangeable=False,
+        )
 
     # -- which records may depend on each other ---------------------------------------------
 
@@ -427,7 +389,7 @@ class CorrelationModel(ABC):
     def _level(self, direction, level, n, method):
         """Return the level that follows from another: leakage, or its inverse."""
         n, method = self.check_n(n), check_option("method", method, METHODS)
-        if self.is_independent and method == "tight":
+        if method == "tight" and self.sampling_scheme(n).has_independent_records:
             return level  # theory B0
         calibration = self._calibration()
         calibration.check_method(n, method)
@@ -641,7 +603,10 @@ class CorrelationModel(ABC):
         int
             0 where the two sides may be distinguished, as always where bounds hold given the rest.
         """
-        if self.n_records is None or self.is_sequential or self.holds_given_rest:
+        if self.n_records is None:
+            return 0
+        scheme = self.sampling_scheme(self.n_records)
+        if scheme.in_time_order or scheme.bounds_hold_given_rest:
             return 0
         codes = self.components(self.n_records)
         return int(np.intersect1d(codes[train], codes[test]).size)

@@ -26,6 +26,7 @@ from sklearn_bdp.correlation.base import (
     holdout_size,
 )
 from sklearn_bdp.correlation.components import ComponentModel, GivenRest, unnamed_groups
+from sklearn_bdp.correlation.scheme import ConcentrationBound, SamplingScheme
 from sklearn_bdp.correlation.tails import chain_lower_limit
 from sklearn_bdp.utils.root_finding import doubled, last_whole
 from sklearn_bdp.utils.validation import check_array, check_boolean, check_integer, check_real
@@ -109,8 +110,6 @@ class MarkovChain(CorrelationModel):
     176.5
     """
 
-    is_sequential = True
-    target = "later records of the same process"
     caveats = (_DRIFT,)
     _words = ""  # where the strength comes from, when no transition matrix was given
 
@@ -368,6 +367,18 @@ class MarkovChain(CorrelationModel):
             f"1 record in {many / self.effective_n(many):.1f} counts"
         )
 
+    def sampling_scheme(self, n: int) -> SamplingScheme:
+        n = self.check_n(n)
+        return SamplingScheme(
+            n_records=n,
+            n_units=n,
+            unit_name="records",
+            bound=ConcentrationBound.CHAIN,
+            target="later records of the same process",
+            exchangeable=False,
+            in_time_order=True,
+        )
+
     # -- concentration ----------------------------------------------------------------------
 
     def _profile(self):
@@ -485,7 +496,7 @@ class Interpolation(ComponentModel):
     independent of all others, at any strength.
     """
 
-    holds_given_rest = True
+    _bounds_hold_given_rest = True
 
     def __init__(self) -> None:
         self._freeze()

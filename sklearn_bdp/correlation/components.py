@@ -18,6 +18,7 @@ from sklearn_bdp.correlation.base import (
     generator,
     holdout_size,
 )
+from sklearn_bdp.correlation.scheme import ConcentrationBound, SamplingScheme
 from sklearn_bdp.correlation.tails import binomial_lower_limit, component_lower_limit
 from sklearn_bdp.utils.validation import check_index_alignment
 
@@ -28,7 +29,9 @@ class ComponentModel(CorrelationModel):
     Method ``components`` gives these sets of records. Splits keep components whole.
     """
 
-    is_componentwise = True
+    _target = "new records"  # of intervals
+    _exchangeable = True  # whether components are drawn alike
+    _bounds_hold_given_rest = False  # given any values of the other records (theory G13, G27)
 
     #: Identity of the groups (:class:`Labels`), if known; equal models may differ in it.
     _labels: Labels | None = None
@@ -38,9 +41,22 @@ class ComponentModel(CorrelationModel):
             ("sizes", n), lambda: np.unique(np.bincount(self.components(n)), return_counts=True)
         )
 
-    def units(self, n: int) -> tuple[int, str]:
+    def sampling_scheme(self, n: int) -> SamplingScheme:
         n = self.check_n(n)
-        return (n, "records") if self.is_independent else (int(self._sizes(n)[1].sum()), "groups")
+        n_components = int(self._sizes(n)[1].sum())
+        is_independent = n_components == n
+        return SamplingScheme(
+            n_records=n,
+            n_units=n_components,
+            unit_name="records" if is_independent else "groups",
+            bound=(
+                ConcentrationBound.INDEPENDENT if is_independent else ConcentrationBound.COMPONENTS
+            ),
+            target=self._target,
+            exchangeable=self._exchangeable,
+            block_codes=self._codes,
+            bounds_hold_given_rest=self._bounds_hold_given_rest,
+        )
 
     def _spread(self, n, statistical):
         sizes, counts = self._sizes(n)
@@ -72,7 +88,7 @@ class ComponentModel(CorrelationModel):
         return Split(np.flatnonzero(~chosen[labels]), np.flatnonzero(chosen[labels]))
 
     def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
-        if self.holds_given_rest:  # bounds are valid for any training set
+        if self._bounds_hold_given_rest:  # bounds are valid for any training set
             return Independent().folds(n, n_splits, random_state=random_state)
         labels = self.components(self.check_n(n))
         sizes = np.bincount(labels)
@@ -113,8 +129,6 @@ class Independent(ComponentModel):
     1000.0
     """
 
-    is_independent = True
-
     def __init__(self) -> None:
         self._freeze()
 
@@ -154,13 +168,12 @@ class GivenRest(ComponentModel):
     have all bounds of independent components. Bounds for records that are alike are not supported.
     """
 
-    is_given_rest = True
+    _exchangeable = False
 
     def __init__(self, codes, words, *, target, caveats=(), nodes=None):
         self.codes_ = self._codes = np.unique(codes, return_inverse=True)[1]
         self.n_records = len(self.codes_)
-        self.is_independent = int(self.codes_.max()) + 1 == self.n_records
-        self.target = target
+        self._target = target
         self.caveats = caveats
         self._words = words
         self._nodes = nodes
@@ -174,7 +187,7 @@ class GivenRest(ComponentModel):
         return GivenRest(
             self.codes_[indices],
             self._words,
-            target=self.target,
+            target=self._target,
             caveats=self.caveats,
             nodes=None if self._nodes is None else self._nodes.take(indices),
         )
@@ -276,8 +289,8 @@ class Groups(ComponentModel):
         self.sizes_ = np.bincount(codes)
         self.n_records = len(codes)
         self._labels = Labels.of(groups, codes)
-        self.is_independent = bool(self.sizes_.max() == 1)
-        self.target = "new records" if self.is_independent else "records of new groups"
+        if self.sizes_.max() > 1:
+            self._target = "records of new groups"
         self._freeze(codes)
 
     def __repr__(self) -> str:
@@ -340,6 +353,12 @@ def count_shared_labels(one, other):
     if labels is None or other_labels is None or (labels.numbered and other_labels.numbered):
         return 0, 0
     return int(np.isin(labels.digests, other_labels.digests).sum()), labels.digests.size
+
+
+def group_digests(model):
+    """Return a number for each group of a model, equal for equal labels; empty without labels."""
+    labels = getattr(model, "_labels", None)
+    return np.array([], np.uint64) if labels is None else labels.digests
 
 
 def check_row_order(name, model, *tables):

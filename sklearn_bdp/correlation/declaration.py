@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import numbers
 from collections.abc import Sequence
 
@@ -17,6 +18,7 @@ from sklearn_bdp.correlation.chain import SPLIT_FAILURE, MarkovChain
 from sklearn_bdp.correlation.components import ComponentModel, Groups, Independent, unnamed_groups
 from sklearn_bdp.correlation.graph import DependencyGraph
 from sklearn_bdp.correlation.graph_input import is_networkx
+from sklearn_bdp.correlation.scheme import ConcentrationBound, SamplingScheme
 from sklearn_bdp.correlation.sequences import ChainSequences
 from sklearn_bdp.correlation.time_order import TimeOrdered
 
@@ -49,7 +51,7 @@ class WorstOf(CorrelationModel):
         models = tuple(models) if np.iterable(models) else (models,)
         if not models or not all(isinstance(model, CorrelationModel) for model in models):
             raise ValueError(f"models must be correlation models, one or more, got {models!r:.60}.")
-        if any(m.is_time_ordered for m in models):
+        if any(isinstance(model, TimeOrdered) for model in models):
             raise ValueError(
                 "models must not hold correlation='time': use it alone, or a list of chains."
             )
@@ -57,11 +59,7 @@ class WorstOf(CorrelationModel):
         if len(sizes) > 1:
             raise ValueError(f"models must describe one number of records, got {sizes}.")
         self.models, self.n_records = models, sizes[0] if sizes else None
-        self.is_componentwise = all(model.is_componentwise for model in models)
-        self.is_sequential = any(model.is_sequential for model in models)
-        self.is_independent = all(model.is_independent for model in models)
         self.caveats = tuple(dict.fromkeys(line for model in models for line in model.caveats))
-        self.target = "later records of the same process" if self.is_sequential else "new records"
         self._freeze(*sorted(model.fingerprint() for model in models))
 
     def __repr__(self) -> str:
@@ -69,6 +67,27 @@ class WorstOf(CorrelationModel):
 
     def describe(self) -> str:
         return "the worst of: " + "; ".join(model.describe() for model in self.models)
+
+    def sampling_scheme(self, n: int) -> SamplingScheme:
+        n = self.check_n(n)
+        schemes = [model.sampling_scheme(n) for model in self.models]
+        in_time_order = any(scheme.in_time_order for scheme in schemes)
+        # Independent records are components of one record, and a chain without memory.
+        bounds = {scheme.bound for scheme in schemes if not scheme.has_independent_records}
+        bound = ConcentrationBound.EFFECTIVE_NUMBER
+        if not bounds:
+            bound = ConcentrationBound.INDEPENDENT
+        elif len(bounds) == 1:
+            bound = bounds.pop()
+        return SamplingScheme(
+            n_records=n,
+            n_units=n,
+            unit_name="records",
+            bound=bound,
+            target="later records of the same process" if in_time_order else "new records",
+            exchangeable=all(scheme.exchangeable for scheme in schemes),
+            in_time_order=in_time_order,
+        )
 
     def components(self, n: int) -> Array:
         # Records are joined by the groups of any of the models.
@@ -92,29 +111,35 @@ class WorstOf(CorrelationModel):
     def gap_for(self, failure: float) -> int:
         return max(m.gap_for(failure) for m in self.models)
 
-    def _cutter(self):
+    def _cutter(self, n):
         """Return a model whose cuts break no dependence under any of the models, or raise."""
-        rest = [m for m in self.models if not m.is_independent]
-        if not rest:
+        schemes = [model.sampling_scheme(n) for model in self.models]
+        is_dependent = [not scheme.has_independent_records for scheme in schemes]
+        dependent = list(itertools.compress(self.models, is_dependent))
+        schemes = list(itertools.compress(schemes, is_dependent))
+        if not dependent:
             return self.models[0]
-        if any(m.holds_given_rest and m.is_componentwise for m in rest):
+        if any(scheme.bounds_hold_given_rest for scheme in schemes):
             raise ValueError(
                 "correlation must not be a list with a network that is split by nodes: declare one "
                 "with the largest influences, or join graphs by networkx.disjoint_union_all."
             )
-        if all(m.is_componentwise for m in rest):
-            return unnamed_groups(self.components(rest[0].n_records))
-        if all(m.is_sequential for m in rest):  # chains: the one that forgets most slowly
-            return max(rest, key=lambda m: m.gap_for(SPLIT_FAILURE))
+        if all(scheme.has_independent_units for scheme in schemes):
+            return unnamed_groups(self.components(dependent[0].n_records))
+        if all(scheme.in_time_order for scheme in schemes):
+            # Of chains, the one that forgets most slowly.
+            return max(dependent, key=lambda model: model.gap_for(SPLIT_FAILURE))
         raise ValueError(
             "a list of chains and graphs does not say where to cut: pass X_val and y_val."
         )
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
-        return self._cutter().split(self.check_n(n), holdout, random_state=random_state)
+        n = self.check_n(n)
+        return self._cutter(n).split(n, holdout, random_state=random_state)
 
     def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
-        return self._cutter().folds(self.check_n(n), n_splits, random_state=random_state)
+        n = self.check_n(n)
+        return self._cutter(n).folds(n, n_splits, random_state=random_state)
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         return WorstOf([m.subset(indices) for m in self.models])
@@ -220,6 +245,20 @@ def check_declared(correlation: object) -> None:
         near = difflib.get_close_matches(correlation.lower(), ("groups", "time"), n=1)
         meant = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"{_RULE}, got correlation={correlation!r}.{meant}")
+
+
+def declares_time_order(correlation: object) -> bool:
+    """Return whether an argument declares rows in time order: ``"time"``, or a model of them."""
+    if isinstance(correlation, CorrelationModel):
+        return correlation.sampling_scheme(correlation.n_records or 1).in_time_order
+    return isinstance(correlation, str) and correlation == "time"
+
+
+def declares_dates(correlation: object) -> bool:
+    """Return whether an argument declares dates that are judged given their past (theory G26)."""
+    if isinstance(correlation, CorrelationModel):
+        return correlation.sampling_scheme(correlation.n_records or 1).calendar is not None
+    return isinstance(correlation, str) and correlation == "time"
 
 
 def _is_matrix(items):

@@ -64,11 +64,10 @@ class GraphModel(ComponentModel):
         self.components_ = np.unique(codes[:n], return_inverse=True)[1].astype(np.int64)
         self._codes = self.components_
         self.n_components_, self.n_records = int(self.components_.max()) + 1, len(self.components_)
-        self.is_independent = self.n_components_ == self.n_records
         self.caveats, self._nodes = caveats, nodes
         excluded = any("too large to be held out" in line for line in caveats)
-        components = "new components of the graph" + ", not the largest one" * excluded
-        self.target = "new records" if self.is_independent else components
+        if self.n_components_ < self.n_records:
+            self._target = "new components of the graph" + ", not the largest one" * excluded
 
     def _freeze(self, *more):
         super()._freeze(self.n_records, self._indptr, self._indices, self._data, *more)
@@ -90,7 +89,7 @@ class GraphModel(ComponentModel):
         return None if self._nodes is None else self._nodes.take(indices)
 
     def match_nodes(self, train: Array, holdout: Array) -> NodeMatching | None:
-        if not self.holds_given_rest or self._is_whole(holdout):
+        if not self._bounds_hold_given_rest or self._is_whole(holdout):
             return None
         counts = np.diff(sparse.csr_array(self.adjacency_[holdout][:, train]).indptr)
         between = sparse.csr_array(self.adjacency_[train][:, train])
@@ -225,7 +224,7 @@ class DependencyGraph(GraphModel, Groups):
 
     def _set_structure(self, matrix, reach, nodes, caveats=()):
         self.reach = reach
-        self.holds_given_rest = reach == "edges"
+        self._bounds_hold_given_rest = reach == "edges"
         matrix.data = np.ones_like(matrix.data)
         self._set_graph(matrix, nodes=nodes, caveats=caveats)
         self.codes_ = self.components_
@@ -341,7 +340,7 @@ GIVEN_CAVEATS = (
 class AnyStrength(GraphModel):
     """A Markov network of which only the graph is known: ``MarkovNetwork(graph)`` (theory G27)."""
 
-    holds_given_rest = True
+    _bounds_hold_given_rest = True
 
     def __init__(self, graph, nodelist, labeled):
         edges = read_edges(graph)

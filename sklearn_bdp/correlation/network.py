@@ -7,6 +7,7 @@ rooted forests, walks on any graph (Dobrushin).
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -38,6 +39,7 @@ from sklearn_bdp.correlation.graph import (
     read_graph,
 )
 from sklearn_bdp.correlation.graph_input import edges_between, is_mask, is_networkx, read_edges
+from sklearn_bdp.correlation.scheme import SamplingScheme
 from sklearn_bdp.correlation.tails import component_lower_limit
 from sklearn_bdp.utils.validation import check_array, check_integer, check_real
 
@@ -69,13 +71,13 @@ class NetworkModel(GraphModel):
         edges = np.bincount(self.components_, weights=np.diff(matrix.indptr)) / 2
         self._component_sizes = sizes
         self._is_tree = edges == sizes - 1  # per component
-        self.is_given_rest = given_rest
+        self._given_rest = given_rest
         if given_rest:
-            self.target, self.caveats = GIVEN_NODES, caveats + GIVEN_CAVEATS
+            self._target, self.caveats = GIVEN_NODES, caveats + GIVEN_CAVEATS
         # Components too large to hold out are split by nodes if no edge is infinite.
         self._is_finite = self._to_estimate or bool(np.isfinite(self._data).all())
         large = given_rest or sizes.max() > self.n_records / 4
-        self.holds_given_rest = bool(large and self._is_finite)
+        self._bounds_hold_given_rest = bool(large and self._is_finite)
         tables = [part for scope, table in self._factors for part in (scope, table)]
         given = ("given the rest",) if given_rest else ()
         given += (words, *caveats) if words else ()
@@ -123,7 +125,15 @@ class NetworkModel(GraphModel):
 
     # -- concentration ----------------------------------------------------------------------
 
-    units = CorrelationModel.units
+    def sampling_scheme(self, n: int) -> SamplingScheme:
+        # Strengths of edges make single records count.
+        return dataclasses.replace(
+            super().sampling_scheme(n),
+            n_units=self.n_records,
+            unit_name="records",
+            exchangeable=not self._given_rest,
+            block_codes=None,
+        )
 
     def _spread(self, n, statistical):
         return self._remember("spread", self._compute_spread)
@@ -151,7 +161,7 @@ class NetworkModel(GraphModel):
         return self._words + (
             f"{self._kind} of {self.n_records} records in {self.n_components_} independent "
             f"components, 1 record in {self.n_records / self.effective_n(self.n_records):.1f} "
-            "counts" + (", given all other records" if self.is_given_rest else "")
+            "counts" + (", given all other records" if self._given_rest else "")
         )
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
@@ -207,7 +217,7 @@ class NetworkModel(GraphModel):
             sparse.csr_array(self.adjacency_[indices][:, indices]),
             nodes=self.names(indices),
             factors=factors,
-            given_rest=given_rest or self.is_given_rest,
+            given_rest=given_rest or self._given_rest,
             words=self._words,
             caveats=(*self._assumed, *caveats),
         )

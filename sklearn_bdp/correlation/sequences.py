@@ -11,6 +11,7 @@ from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation.base import CorrelationModel, Folds, Split, check_indices
 from sklearn_bdp.correlation.chain import SPLIT_FAILURE, MarkovChain, tail_split
 from sklearn_bdp.correlation.components import ComponentModel, label_codes, unnamed_groups
+from sklearn_bdp.correlation.scheme import ConcentrationBound, SamplingScheme
 from sklearn_bdp.utils.validation import check_integer
 
 #: Fewer sequences are not held out as a whole: the last records of each are.
@@ -55,8 +56,6 @@ class ChainSequences(CorrelationModel):
     a product over its records.
     """
 
-    target = "new records of the same process"
-
     def __init__(self, chain: MarkovChain, sequences: ArrayLike) -> None:
         self.chain = chain
         self.codes_ = self._codes = label_codes(sequences)
@@ -71,6 +70,18 @@ class ChainSequences(CorrelationModel):
 
     def describe(self) -> str:
         return f"{self.n_sequences} independent sequences, each: {self.chain.describe()}"
+
+    def sampling_scheme(self, n: int) -> SamplingScheme:
+        n = self.check_n(n)
+        return SamplingScheme(
+            n_records=n,
+            n_units=n,
+            unit_name="records",
+            bound=ConcentrationBound.CHAIN,
+            target="new records of the same process",
+            exchangeable=False,
+            block_codes=self.codes_,
+        )
 
     _sizes = ComponentModel._sizes
 

@@ -11,6 +11,7 @@ from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation.base import CorrelationModel, Folds, Split, check_indices
 from sklearn_bdp.correlation.chain import block_folds, tail_split
 from sklearn_bdp.correlation.dates import date_numbers, horizon_in_dates
+from sklearn_bdp.correlation.scheme import Calendar, ConcentrationBound, SamplingScheme
 
 
 class TimeOrdered(CorrelationModel):
@@ -65,13 +66,11 @@ class TimeOrdered(CorrelationModel):
     >>> TimeOrdered(horizon=7).split(1000, 0.25).gap
     7
     >>> panel = TimeOrdered(list(range(100)) * 50)  # a hundred days of fifty shops, shop by shop
-    >>> panel.units(5000), round(panel.effective_n(5000), 6)
-    ((100, 'dates'), 100.0)
+    >>> panel.sampling_scheme(5000).n_units, round(panel.effective_n(5000), 6)
+    (100, 100.0)
     """
 
-    is_sequential = True
-    is_time_ordered = True
-    target = "later records of the same process"
+    _weights: Array | None = None  # of records, if dates have different numbers of them
 
     def __init__(
         self, times: ArrayLike | None = None, *, horizon: Any = 1, step: str = "date"
@@ -89,7 +88,7 @@ class TimeOrdered(CorrelationModel):
             self.counts_ = np.bincount(self.codes_)
             self.n_records = len(self.codes_)
             if np.ptp(self.counts_):
-                self._record_weights = 1.0 / (len(self.counts_) * self.counts_[self.codes_])
+                self._weights = 1.0 / (len(self.counts_) * self.counts_[self.codes_])
                 weighted = "scores are those of a random record of a random date."
                 self.caveats += ("Dates weigh equally: " + weighted,)
         self._freeze(self.horizon, self.step, *([self.codes_] if self._dated else []))
@@ -98,37 +97,30 @@ class TimeOrdered(CorrelationModel):
         of = f"<{self.describe().partition(',')[0]}>, " if self._dated else ""
         return f"TimeOrdered({of}horizon={self.horizon}, step={self.step!r})"
 
-    def units(self, n: int) -> tuple[int, str]:
+    def _n_dates(self, n):
+        """Return the number of dates of ``n`` records."""
         n = self.check_n(n)
-        return (len(self.counts_) if self._dated else n), "dates"
+        return len(self.counts_) if self._dated else n
+
+    def sampling_scheme(self, n: int) -> SamplingScheme:
+        return SamplingScheme(
+            n_records=self.check_n(n),
+            n_units=self._n_dates(n),
+            unit_name="dates",
+            bound=ConcentrationBound.MARTINGALE,
+            target="later records of the same process",
+            exchangeable=False,
+            weights=self._weights,
+            block_codes=self.codes_ if self._dated else None,
+            calendar=Calendar(self.horizon, self.step, self.dates_ if self._dated else None),
+            in_time_order=True,
+        )
 
     def describe(self) -> str:
         assumption = "each date is judged given its past, nothing is assumed about dependence"
         if not self._dated:
             return assumption
         return f"panel of {len(self.codes_)} records on {len(self.dates_)} dates, {assumption}"
-
-    def unit_means(self, scores: ArrayLike) -> Array:
-        """Return the mean score of each date.
-
-        Parameters
-        ----------
-        scores : array-like of shape (n,)
-            Score of every record; NaN for unscored records.
-
-        Returns
-        -------
-        ndarray of shape (n_dates,)
-            In time order; NaN for dates without a score.
-        """
-        series = np.asarray(scores, dtype=float)
-        if not self._dated:
-            return series
-        scored = ~np.isnan(series)
-        n_dates = len(self.counts_)
-        counts = np.bincount(self.codes_[scored], minlength=n_dates)
-        sums = np.bincount(self.codes_[scored], weights=series[scored], minlength=n_dates)
-        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
     def _calibration(self) -> NoReturn:
         raise ValueError(
@@ -139,7 +131,7 @@ class TimeOrdered(CorrelationModel):
     def _spread(self, n, statistical):
         # Azuma 1967, Hoeffding 1963: means of scores, minus their means given the past, concentrate
         # as if independent; a query that one record moves later could be moved by all of them.
-        return n * n / self.units(n)[0] if statistical else np.inf
+        return n * n / self._n_dates(n) if statistical else np.inf
 
     # -- cutting: whole dates, gaps counted in dates ----------------------------------------------
 
@@ -156,14 +148,14 @@ class TimeOrdered(CorrelationModel):
         return super().gaps(np.unique(self.codes_[train]), np.unique(self.codes_[holdout]))
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
-        cut = tail_split(self.units(n)[0], holdout, self.gap_for(0.5))
+        cut = tail_split(self._n_dates(n), holdout, self.gap_for(0.5))
         return Split(self._rows(cut.train), self._rows(cut.holdout), cut.gap)
 
     def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
         # Half of the first block at most: cross-validation needs no guarantee.
-        dates = self.units(n)[0]
-        gap = min(self.gap_for(0.5), dates // (2 * n_splits + 2))
-        folds = block_folds(dates, n_splits, gap, forward=True)
+        n_dates = self._n_dates(n)
+        gap = min(self.gap_for(0.5), n_dates // (2 * n_splits + 2))
+        folds = block_folds(n_dates, n_splits, gap, forward=True)
         return [(self._rows(train), self._rows(test)) for train, test in folds]
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:

@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.stats import hypergeom
 
-from sklearn_bdp.correlation.components import count_shared_labels
+from sklearn_bdp.correlation.components import count_shared_labels, group_digests
 from sklearn_bdp.diagnostics.diagnostic import Diagnostic
 from sklearn_bdp.diagnostics.tables import column_kinds, same_columns
 from sklearn_bdp.exceptions import (
@@ -177,8 +177,7 @@ class TrainingData:
     @functools.cached_property
     def groups(self) -> Any:
         """Digests of the labels of groups; empty where there are none."""
-        labels = getattr(self.train_model, "_labels", None)
-        return np.array([], np.uint64) if labels is None else labels.digests
+        return group_digests(self.train_model)
 
     @functools.cached_property
     def digest(self) -> str:

@@ -159,18 +159,17 @@ def run_dependence_test(division, estimator, metric, score, *, groups=None, know
         result = _of_strength(division, declared, metric, score, known)
         warn_undeclared_dependence(division, result[0])
         return result
-    placed = division.places is not None and declared.is_independent
-    in_groups = placed or (isinstance(model, Groups) and not model.is_independent)
+    scheme = division.scheme if model is None else division.train_scheme
+    is_independent = scheme.has_independent_records
+    placed = division.places is not None and is_independent
+    in_groups = placed or (isinstance(model, Groups) and not is_independent)
     classes = is_classifier(estimator)
     labels = np.asarray(division.y) if classes and np.ndim(division.y) == 1 else None
     result = None, None
     if (
-        (
-            in_groups
-            or (declared.is_independent and not (labels is not None and is_sorted_by_label(labels)))
-        )
+        (in_groups or (is_independent and not (labels is not None and is_sorted_by_label(labels))))
         # Of dates that are judged given their past, and given the rest, there is nothing to test.
-        and not (declared.is_sequential or division.model.is_given_rest)
+        and not (scheme.in_time_order or division.scheme.is_conditional)
         and (metric.is_mean or classes or is_regressor(estimator))
         and (
             division.y is None
@@ -306,8 +305,9 @@ def warn_too_few_groups(holdout):
     """Warn once, before any fit, that few groups give wide intervals, and name an alternative."""
     model = holdout.dependence
     account = holdout.account
+    scheme = model.sampling_scheme(holdout.n)
     if isinstance(model, Groups) and not (
-        model.is_independent or account.has_shown(TOO_FEW_GROUPS)
+        scheme.has_independent_records or account.has_shown(TOO_FEW_GROUPS)
     ):
         effective_n = model.effective_n(holdout.n)
         if effective_n < FEW_GROUPS:
@@ -357,7 +357,7 @@ def warn_about_selected_model(
         and math.isfinite(score)
         and not (holdout.is_small or holdout.account.has_shown(TOO_FEW_GROUPS))
     ):
-        count, unit_name = holdout.dependence.units(holdout.n)
+        scheme = holdout.dependence.sampling_scheme(holdout.n)
         UNINFORMATIVE_INTERVAL.warn(
             measured=metric.measured,
             of=of,
@@ -365,8 +365,8 @@ def warn_about_selected_model(
             low=low,
             high=high,
             share=min(1.0, share),
-            count=count,
-            units=unit_name,
+            count=scheme.n_units,
+            units=scheme.unit_name,
         )
 
 

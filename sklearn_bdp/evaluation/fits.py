@@ -272,7 +272,7 @@ def tested_units(division, folds):
         is_fitted[train] = True
         if is_fitted[test].any():
             return None, "folds test records that their models were fitted on"
-    if division.model.is_independent:
+    if division.scheme.has_independent_records:
         return None, ""
     groups = division.train_groups()
     if groups is None:
@@ -555,7 +555,7 @@ class CrossValidation:
                     weights=None if self._weights is None else np.concatenate(self._weights),
                     unit_codes=unit_codes,
                     rule_out=reason,
-                    n_holdout_units=self.division.model.units(self.verifier.holdout.n)[0],
+                    n_holdout_units=self.division.scheme.n_units,
                     n_holdout_records=self.verifier.holdout.n,
                 )
             self._references[row, name] = reference

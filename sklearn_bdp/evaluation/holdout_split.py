@@ -34,7 +34,12 @@ from sklearn_bdp.correlation.dates import (
     index_dates,
     step_name,
 )
-from sklearn_bdp.correlation.declaration import check_correlation, check_declared
+from sklearn_bdp.correlation.declaration import (
+    check_correlation,
+    check_declared,
+    declares_dates,
+    declares_time_order,
+)
 from sklearn_bdp.correlation.node_matching import NodeMatching
 from sklearn_bdp.correlation.sequences import is_chain
 from sklearn_bdp.correlation.time_order import TimeOrdered
@@ -164,19 +169,31 @@ class Division:
     #: Of nodes: how cross-validation on the training nodes predicts the score on the holdout.
     node_matching: NodeMatching | None = field(default=None, repr=False)
 
+    @property
+    def scheme(self):
+        """Return the sampling scheme of the holdout."""
+        return self.model.sampling_scheme(num_samples(self.X_holdout))
+
+    @property
+    def train_scheme(self):
+        """Return the sampling scheme of the training records, or None if it is not declared."""
+        if self.train_model is None:
+            return None
+        return self.train_model.sampling_scheme(num_samples(self.X))
+
     def train_groups(self):
         """Return the groups of the training records, or None if they are independent."""
-        model = self.train_model
-        if model is None or model.is_independent or not model.is_componentwise:
+        scheme = self.train_scheme
+        if scheme is None or scheme.has_independent_records or not scheme.has_independent_units:
             return None
-        return model.components(num_samples(self.X))
+        return self.train_model.components(num_samples(self.X))
 
     def time_ordered_dates(self):
         """Return the date number of each training record if dates are predicted from their past."""
-        model = self.train_model
-        if model is None or not model.is_time_ordered:
+        scheme = self.train_scheme
+        if scheme is None or scheme.calendar is None:
             return None
-        return getattr(model, "codes_", np.arange(num_samples(self.X)))
+        return scheme.record_blocks
 
 
 def check_records(estimator, X, y):
@@ -218,7 +235,8 @@ def divide(estimator, data, *, test_size, correlation, random_state):
     model = check_correlation(correlation, groups=groups)
     model.check_n(n)
     check_row_order("correlation", model, X)
-    if model.n_records is None and not model.is_independent:  # in the order of the rows
+    scheme = model.sampling_scheme(n)
+    if model.n_records is None and not scheme.has_independent_records:  # in the order of the rows
         check_time_sorted(X)
     elif groups is not None and is_chain(correlation):
         check_sequences_sorted(X, model.components(n))
@@ -255,16 +273,16 @@ def divide(estimator, data, *, test_size, correlation, random_state):
         gap=model.gaps(train, test),
         assumption=STRATIFIED.format(splitter=type(test_size).__name__) if stratified else "",
         stratified=stratified,
-        past_records=_past_records(model, X, y, np.arange(n), test),
+        past_records=_past_records(scheme, X, y, np.arange(n), test),
         node_matching=model.match_nodes(train, test),
     )
 
 
-def _past_records(model, X, y, rows, holdout_rows):
+def _past_records(scheme, X, y, rows, holdout_rows):
     """Return the records among these rows of dates before the holdout, in time order."""
-    if not model.is_time_ordered or y is None:
+    if scheme.calendar is None or y is None:
         return None
-    dates = getattr(model, "codes_", np.arange(len(rows) + len(holdout_rows)))
+    dates = scheme.record_blocks
     first_date = dates[holdout_rows].min()
     rows = rows[dates[rows] < first_date]
     rows = rows[np.argsort(dates[rows], kind="stable")]
@@ -326,13 +344,14 @@ def _explicit(data, correlation):
         has_mixed_types = len({*map(type, labels)}) > 1
         groups = np.array(labels, dtype=object if has_mixed_types else None)
     model = check_correlation(correlation, groups=groups)
-    if model.is_sequential and model.n_records is None:
+    scheme = model.sampling_scheme(model.n_records or n + n_validation)
+    if scheme.in_time_order and model.n_records is None:
         check_validation_is_later(X, X_val)
     sides = np.arange(n), np.arange(n, n + n_validation)
     node_matching = None
     past_records = None
-    if model.is_time_ordered and model.n_records in (None, n + n_validation):
-        past_records = _past_records(model, X, y, *sides)
+    if model.n_records in (None, n + n_validation):
+        past_records = _past_records(scheme, X, y, *sides)
     if model.n_records == n + n_validation:
         check_row_order("correlation", model, X, X_val)
         _refuse_cut(model, *sides, n=n + n_validation, cutter="X_val")
@@ -342,12 +361,12 @@ def _explicit(data, correlation):
         train_model = model.training_part(sides[0])
         model = model.given_rest(sides[1])
         # The holdout continues the chain of the training set, without dropped records.
-        assumption = APART if model.is_sequential and not model.is_time_ordered else ""
+        assumption = APART if scheme.in_time_order and scheme.calendar is None else ""
     else:
         model.check_n(n_validation)
         # A chain of any length describes both the validation and the training records.
-        train_model = model if model.is_sequential and model.n_records is None else None
-        assumption = "" if model.is_time_ordered else APART
+        train_model = model if scheme.in_time_order and model.n_records is None else None
+        assumption = "" if scheme.calendar is not None else APART
     y_val = targets(X_val, y_val)
     return Division(
         X,
@@ -368,8 +387,9 @@ def _refuse_cut(model, train, test, *, n, cutter):
     Chains are contiguous, and their model accounts for a cut; networks of finite strength are split
     by nodes (theory G13).
     """
-    if model.is_time_ordered:
-        dates = getattr(model, "codes_", np.arange(n))
+    scheme = model.sampling_scheme(n)
+    if scheme.calendar is not None:
+        dates = scheme.record_blocks
         if not dates[train].max() < dates[test].min():
             raise ValueError(
                 f"{cutter} puts training records on or after the first date of the holdout, whose "
@@ -379,7 +399,7 @@ def _refuse_cut(model, train, test, *, n, cutter):
     if n_cuts:
         unit = "dependent group"
         fix = "divide whole groups, as GroupShuffleSplit does"
-        if model.holds_given_rest:
+        if scheme.bounds_hold_given_rest:
             unit = "linked record"
             fix = "drop their neighbors from the training set"
         raise ValueError(
@@ -435,7 +455,9 @@ def inner_folds(cv, division, *, classifier):
     if cv is None or isinstance(cv, numbers.Integral):
         if division.node_matching is not None:
             cv = division.node_matching.folds(5 if cv is None else cv)
-        elif model is not None and not (model.is_independent and model.n_records is None):
+        elif model is not None and not (
+            model.n_records is None and division.train_scheme.has_independent_records
+        ):
             n_splits = 5 if cv is None else cv
             cv = model.folds(num_samples(division.X), n_splits, random_state=0)
     elif division.train is not None:
@@ -542,7 +564,7 @@ def divide_for(owner, config, estimator, data):
     dependence = correlation
     if config is None and declared is None:
         dependence = owner.holdout.dependence  # describes the training records, too
-        if dependence.is_independent:
+        if dependence.sampling_scheme(owner.holdout.n).has_independent_records:
             declared = None
         elif groups is not None and dependence.n_records is not None:
             declared = "groups"
@@ -550,10 +572,7 @@ def divide_for(owner, config, estimator, data):
             declared = dependence
     splitters = getattr(owner, "cv", None), getattr(config, "test_size", None)
     hints = declaration_hints(X, correlation=declared, groups=groups, splitters=splitters)
-    if isinstance(dependence, str):
-        in_time = dependence == "time"
-    else:
-        in_time = getattr(dependence, "is_sequential", False)
+    in_time = declares_time_order(dependence)
     if groups is not None and is_chain(dependence):
         in_time = False  # each sequence is in time order, the rows need not be
     time_assumption = ""
@@ -613,7 +632,7 @@ def correlation_in_time(owner, config, data, *, in_time):
     holdout_model = owner.holdout.dependence if config is None else None  # it describes all records
     declares = in_time and isinstance(correlation, str)
     if declares and holdout_model is not None:
-        if not holdout_model.is_sequential:
+        if not declares_time_order(holdout_model):
             raise ValueError(
                 "correlation='time' cannot change the holdout that was passed in, whose records "
                 f"are declared as: {holdout_model.describe()}. Make the holdout by a search with "
@@ -621,7 +640,7 @@ def correlation_in_time(owner, config, data, *, in_time):
             )
         correlation = None
     past = holdout_model if correlation is None else correlation
-    if getattr(past, "is_time_ordered", past == "time") and holds_dates(data.groups):
+    if declares_dates(past) and holds_dates(data.groups):
         raise ValueError(
             "groups= holds dates, which correlation='time' takes as times=. Pass times= instead of "
             "groups=. The holdout was not queried."
@@ -637,13 +656,13 @@ def correlation_in_time(owner, config, data, *, in_time):
             check_validation_is_later(X, X_val)
         step = "date" if dates is None else step_name(dates)
         correlation = past = TimeOrdered(horizon=horizon, step=step)
-    dated = getattr(past, "is_time_ordered", False)
+    dated = declares_dates(past)
     if not dated and (times is not None or data.has_horizon or not in_time):
         raise ValueError(
             "times=, horizon= and several records on one date have no meaning under "
             f"correlation={past!r}. Set correlation='time'."
         )
-    if holdout_model is not None and holdout_model.is_time_ordered:
+    if declares_dates(holdout_model):
         _check_before(dates, owner.holdout)
     if times is not None:
         correlation = TimeOrdered(times, horizon=past.horizon, step=past.step)
@@ -688,7 +707,8 @@ def _dates(data):
 
 def _check_before(dates, holdout):
     """Raise if training rows with a known date are not all before a given holdout."""
-    first = getattr(holdout.dependence, "dates_", None)
+    calendar = holdout.dependence.sampling_scheme(holdout.n).calendar
+    first = None if calendar is None else calendar.dates
     if first is None:
         first = index_dates(holdout.X)
     if dates is None or first is None or dates.dtype.kind != first.dtype.kind:
@@ -714,9 +734,10 @@ def _reused(owner, X, y, correlation, groups):
     if correlation is not None:
         train_model = check_correlation(correlation, groups=groups)
         train_model.check_n(num_samples(X))
+    scheme = model.sampling_scheme(owner.holdout.n)
     # Training nodes of a network that is split by nodes are divided at random, declared or not.
     if train_model is None and not (
-        model.is_given_rest or hasattr(getattr(owner, "cv", None), "split")
+        scheme.is_conditional or hasattr(getattr(owner, "cv", None), "split")
     ):
         warnings.warn(
             "The records of this holdout are dependent, but no dependence is declared for the "

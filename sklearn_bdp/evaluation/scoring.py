@@ -257,8 +257,10 @@ def bounded_metric(search, scoring, division):
         function = WithoutTargets(scoring.function)
         scoring = dataclasses.replace(scoring, function=function, name=name)
     config = division.config or getattr(search.holdout, "config", None)
-    needed = "" if config is None else config.proof_needed_for(model)
-    if scoring is None and needed and is_regressor(search.estimator) and not model.is_time_ordered:
+    n_holdout = num_samples(division.X_holdout)
+    needed = "" if config is None else config.proof_needed_for(model, n_holdout)
+    is_default_of_regressor = scoring is None and is_regressor(search.estimator)
+    if is_default_of_regressor and needed and division.scheme.calendar is None:
         raise UnboundedMetricError(
             f"scoring=None is {type(search.estimator).__name__}.score, which has no proven bound, "
             f"and {needed} admits metrics with a proven bound only. Declare the range of the "
@@ -269,12 +271,12 @@ def bounded_metric(search, scoring, division):
         estimator=search.estimator,
         y=y,
         proof_needed_for=needed,
-        has_class_bounds=model.has_class_bounds,
+        has_class_bounds=division.scheme.exchangeable,
     )
     if scoring is None and metric.note:
         DEFAULT_METRIC.warn(note=metric.note)
     is_approximate = isinstance(metric, ApproximateMetric)
-    if not (metric.is_mean or is_approximate or model.has_class_bounds):
+    if not (metric.is_mean or is_approximate or division.scheme.exchangeable):
         raise UnboundedMetricError(
             f"scoring={metric.name!r} is not a mean over records, and its sensitivity is proved "
             f"for independent records and groups only, got {model.describe()}. Use {MEANS}."
@@ -314,8 +316,8 @@ def certified(
         has_interval=has_interval,
     )
     caveats = [metric.caveat] if metric.caveat else []
-    dependence = holdout.dependence
-    if caveats and dependence.is_sequential and not dependence.is_time_ordered:
+    scheme = holdout.dependence.sampling_scheme(holdout.n)
+    if caveats and scheme.in_time_order and scheme.calendar is None:
         # The metric is a loss with a declared range.
         caveats.append(_APPROXIMATE.format(metric.name))
     with holdout.account.read_transaction(latest=False) as book:  # with the state of these answers
@@ -432,8 +434,8 @@ def with_forecast(certificate, holdout, book, metric, *, n_train):
     # All parts of a width shrink like 1 / sqrt(n), unless the interval ends where the range does.
     advice = ""
     if shrinks_with_records and 2.0 * next_query < UNINFORMATIVE_SHARE:
-        units = holdout.dependence.units(holdout.n)
-        advice = required_records_text(_GOALS, next_query, units, score_range)
+        scheme = holdout.dependence.sampling_scheme(holdout.n)
+        advice = required_records_text(_GOALS, next_query, scheme, score_range)
     return dataclasses.replace(
         certificate,
         forecast=dataclasses.replace(

@@ -304,7 +304,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             )
         model = holdout.dependence
         n = holdout.n
-        if model.is_given_rest or not (model.is_independent or model.is_componentwise):
+        if not model.sampling_scheme(n).exchangeable:
             raise ValueError(
                 "final_report() of a filter permutes targets, which needs independent records or "
                 f"groups, got {model.describe()}. The holdout was not queried."

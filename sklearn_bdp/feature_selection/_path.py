@@ -481,7 +481,7 @@ def training_reference(verifier, proposal):
         proposal.predictions,
         unit_codes=unit_codes,
         rule_out=reason,
-        n_holdout_units=holdout.dependence.units(holdout.n)[0],
+        n_holdout_units=holdout.dependence.sampling_scheme(holdout.n).n_units,
         n_holdout_records=holdout.n,
     )
 

@@ -229,13 +229,15 @@ class HoldoutConfig:
         """Longest wait for other threads and processes, in seconds."""
         return (self.expert or ExpertSettings()).ledger_timeout
 
-    def proof_needed_for(self, dependence: CorrelationModel) -> str:
+    def proof_needed_for(self, dependence: CorrelationModel, n: int) -> str:
         """Return the setting under which every metric needs a proven bound.
 
         Parameters
         ----------
         dependence : CorrelationModel
             How the holdout records are correlated.
+        n : int
+            Number of holdout records.
 
         Returns
         -------
@@ -248,8 +250,9 @@ class HoldoutConfig:
             return f"epsilon={self.epsilon!r}"
         # Nodes given all others are independent and need not be alike, which widens approximate
         # intervals at most (theory G31); components of several nodes were not simulated.
-        are_nodes = dependence.is_given_rest and dependence.is_independent
-        if not (are_nodes or dependence.has_class_bounds):
+        scheme = dependence.sampling_scheme(n)
+        are_nodes = scheme.is_conditional and scheme.has_independent_records
+        if not (are_nodes or scheme.exchangeable):
             return dependence.describe()
         return ""
 

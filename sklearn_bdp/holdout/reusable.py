@@ -279,7 +279,8 @@ class ReusableHoldout:
         self.dependence = check_correlation(correlation)
         self.dependence.check_n(self.n)
         check_row_order("correlation", self.dependence, X)
-        if self.dependence.is_sequential and self.dependence.n_records is None:
+        scheme = self.dependence.sampling_scheme(self.n)
+        if scheme.in_time_order and self.dependence.n_records is None:
             check_time_sorted(X)
         self.X = freeze_data(X)
         self.y = freeze_data(y)
@@ -568,8 +569,8 @@ class ReusableHoldout:
         targets of the records from which the spread of a metric without a proven bound is
         estimated.
         """
-        proof_needed_for = self.config.proof_needed_for(self.dependence)
-        has_class_bounds = self.dependence.has_class_bounds
+        proof_needed_for = self.config.proof_needed_for(self.dependence, self.n)
+        has_class_bounds = self.dependence.sampling_scheme(self.n).exchangeable
         try:
             metric = get_metric(scoring, estimator=estimator, y=declared_targets)
             if metric.is_mean or has_class_bounds:
@@ -600,11 +601,12 @@ class ReusableHoldout:
 
     def _holdout_facts(self, groups):
         """Return the facts about the holdout that the spread of a training set is compared with."""
+        scheme = self.dependence.sampling_scheme(self.n)
         rule_out = ""
-        if not self.dependence.is_independent and groups is None:
+        if not scheme.has_independent_records and groups is None:
             rule_out = "the groups of the training records are not declared"
         return {
-            "n_holdout_units": self.dependence.units(self.n)[0],
+            "n_holdout_units": scheme.n_units,
             "n_holdout_records": self.n,
             "rule_out": rule_out,
         }
@@ -615,6 +617,7 @@ class ReusableHoldout:
         X = safe_indexing(records.X, rows)
         y = safe_indexing(records.y, rows)
         groups = None if records.groups is None else np.asarray(records.groups)
+        scheme = self.dependence.sampling_scheme(self.n)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -623,7 +626,7 @@ class ReusableHoldout:
                     estimator,
                     X,
                     y,
-                    groups=None if self.dependence.is_independent else groups,
+                    groups=None if scheme.has_independent_records else groups,
                     folds=records.folds,
                     **self._holdout_facts(groups),
                 )
@@ -760,7 +763,8 @@ class ReusableHoldout:
     def _reference_of(self, metric, y, predicted, groups):
         """Return the metric with its range, and its reference from training predictions."""
         unit_codes = None
-        if not self.dependence.is_independent and groups is not None:
+        scheme = self.dependence.sampling_scheme(self.n)
+        if not scheme.has_independent_records and groups is not None:
             unit_codes = np.unique(groups, return_inverse=True)[1]
         positions = np.arange(len(y))[:, None]
         predictions = metric.predictions(predicted, positions, y)

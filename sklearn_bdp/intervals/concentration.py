@@ -126,10 +126,13 @@ class ModelTail(Tail):
     def limits(
         self, least: Array, most: Array, log_failure: Array, expected: Array | None = None
     ) -> tuple[Array, Array]:
-        if expected is None or not self.model.is_time_ordered:
+        if expected is None:
+            return super().limits(least, most, log_failure)
+        scheme = self.model.sampling_scheme(self.n)
+        if scheme.calendar is None:
             return super().limits(least, most, log_failure)
         # Shrunken to 1/2: a score of 1 in cross-validation would expect no miss at all.
-        n_dates = self.model.units(self.n)[0]
+        n_dates = scheme.n_units
         shrunken = 0.95 * np.asarray(expected) + 0.025
         lower = past_mean_limit(least, log_failure, n_dates, expected=shrunken)
         complement = past_mean_limit(1.0 - most, log_failure, n_dates, expected=1.0 - shrunken)
@@ -292,17 +295,17 @@ def share_cells(class_counts, n_classes, model, n, inside=None):
     Of dependent records whole groups are counted, in the holdout as in the training data;
     ``inside``: which part of each share's variance lies inside training groups.
     """
-    n_units = model.units(n)[0]
+    scheme = model.sampling_scheme(n)
     n_training = None
     shares = [1.0 / n_classes] * n_classes
     inside_groups: Sequence[Any] = inside or [None] * n_classes
-    if model.is_independent:
+    if scheme.has_independent_records:
         inside_groups = [0.0] * n_classes
     if class_counts is not None:
-        n_training = sum(class_counts) * n_units / n
+        n_training = sum(class_counts) * scheme.n_units / n
         shares = [count / sum(class_counts) for count in class_counts]
     return [
-        ShareCells.around(share, n_units, n_training, n_classes, inside=inside_share)
+        ShareCells.around(share, scheme.n_units, n_training, n_classes, inside=inside_share)
         for share, inside_share in zip(shares, inside_groups, strict=True)
     ]
 
@@ -499,7 +502,7 @@ def score_tail(
     if kind == "approximate":
         known_family: Any = check_option("family", family, ("proportion", "loss", "none"))
         known_spread = None if spread is None else InfluenceSpread(*map(float, spread))
-        n_units = model.units(n)[0]
+        n_units = model.sampling_scheme(n).n_units
         return ApproximateTail(ApproximateLimits(known_family, n_units, known_spread))
     if kind == "known":
         return KnownTail(check_real("known", known, low=0.0, high=1.0))
@@ -512,12 +515,13 @@ def score_tail(
             f"class_counts={class_counts}."
         )
     floors = class_floors
-    sliced = not model.is_independent
+    scheme = model.sampling_scheme(n)
+    sliced = not scheme.has_independent_records
     if floors is None:  # those to be expected before the first query
         cells = share_cells(class_counts, n_classes, model, n, inside)
         needed = shares_needed(n_classes, counted, sliced=sliced)
         ends = {c: cells[c].ends(None) for c in needed}
-        floors = least_counts(ends, model.units(n)[0], n_classes, sliced=sliced)
+        floors = least_counts(ends, scheme.n_units, n_classes, sliced=sliced)
     if kind == "pairs":
         return PairsTail(tuple(floors))
     return ClassMeansTail(tuple(floors if counted is None else (floors[c] for c in counted)))

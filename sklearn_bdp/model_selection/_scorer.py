@@ -339,10 +339,9 @@ class HoldoutScorer:
             score = metric.score_model(estimator, X, y)
             reason = "columns of the training records were altered" if altered else UNKNOWN_SCORER
             return metric.with_range([score]), TrainingReference(score=score, reason=reason)
-        dependence = self.holdout.dependence
-        n_holdout_units, *_ = dependence.units(self.holdout.n)
+        scheme = self.holdout.dependence.sampling_scheme(self.holdout.n)
         rule_out = "the groups of the training records are unknown"
-        if dependence.is_independent:
+        if scheme.has_independent_records:
             rule_out = ""
         if not out_of_sample:
             return cross_validated_reference(
@@ -350,7 +349,7 @@ class HoldoutScorer:
                 estimator,
                 X,
                 y,
-                n_holdout_units=n_holdout_units,
+                n_holdout_units=scheme.n_units,
                 n_holdout_records=self.holdout.n,
                 rule_out=rule_out,
             )
@@ -358,7 +357,7 @@ class HoldoutScorer:
             metric,
             metric.predictions(estimator, X, y),
             unit_codes=None,
-            n_holdout_units=n_holdout_units,
+            n_holdout_units=scheme.n_units,
             n_holdout_records=self.holdout.n,
             rule_out=rule_out,
         )
@@ -444,8 +443,8 @@ class HoldoutScorer:
                 self.scoring,
                 estimator=estimator,
                 y=y,
-                proof_needed_for=config.proof_needed_for(dependence),
-                has_class_bounds=dependence.has_class_bounds,
+                proof_needed_for=config.proof_needed_for(dependence, self.holdout.n),
+                has_class_bounds=dependence.sampling_scheme(self.holdout.n).exchangeable,
             )
         key = digest.key(metric, X)
         return _ScoredModel(

@@ -152,8 +152,10 @@ def plan_search(
     if bracket is None:
         raise ValueError(f"no number of records suffices for half_width={half_width!r}.")
     plan = SearchPlan(last_whole(is_enough, *bracket, fine=1e-3))
-    n_units, unit_name = model.units(int(plan))
-    units = "" if n_units == int(plan) else f" in {n_units:,} {unit_name}"
+    scheme = model.sampling_scheme(int(plan))
+    units = ""
+    if scheme.n_units != int(plan):
+        units = f" in {scheme.n_units:,} {scheme.unit_name}"
     events = ""
     if scoring in BY_CLASS:
         n_events = math.ceil(plan * (prevalence or 0.5))

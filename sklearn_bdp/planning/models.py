@@ -1,10 +1,12 @@
 """Models of dependence for plans: at any number of records."""
 
+import dataclasses
 import math
 
 import numpy as np
 
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, check_correlation
+from sklearn_bdp.correlation.declaration import declares_dates
 
 #: Number of records up to which copies of groups are made. Beyond it exponents are scaled.
 _MAX_COPIED = 20_000
@@ -19,8 +21,6 @@ class _Continued:
     """
 
     n_records = None
-    is_componentwise = True
-    is_independent = False
 
     def __init__(self, model):
         self.model = model
@@ -39,9 +39,12 @@ class _Continued:
     def largest_component(self, n):
         return self.model.largest_component(self.size)
 
-    def units(self, n):
-        count, name = self.model.units(self.size)
-        return max(1, math.floor(count * n / self.size)), name
+    def sampling_scheme(self, n):
+        scheme = self.model.sampling_scheme(self.size)
+        n_units = max(1, math.floor(scheme.n_units * n / self.size))
+        return dataclasses.replace(
+            scheme, n_records=n, n_units=n_units, weights=None, block_codes=None
+        )
 
     def effective_n(self, n):
         return self.model.effective_n(self.size) * n / self.size
@@ -74,7 +77,7 @@ class _Continued:
 def plain_model(correlation, *, searched=False):
     """Return the model of an argument; ``"time"`` is rejected unless searches are planned."""
     model = check_correlation(correlation)
-    if model.is_time_ordered and not searched:
+    if declares_dates(model) and not searched:
         raise ValueError(
             "correlation='time' assumes nothing about dependence, which the arguments behind these "
             "plans need. Declare a chain, or use plan_search(correlation='time')."
@@ -86,7 +89,8 @@ def any_size(model):
     """Return the model, or its continuation if it is tied to a number of records."""
     if model.n_records is None:
         return model
-    return Independent() if model.is_independent else _Continued(model)
+    scheme = model.sampling_scheme(model.n_records)
+    return Independent() if scheme.has_independent_records else _Continued(model)
 
 
 def continued(correlation, *, searched=False):
@@ -97,7 +101,7 @@ def continued(correlation, *, searched=False):
     """
     model = plain_model(correlation, searched=searched)
     n = model.n_records
-    if searched and n is not None and not model.is_sequential and model.holds_given_rest:
+    if searched and n is not None and model.sampling_scheme(n).bounds_hold_given_rest:
         # A search verifies on a quarter of the nodes. Their effective number varies if edges are
         # strong: the median of five random quarters is used.
         quarters = [

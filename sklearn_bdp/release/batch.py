@@ -213,7 +213,7 @@ def _read_all(batch, context, rank_length):
     values = outcome.values = np.clip(outcome.values, 0.0, 1.0)
     lower = np.maximum(values - margins, 0.0)
     upper = np.minimum(values + margins, 1.0)
-    if context.model.record_weights(settings.n) is None:
+    if context.model.sampling_scheme(settings.n).weights is None:
         # A proportion counts whole records: noise below one record does not widen its interval.
         shares = np.array([shape["kind"] == "mean" and shape["binary"] for shape in batch.shapes])
         low = np.ceil(settings.n * lower - 1e-6) / settings.n

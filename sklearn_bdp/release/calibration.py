@@ -78,7 +78,7 @@ class Calibration:
         """
         gap = _check_gap(gap)
         parameters = config.validated() | {"gap": gap}
-        if model.is_time_ordered:
+        if model.sampling_scheme(n).calendar is not None:
             _check_needs_no_privacy_level(parameters)
         beta = parameters["beta"]
         cut_failure = _cut_failure(model, gap, beta)

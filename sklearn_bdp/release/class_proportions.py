@@ -39,7 +39,7 @@ def release_class_proportions(batch: Batch, context: BatchContext) -> tuple[Any,
     model = context.model
     n = context.settings.n
     slices = None
-    if not model.is_independent:
+    if not model.sampling_scheme(n).has_independent_records:
         slices = subsample_one_per_group(model, n, context.seed)
     n_units = n if slices is None else slices.shape[1]
     last = context.last

@@ -66,13 +66,14 @@ def warn_if_vacuous(settings, model):
     if width < 0.5:
         return False
     required_text = ""
-    count, name = model.units(settings.n)
+    scheme = model.sampling_scheme(settings.n)
     if math.isfinite(width):  # intervals shrink with the root of n
-        required_text = f"About {math.ceil(count * (2 * width) ** 2):,} {name} would do. "
+        n_required = math.ceil(scheme.n_units * (2 * width) ** 2)
+        required_text = f"About {n_required:,} {scheme.unit_name} would do. "
     warnings.warn(
-        f"The holdout of {count} {name} is too small: a first score near 1/2 is only known to "
-        f"±{min(width, 0.5):.2g}. {required_text}plan_holdout computes the number for a given "
-        "width.",
+        f"The holdout of {scheme.n_units} {scheme.unit_name} is too small: a first score near 1/2 "
+        f"is only known to ±{min(width, 0.5):.2g}. {required_text}plan_holdout computes the number "
+        "for a given width.",
         UninformativeIntervalWarning,
         stacklevel=caller_level(),
     )
@@ -84,6 +85,7 @@ def holdout_certificate(account: Any, book: Any) -> HoldoutCertificate:
     last = book.last
     settings = account.settings
     model = account.dependence
+    scheme = model.sampling_scheme(settings.n)
     threshold, margin, sampling = _single_query_half_width(
         last, settings, model, account.code(book)
     )
@@ -92,7 +94,7 @@ def holdout_certificate(account: Any, book: Any) -> HoldoutCertificate:
     advice = ""
     if settings.threshold is None:  # a fixed threshold does not shrink with more records
         # Threshold, sampling error, grid and automatic noise all shrink like 1 / sqrt(n).
-        advice = required_records_text(_GOALS, next_half_width, model.units(settings.n))
+        advice = required_records_text(_GOALS, next_half_width, scheme)
         if last.closed:
             advice = "The final report closed the holdout: it accepts no new query."
     final_half_width = None
@@ -110,7 +112,7 @@ def holdout_certificate(account: Any, book: Any) -> HoldoutCertificate:
             n=settings.n,
             n_effective=settings.n_effective,
             correlation=model.describe(),
-            target=estimand_text(model, settings.n),
+            target=estimand_text(scheme),
         ),
         answers=AnswerCounts(
             n_answers=last.n_answered,
@@ -143,7 +145,8 @@ def _privacy_levels(last, settings, model):
     dp_epsilon = last.dp_epsilon
     if settings.budget is not None and dp_epsilon is not None:
         dp_epsilon = settings.make_mechanism().dp_epsilon(1.0 / settings.n)
-    if dp_epsilon is None or not math.isfinite(dp_epsilon) or model.is_time_ordered:
+    scheme = model.sampling_scheme(settings.n)
+    if dp_epsilon is None or not math.isfinite(dp_epsilon) or scheme.calendar is not None:
         return math.inf, math.inf
     bdp_epsilon = float(model.bdp_epsilon(dp_epsilon, settings.n)) if dp_epsilon else 0.0
     return dp_epsilon, bdp_epsilon
@@ -163,10 +166,12 @@ def report_half_width(last, settings, tail, score, *, n_attempts):
     ``n_attempts``: at a final report that did not finish.
     """
     model = getattr(tail, "model", None)
-    if model is not None and model.is_componentwise and not model.is_independent:
-        # A report uses units, not models: for a list, the groups independent under all models.
-        labels = model.components(settings.n)
-        tail = dataclasses.replace(tail, model=check_correlation("groups", groups=labels))
+    if model is not None:
+        scheme = model.sampling_scheme(settings.n)
+        if scheme.has_independent_units and not scheme.has_independent_records:
+            # A report uses units, not models: for a list, the groups independent under all models.
+            labels = model.components(settings.n)
+            tail = dataclasses.replace(tail, model=check_correlation("groups", groups=labels))
     length, _ = next_code_length(last, settings, report=True, n_attempts=n_attempts)
     log_level = math.log(settings.sampling_failure / 2.0) - length
     margin = settings.noise_margins(last.n_rounds)[1] * settings.final_noise_ratio
@@ -195,31 +200,29 @@ def half_width_components(answer, settings, model):
     return sampling, adaptivity, half - shrinkage * half_after_queries
 
 
-def estimand_text(model, n, ahead=1):
+def estimand_text(scheme, ahead=1):
     """Return the target of intervals; "…, judged …": scores given the past (theory G26).
 
     ``ahead``: dates from the conditioning date to the score.
     """
-    if model.is_time_ordered:
-        dates = getattr(model, "chain", model)
-        step = dates.step
-        condition = "each {} by what was then known"
-        if dates.horizon > 1:
-            condition = "by what was known one {} before the outcome"
-        if ahead > 1:
-            condition = "by what was known when the forecast was made"
-        return f"these {model.units(n)[0]:,} {step}s, judged {condition.format(step)}"
-    return "new records like these" if model.target == "new records" else model.target
+    if scheme.calendar is None:
+        return "new records like these" if scheme.target == "new records" else scheme.target
+    step = scheme.calendar.step
+    condition = "each {} by what was then known"
+    if scheme.calendar.horizon > 1:
+        condition = "by what was known one {} before the outcome"
+    if ahead > 1:
+        condition = "by what was known when the forecast was made"
+    return f"these {scheme.n_units:,} {step}s, judged {condition.format(step)}"
 
 
-def required_records_text(goals, width, units, span=1.0):
+def required_records_text(goals, width, scheme, span=1.0):
     """Return a text on the additional records, or groups, for the next goal; else empty."""
     goals = [goal for goal in goals if goal <= 0.8 * width]
     if not goals or not math.isfinite(width):  # too few records for any bound
         return ""
-    count, name = units
-    n_missing = math.ceil(count * (width / goals[0]) ** 2) - count
-    return f"about {n_missing:,} more {name} give ±{goals[0] * span:.3g}"
+    n_missing = math.ceil(scheme.n_units * (width / goals[0]) ** 2) - scheme.n_units
+    return f"about {n_missing:,} more {scheme.unit_name} give ±{goals[0] * span:.3g}"
 
 
 def _assumptions(account, book):
@@ -227,9 +230,10 @@ def _assumptions(account, book):
     last = book.last
     settings = account.settings
     model = account.dependence
+    is_judged_by_date = model.sampling_scheme(settings.n).calendar is not None
     lines = [
         "rows are in time order, and which dates are held out did not depend on outcomes"
-        if model.is_time_ordered
+        if is_judged_by_date
         else "the declared correlation is right",
         "training set, models and cross-validated scores are made without the holdout",
         "the queries of one batch are fixed before any of its answers is seen",
@@ -291,13 +295,14 @@ def _notes(last, *, settings, model, n_unfinished):
             f"the next answer rests on {carried}, {nats:.3g} nats{comparison}; both hold at half "
             "the failure probability each, and every answer uses the one that makes it sharper (G9)"
         )
+    is_judged_by_date = model.sampling_scheme(settings.n).calendar is not None
     if last.cells.get("approximate"):
         notes.append(
             "no level of privacy is stated: one record may change a metric without a proven bound "
             "by any amount. Approximate intervals rest on the spread of out-of-fold predictions of "
             "the training set (G34)"
         )
-    elif settings.budget is None and settings.tau is None and not model.is_time_ordered:
+    elif settings.budget is None and settings.tau is None and not is_judged_by_date:
         continuation = "" if last.closed else "; without a budget they keep growing"
         notes.append(f"privacy levels are those spent so far{continuation}")
     if settings.tau is not None:

@@ -168,24 +168,26 @@ def make_batch(
 
 def _sampling_units(model, n):
     """Return the independent sampling units of a holdout: records, dates or groups."""
-    if model.is_time_ordered:
-        return dataclasses.replace(Units.records(model.units(n)[0]), sensitivity=1.0 / n)
-    if model.is_independent:
+    scheme = model.sampling_scheme(n)
+    if scheme.calendar is not None:
+        return dataclasses.replace(Units.records(scheme.n_units), sensitivity=1.0 / n)
+    if scheme.has_independent_records:
         return Units.records(n)
     return Units.of(in_order_of_groups(model, n)[2])
 
 
 def _unit_variances(training_variances, holdout_scores, units, model, n):
     """Return the expected variances of the units' scores; NaN for scores without a use for them."""
-    has_equal_units = model.is_independent or model.is_time_ordered
-    is_record_unit = not model.is_time_ordered or units.count == n
+    scheme = model.sampling_scheme(n)
+    has_equal_units = scheme.has_independent_records or scheme.calendar is not None
+    is_record_unit = scheme.calendar is None or units.count == n
     is_useful = np.array(
         [
             shape["kind"] == "mean" and not (shape["binary"] and is_record_unit)
             for shape in holdout_scores.shapes
         ]
     )
-    is_useful &= has_equal_units or model.is_componentwise
+    is_useful &= has_equal_units or scheme.has_independent_units
     # Scores in a group are assumed to have correlation 1/4: for sharp limits, not as a bound.
     mean_unit_size = 1 if has_equal_units else n * units.squares
     unit_variances = training_variances * (0.25 + 0.75 / mean_unit_size)
@@ -244,7 +246,7 @@ class _ScoresOnHoldout:
         moments = []
         by_class = []
         for evaluation in evaluations:
-            _check_evaluation(evaluation, model)
+            _check_evaluation(evaluation, n, model)
             if evaluation.per_record is not None:
                 (value,), (square,) = check_per_record_scores(evaluation.per_record, n, model)
                 moments.append((value, square, mean_sensitivity))
@@ -273,11 +275,12 @@ def _mean_sensitivity(model, n):
 
     It is the scale of the noise for a level of privacy, which is not stated given the past.
     """
-    weights = None if model.is_time_ordered else model.record_weights(n)
+    scheme = model.sampling_scheme(n)
+    weights = scheme.weights if scheme.calendar is None else None
     return 1.0 if weights is None else max(1.0, n * float(weights.max()))
 
 
-def _check_evaluation(evaluation, model):
+def _check_evaluation(evaluation, n, model):
     """Raise an error if an evaluation cannot be a query about records of ``model``."""
     if not isinstance(evaluation, Evaluation) or (
         evaluation.per_record is None and evaluation.shape.is_mean
@@ -287,7 +290,8 @@ def _check_evaluation(evaluation, model):
         )
     if evaluation.per_record is not None:
         return
-    if not (model.has_class_bounds or _is_approximate_of_nodes(evaluation, model)):
+    scheme = model.sampling_scheme(n)
+    if not (scheme.exchangeable or _is_approximate_of_nodes(evaluation, scheme)):
         raise ValueError(
             "a metric that is not a mean over records needs independent records or groups, "
             f"got the correlation: {model.describe()}. Use a mean over records, for "
@@ -297,10 +301,10 @@ def _check_evaluation(evaluation, model):
         raise ValueError("an evaluation must have a value and a sensitivity in [0, 1].")
 
 
-def _is_approximate_of_nodes(evaluation, model):
+def _is_approximate_of_nodes(evaluation, scheme):
     """Return whether an evaluation has an approximate interval or none, and records are nodes."""
     is_approximate = evaluation.shape.kind == "approximate"
-    return is_approximate and model.is_given_rest and model.is_independent
+    return is_approximate and scheme.is_conditional and scheme.has_independent_records
 
 
 def check_per_record_scores(scores, n, model):
@@ -324,17 +328,17 @@ def check_per_record_scores(scores, n, model):
             f"per_record_scores must be finite and in [0, 1], {wrong} of {array.size} are not. "
             "Rescale bounded scores; a record on which a model fails gets the worst score, 0."
         )
-    weights = model.record_weights(n)
-    if weights is None:
+    scheme = model.sampling_scheme(n)
+    if scheme.weights is None:
         means = array.mean(axis=1, dtype=float)
     else:
-        means = np.clip(array @ weights, 0.0, 1.0)
-    if model.is_time_ordered and getattr(model, "codes_", None) is not None:
-        unit_scores = np.array([model.unit_means(row) for row in array])
+        means = np.clip(array @ scheme.weights, 0.0, 1.0)
+    if scheme.calendar is not None and scheme.block_codes is not None:
+        unit_scores = np.array([scheme.block_means(row) for row in array])
         return means, np.column_stack([means, np.mean(unit_scores**2, axis=1)])
     if array.dtype.kind in "biu":
         squares = means
-    elif model.is_independent or not model.is_componentwise:
+    elif scheme.has_independent_records or not scheme.has_independent_units:
         squares = np.einsum("ij,ij->i", array, array, dtype=float) / n
     else:
         order, starts, sizes = in_order_of_groups(model, n)

@@ -111,7 +111,8 @@ def _closing_report(holdout, plan, training, variance):
             check=lambda last: _check_budget(holdout, plan, last),
         )
     report = shown_report(holdout, record)
-    if not (holdout.dependence.is_time_ordered and plan.statements[0].proven):
+    scheme = holdout.dependence.sampling_scheme(holdout.n)
+    if scheme.calendar is None or not plan.statements[0].proven:
         return report
     scores = functools.partial(Rows(plan, holdout, seed=0).over_time, holdout)
     return dataclasses.replace(report, _over_time=scores)
@@ -133,7 +134,7 @@ def _check_intervals(plan, holdout):
 def _check_budget(holdout, plan, last):
     """Raise BudgetExhaustedError if a declared budget does not suffice for all rows."""
     settings = holdout.account.settings
-    needed = plan.n_rounds(holdout.dependence)
+    needed = plan.n_rounds(holdout.dependence.sampling_scheme(holdout.n))
     if settings.budget is not None and last.n_rounds + needed > settings.budget:
         raise exhausted_error(settings, last, unanswered=plan.n_proven)
 
@@ -276,7 +277,8 @@ def _private_report(holdout, plan, terms):
     expected = [statement.expected for statement in plan.statements]
     half_widths = np.ones(len(evaluations))  # deviations are taken from the expected values
     batch = make_batch(settings.n, model, expected, evaluations=evaluations, own_cells=half_widths)
-    units = list(model.units(settings.n))
+    scheme = model.sampling_scheme(settings.n)
+    units = [scheme.n_units, scheme.unit_name]
     rows = [(statement.ends, statement.row(units[0])) for statement in plan.statements]
     labels = [(ends[0], ends, row["model"], None) for ends, row in rows]
     record, answers = answer_batch(
@@ -302,7 +304,7 @@ def shown_report(holdout: Any, record: Any) -> FinalReport:
     """Return the report in a closing record."""
     content = record.cells["report"]
     settings = holdout.account.settings
-    target = estimand_text(holdout.dependence, settings.n)
+    target = estimand_text(holdout.dependence.sampling_scheme(settings.n))
     assumptions = [*holdout.certificate().assumptions, *content["assumptions"]]
     if content["approximate_level"] is not None:
         assumptions.append("reading the closed holdout ended its privacy")
@@ -336,27 +338,28 @@ class Rows:
         self.plan = plan
         self.model = holdout.dependence
         self.records = Records(holdout.X, holdout.y, plan.models)
-        self.words = self.model.units(n)[1]  # name of the units, in the plural
+        self.scheme = self.model.sampling_scheme(n)
+        self.is_judged_by_date = self.scheme.calendar is not None
+        self.words = self.scheme.unit_name  # name of the units, in the plural
         # Effective sample size of a declared chain; None if units are independent or dates.
         self.times: float | None = None
         self.weights = np.ones(n)  # weight of each record
         self.unit_sizes: Any = None  # divisors of the sums over a unit's records
         rng = np.random.default_rng([seed, 1])  # slices have a stream of their own (theory G19)
         if plan.dependence in ("dependent", "past"):
-            weights = self.model.record_weights(n)
-            dates = getattr(self.model, "codes_", None)  # of a panel, in order
-            self.units = np.arange(n) if dates is None else dates
+            self.units = self.scheme.record_blocks
             self.count = int(self.units.max()) + 1
-            self.weights = self.weights if weights is None else n * weights
-            if not self.model.is_time_ordered:  # weights of observed regimes are not units
-                lasting = self.model.is_sequential and (weights is None or dates is not None)
-                self.times = float(self.model.effective_n(n)) if lasting else 0.0
+            if self.scheme.weights is not None:
+                self.weights = n * self.scheme.weights
+            if not self.is_judged_by_date:
+                is_chain = self.scheme.in_time_order
+                self.times = float(self.model.effective_n(n)) if is_chain else 0.0
             return
         units = np.unique(self.model.components(n), return_inverse=True)[1]
         units = self.units = rng.permutation(int(units.max()) + 1)[units]
         sizes = np.bincount(units)
         self.count = len(sizes)
-        if self.model.is_independent:
+        if self.scheme.has_independent_records:
             self.words = "records"
         elif plan.per == "unit":
             self.unit_sizes = sizes
@@ -396,10 +399,9 @@ class Rows:
             class_evaluations[row_index] = statement.measure.metric.evaluate(
                 *model_and_data, self.records.y
             )
-            if class_evaluations[row_index].by_class is not None and not model.is_independent:
-                batch = make_batch(
-                    n, model, [statement.expected], evaluations=[class_evaluations[row_index]]
-                )
+            evaluation = class_evaluations[row_index]
+            if evaluation.by_class is not None and not self.scheme.has_independent_records:
+                batch = make_batch(n, model, [statement.expected], evaluations=[evaluation])
                 class_evaluations[row_index], terms = release_class_proportions(batch, terms)
         return terms, class_evaluations
 
@@ -420,8 +422,8 @@ class Rows:
         row = statement.row(self.count)
         notes = []
         row["method"] = row["method"] or f"approximate: leaving out {self.words}"
-        if self.model.is_time_ordered:
-            row["target"] = estimand_text(self.model, len(self.records.y), statement.ahead)
+        if self.is_judged_by_date:
+            row["target"] = estimand_text(self.scheme, statement.ahead)
         inside = np.any([self._mask(part) > 0.0 for part in statement.inside or ("",)], axis=0)
         row["n_units"] = np.unique(self.units[inside]).size
         row["n_events"] = self._n_events(inside)
@@ -475,7 +477,7 @@ class Rows:
             return ""
         if self.times == 0.0:
             return _NEEDS_CHAIN
-        if self.model.is_time_ordered:
+        if self.is_judged_by_date:
             return too_few_dates(self.count)
         return public_refusal(self.count, times=self.times)
 
@@ -493,7 +495,7 @@ class Rows:
         notes = list(interval.notes)
         # A skill score has no lower end.
         is_bounded = statement.measure.metric is not None and not statement.skill
-        if self.model.is_time_ordered and is_bounded:
+        if self.is_judged_by_date and is_bounded:
             is_bounded = self._unclipped(statement) is None
         if pair is not None and is_bounded:
             _, low, high = statement.ends
@@ -529,7 +531,7 @@ class Rows:
                 for name in statement.models
             ]
             return 1.0 - float(losses[1] / losses[0])
-        if self.model.is_time_ordered and statement.measure.statistic == "r2":
+        if self.is_judged_by_date and statement.measure.statistic == "r2":
             return self._date_row(statement, 0.5).value
         values = [
             reads(statement.measure, self.records, name, self._mask(part))
@@ -620,7 +622,7 @@ class Rows:
 
     def approximate(self, statement: Statement, level: float) -> Any:
         """Return limits by leaving out units, in score units, with their notes (theory G28)."""
-        if self.model.is_time_ordered:
+        if self.is_judged_by_date:
             return self._date_row(statement, level)
         statistic, y, sides = self._statistic(statement)
         row = approximate_row(
@@ -710,7 +712,7 @@ class Rows:
 
     def _clip_notes(self, statement):
         """Return sentences with the number of clipped holdout errors of each model."""
-        if not self.model.is_time_ordered or statement.skill or self._unclipped(statement) is None:
+        if not self.is_judged_by_date or statement.skill or self._unclipped(statement) is None:
             return []
         notes = []
         metric = statement.measure.metric

@@ -19,6 +19,7 @@ from sklearn_bdp.correlation.dates import (
     index_dates,
     shift_dates,
 )
+from sklearn_bdp.correlation.scheme import SamplingScheme
 from sklearn_bdp.intervals.bounds import UnitMoments, past_limits
 from sklearn_bdp.metrics import available_metrics
 from sklearn_bdp.release.context import PastRecords
@@ -31,14 +32,9 @@ _MOST_CLASSES = 20  # for which all outcomes of a difference are tried
 _LENGTHS = 4  # of the holdout, of earlier dates whose differences are looked at
 
 
-def past_dates(model: Any, n: int) -> Any:
-    """Return the number of each holdout record's date."""
-    return getattr(model, "codes_", np.arange(n))
-
-
-def past_horizon(model: Any) -> int:
+def past_horizon(scheme: SamplingScheme) -> int:
     """Return the number of dates between a forecast and its score; 1 for any other records."""
-    return model.horizon if model.is_time_ordered else 1
+    return 1 if scheme.calendar is None else scheme.calendar.horizon
 
 
 # -- forecasts that need no model -----------------------------------------------------------------
@@ -56,11 +52,11 @@ def forecast(
 
     Its values are holdout targets: no check of predictions may read them.
     """
-    model = holdout.dependence
     n = holdout.n
+    scheme = holdout.dependence.sampling_scheme(n)
     earlier = past_records
-    lag = _lag(name, past_horizon(model))
-    has_single_records = model.is_time_ordered and model.units(n)[0] == n
+    lag = _lag(name, past_horizon(scheme))
+    has_single_records = scheme.calendar is not None and scheme.n_units == n
     if (
         earlier is None
         or not has_single_records
@@ -72,7 +68,7 @@ def forecast(
             f"before the holdout ({lag} at least), which a search knows in the process that made "
             "it. Pass predictions of the holdout's records. The holdout was not queried."
         )
-    dates = past_dates(model, n)
+    dates = scheme.record_blocks
     later = np.asarray(holdout.y)[np.argsort(dates)]
     targets = np.concatenate([np.asarray(earlier.y), later])
     return Predicted(targets[len(earlier.y) + dates - lag], classes, known_as=name)
@@ -111,13 +107,14 @@ class WalkForward(Predicted):
         """The rows of each block and the model fitted on all earlier records."""
         holdout = self._holdout
         earlier = self._past_records
-        dates = past_dates(holdout.dependence, holdout.n)
+        scheme = holdout.dependence.sampling_scheme(holdout.n)
+        dates = scheme.record_blocks
         X = _joined(earlier.X, holdout.X)
         y = np.concatenate([earlier.y, holdout.y])
         all_dates = np.concatenate([earlier.dates, dates])
         fitted_blocks = []
         for start, stop in zip(self._starts, [*self._starts[1:], len(dates)], strict=True):
-            earlier_rows = np.flatnonzero(all_dates <= start - past_horizon(holdout.dependence))
+            earlier_rows = np.flatnonzero(all_dates <= start - past_horizon(scheme))
             earlier_rows = earlier_rows[np.argsort(all_dates[earlier_rows], kind="stable")]
             fitted = clone(self.recipe).fit(safe_indexing(X, earlier_rows), y[earlier_rows])
             fitted_blocks.append((np.flatnonzero((dates >= start) & (dates < stop)), fitted))
@@ -145,15 +142,14 @@ def _joined(first, second):
 
 def refit_blocks(holdout: Any, every: Any, past_records: PastRecords | None) -> tuple[Any, str]:
     """Return the first date of each block of a walk-forward report, and the frequency as text."""
-    model = holdout.dependence
-    n = holdout.n
-    if not model.is_time_ordered or past_records is None:
+    scheme = holdout.dependence.sampling_scheme(holdout.n)
+    if scheme.calendar is None or past_records is None:
         raise ValueError(
             "refit_every= needs correlation='time', and the records before the holdout, which a "
             "search knows in the process that made it. The holdout was not queried."
         )
-    count = model.units(n)[0]
-    step = model.step
+    count = scheme.n_units
+    step = scheme.calendar.step
     span = as_time_span(every, "refit_every")
     if span is None:
         every = check_integer("refit_every", every, low=1)
@@ -183,16 +179,17 @@ def _describe_span(span):
 
 def calendar(holdout: Any) -> Any:
     """Return the dates of a holdout, ascending, or None if they are not known."""
-    if hasattr(holdout.dependence, "dates_"):
-        return holdout.dependence.dates_
+    dates = holdout.dependence.sampling_scheme(holdout.n).calendar
+    if dates is not None and dates.dates is not None:
+        return dates.dates
     return index_dates(holdout.X)
 
 
 def record_dates(holdout: Any) -> Any:
     """Return the date of each holdout record as a number, or None if dates are not known."""
-    model = holdout.dependence
-    if hasattr(model, "dates_"):
-        return model.dates_[model.codes_]
+    scheme = holdout.dependence.sampling_scheme(holdout.n)
+    if scheme.calendar is not None and scheme.calendar.dates is not None:
+        return scheme.calendar.dates[scheme.record_blocks]
     index = date_level(getattr(holdout.X, "index", None))
     return None if index is None else date_numbers(index, "X.index")
 
@@ -334,11 +331,11 @@ def past_moments(statement: Any, plan: Any, holdout: Any, variance: float | None
         return UnitMoments(statement.expected, max(variance, 1e-6), 1.0)
     paired = len(statement.models) == 2
     earlier = plan.past_records
-    model = holdout.dependence
+    scheme = holdout.dependence.sampling_scheme(holdout.n)
     try:
-        rows = np.flatnonzero(earlier.dates >= -_LENGTHS * model.units(holdout.n)[0])
+        rows = np.flatnonzero(earlier.dates >= -_LENGTHS * scheme.n_units)
         words = {name: getattr(plan.models[name], "known_as", None) for name in statement.models}
-        horizon = past_horizon(model)
+        horizon = past_horizon(scheme)
         lags = {
             name: _lag(keyword, horizon) for name, keyword in words.items() if is_forecast(keyword)
         }

@@ -91,17 +91,15 @@ PROVEN: dict[str, dict[str, str]] = {
 
 def dependence_of(holdout: Any) -> str:
     """Return a column of PROVEN: which units are independent, and whether they are alike."""
-    model = holdout.dependence
-    if model.is_time_ordered:
+    scheme = holdout.dependence.sampling_scheme(holdout.n)
+    if scheme.calendar is not None:
         return "past"
-    if model.record_weights(holdout.n) is not None:
-        return "dependent"
-    if model.is_given_rest:
+    if scheme.is_conditional:
         # Nodes given all others are related by declared strengths, inside components, too.
-        return "given the rest" if model.is_independent else "dependent"
-    if not model.is_componentwise:
+        return "given the rest" if scheme.has_independent_records else "dependent"
+    if scheme.weights is not None or not scheme.exchangeable:
         return "dependent"
-    unit_type = "records" if model.is_independent else "groups"
+    unit_type = "records" if scheme.has_independent_records else "groups"
     # A split that reads the targets fixes counts of classes: units are not alike.
     if not holdout.notes(Fact.STRATIFIED):
         return unit_type
@@ -225,9 +223,9 @@ class Plan:
             )
         return sorted(filter(None, caveats))
 
-    def n_rounds(self, model: Any) -> int:
+    def n_rounds(self, scheme: Any) -> int:
         """Return how much of a declared budget is needed, shares of classes included."""
-        if self.approximate and model.is_independent:  # counts of classes are read
+        if self.approximate and scheme.has_independent_records:  # counts of classes are read
             return self.n_proven
         metrics_by_class = [
             statement.measure.metric for statement in self.statements if statement.proven == CLASSES
@@ -288,7 +286,7 @@ def planned_report(
     holdout, estimators, cv_scores, *, scoring, compare, by, per, training, joint, refit_every=None
 ):
     """Return the :class:`Plan` of a report, or raise an error that names its defect."""
-    model = holdout.dependence
+    scheme = holdout.dependence.sampling_scheme(holdout.n)
     private = holdout.account.settings.is_private
     if not check_boolean("joint", joint) and private:
         raise ValueError(
@@ -298,7 +296,7 @@ def planned_report(
     y = _training_targets(holdout, training)
     dependence = dependence_of(holdout)
     past_records = holdout.context.past_records
-    if model.is_time_ordered and training is not None and past_records is None:
+    if scheme.calendar is not None and training is not None and past_records is None:
         dates = np.arange(-num_samples(training[1]), 0)  # right before it, in time order
         past_records = PastRecords(training[0], training[1], dates)
     models, baseline, refit, expected = _resolve_models(
@@ -332,10 +330,10 @@ def planned_report(
                 )
             if name != baseline:
                 rows.append((by_model, (baseline, name), (), False))
-                if model.is_time_ordered and measure.losses:
+                if scheme.calendar is not None and measure.losses:
                     rows.append((by_model, (baseline, name), (), True))
     statements = []
-    horizon = past_horizon(model)
+    horizon = past_horizon(scheme)
     for by_model, names, inside, skill in rows:
         measure = by_model[names[-1]]
         expected_value = 0.5
@@ -356,7 +354,7 @@ def planned_report(
             proven = ""  # G19 is about a random record of a random group
         statement = dataclasses.replace(statement, proven=proven)
         statements.append(statement)
-        if model.is_time_ordered and horizon > 1:  # the other of two targets
+        if horizon > 1:  # the other of two targets
             statements.append(dataclasses.replace(statement, ahead=horizon))
     plan = Plan(
         models=models,
@@ -536,10 +534,10 @@ def _most_records(holdout, training, dependence):
     It is fixed before the split.
     """
     if "groups" not in dependence:
-        n_units, unit_name = holdout.dependence.units(holdout.n)
-        if hasattr(holdout.dependence, "codes_") and n_units < holdout.n:
+        scheme = holdout.dependence.sampling_scheme(holdout.n)
+        if scheme.block_codes is not None and scheme.n_units < holdout.n:
             raise ValueError(
-                f"per='record' is not available here: {unit_name} count "
+                f"per='record' is not available here: {scheme.unit_name} count "
                 "alike, with many records or few. The holdout was not queried."
             )
         return 1.0
@@ -559,12 +557,10 @@ def _check_plan(plan, holdout, training):
     X = holdout.X
     y = as_labels(holdout.y)
     blank = _placeholder_records(holdout, training)
-    has_independent_units = (
-        holdout.dependence.is_componentwise and not holdout.dependence.is_given_rest
-    )
+    scheme = holdout.dependence.sampling_scheme(holdout.n)
     for statement in plan.statements:
         if (
-            holdout.dependence.is_time_ordered
+            scheme.calendar is not None
             and statement.measure.statistic == "r2"
             and plan.training_mean is None
         ):
@@ -575,7 +571,7 @@ def _check_plan(plan, holdout, training):
         metric = statement.measure.metric
         is_single_model = len(statement.models) == 1
         is_noisy = metric is not None and (
-            metric.is_mean or (has_independent_units and is_single_model)
+            metric.is_mean or (scheme.exchangeable and is_single_model)
         )
         is_noisy = is_noisy and not statement.inside
         # Each row through the noise has its part of the failure probability, as proven ones do.
@@ -600,9 +596,9 @@ def _check_plan(plan, holdout, training):
                 rows = np.arange(len(y))[:, None] if isinstance(model, Predicted) else X
                 metric._check(model, rows, y)
         if is_single_model and not statement.inside and blank is not None:
-            uneven = plan.per == "unit" and not holdout.dependence.is_independent
-            if holdout.dependence.is_time_ordered:  # dates of one record each weigh alike
-                uneven = holdout.dependence.units(holdout.n)[0] < holdout.n
+            uneven = plan.per == "unit" and not scheme.has_independent_records
+            if scheme.calendar is not None:  # dates of one record each weigh alike
+                uneven = scheme.n_units < holdout.n
             _dry_run(statement.measure, plan.models[statement.models[0]], *blank, uneven=uneven)
     for name, model in plan.models.items():
         if not isinstance(model, Predicted):

@@ -9,8 +9,10 @@ import math
 import pickle
 
 import numpy as np
+import pytest
 
 from sklearn_bdp.correlation import CorrelationModel, check_correlation
+from sklearn_bdp.correlation.scheme import ConcentrationBound
 from tests.facts import refused
 
 from .levels import sequential_epsilon
@@ -28,7 +30,8 @@ class ModelContract:
     def cannot_be_split(self, model):
         """Whether nothing can be held out: one component, and no bounds given the rest."""
         is_connected = model.largest_component(self.n) == self.n
-        return model.is_componentwise and is_connected and not model.holds_given_rest
+        scheme = model.sampling_scheme(self.n)
+        return scheme.has_independent_units and is_connected and not scheme.bounds_hold_given_rest
 
     def test_is_a_frozen_value_compared_by_content_and_described_in_one_line(self):
         model = self.model()
@@ -49,8 +52,25 @@ class ModelContract:
         codes = model.components(self.n)
         assert codes.shape == (self.n,)
         assert model.largest_component(self.n) == np.bincount(codes).max()
-        assert model.is_independent == (model.largest_component(self.n) == 1)
-        assert not model.is_independent or model.is_componentwise
+        scheme = model.sampling_scheme(self.n)
+        assert scheme.has_independent_records == (model.largest_component(self.n) == 1)
+        assert not scheme.has_independent_records or scheme.has_independent_units
+
+    def test_scheme_agrees_with_its_records(self):
+        scheme = self.model().sampling_scheme(self.n)
+        assert scheme.n_records == self.n
+        assert 1 <= scheme.n_units <= self.n
+        assert scheme.unit_name in {"records", "groups", "dates"}
+        assert scheme.target
+        assert scheme.has_independent_units or not scheme.exchangeable
+        assert (scheme.calendar is not None) == (scheme.bound is ConcentrationBound.MARTINGALE)
+        assert scheme.record_blocks.shape == (self.n,)
+        if scheme.weights is not None:
+            assert scheme.weights.sum() == pytest.approx(1.0)
+        means = scheme.block_means(np.arange(self.n, dtype=float))
+        assert means.shape == np.unique(scheme.record_blocks).shape
+        with refused(AttributeError, "n_units"):
+            scheme.n_units = 1
 
     def test_splits_and_folds_are_partitions_up_to_the_gap(self):
         model = self.model()

@@ -24,8 +24,9 @@ def log_tail_above(model, mean, value, n):
 
 
 def _sharper(model, mean, value, n):
-    if model.record_weights(n) is not None:
-        weights, counts = np.unique(model.record_weights(n), return_counts=True)
+    record_weights = model.sampling_scheme(n).weights
+    if record_weights is not None:
+        weights, counts = np.unique(record_weights, return_counts=True)
         return independent_log_tail(mean, value, weights, counts)
     if isinstance(model, MarkovChain):
         return -n * chain_rate(value, mean, model.contraction_)

@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent
-from tests.facts import refused
+from tests.facts import refused, scheme_of
 
 from .levels import sequential_epsilon
 from .oracle import bdp_leakage
@@ -25,7 +25,7 @@ def test_independent_records_cost_nothing_more():
     assert sequential_epsilon(model, 0.3, 7) == 0.3
     assert model.sequential_information(0.3, 8) == pytest.approx(0.09)
     assert model.posterior_bias(0.4, 5) == pytest.approx(math.tanh(0.1))
-    assert model.is_componentwise
+    assert scheme_of(model, 7).has_independent_units
     assert model.describe() == "independent records"
     assert model == Independent()
 
@@ -153,9 +153,13 @@ def test_subset_of_a_graph_keeps_dependence_through_dropped_records():
 
 
 def test_sampling_units_are_groups_or_records():
-    assert Groups(["ann", "ann", "bob"]).units(3) == (2, "groups")
-    assert Groups([0, 1, 2]).units(3) == (3, "records")
-    assert Independent().units(3) == (3, "records")
+    for model, n_units, name in (
+        (Groups(["ann", "ann", "bob"]), 2, "groups"),
+        (Groups([0, 1, 2]), 3, "records"),
+        (Independent(), 3, "records"),
+    ):
+        scheme = scheme_of(model, 3)
+        assert (scheme.n_units, scheme.unit_name) == (n_units, name)
 
 
 @pytest.mark.parametrize(

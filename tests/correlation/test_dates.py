@@ -11,7 +11,7 @@ from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import TimeOrdered
 from sklearn_bdp.correlation.dates import date_numbers, horizon_in_dates
 from sklearn_bdp.exceptions import DependenceWarning
-from tests.facts import refused, warned
+from tests.facts import refused, units_of, warned
 
 pd = pytest.importorskip("pandas")
 DAYS = pd.date_range("2015-01-01", periods=600)
@@ -143,7 +143,7 @@ def test_a_stamp_that_comes_twice_is_one_date_and_clocks_set_back_are_rejected()
     X, y, _ = shops(n_shops=1)
     hours = pd.date_range("2025-10-20", periods=600, freq="h", tz="Europe/Berlin")
     hours = hours.tz_localize(None)  # 02:00 comes twice, and counts as one date
-    assert fit_search(X.set_axis(hours, axis=0), y).holdout_.dependence.units(150) == (150, "dates")
+    assert units_of(fit_search(X.set_axis(hours, axis=0), y).holdout_) == (150, "dates")
     halves = pd.date_range("2025-10-20", periods=600, freq="30min", tz="Europe/Berlin")
     with refused(ValueError, "ambiguous='infer'"):
         fit_search(X.set_axis(halves.tz_localize(None), axis=0), y)

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.dependence.studies import coloring, drawn_again
 from sklearn_bdp.correlation import DependencyGraph, MarkovNetwork, check_correlation
-from tests.facts import refused
+from tests.facts import refused, scheme_of
 
 GRID = nx.to_scipy_sparse_array(nx.grid_2d_graph(20, 20))
 
@@ -51,7 +51,7 @@ def test_a_strength_is_estimated_after_the_split_only():
     changed_labels[split.holdout] = 1 - changed_labels[split.holdout]
     assert estimated_network == model.estimated(changed_labels, split.train)
     holdout_network = estimated_network.given_rest(split.holdout)
-    assert holdout_network.target == "these nodes, given the training nodes"
+    assert scheme_of(holdout_network).target == "these nodes, given the training nodes"
     for network in (estimated_network, holdout_network):
         assert network.describe().startswith("assumed from 300 training labels")
         assert any("Assumed" in line for line in network.caveats)

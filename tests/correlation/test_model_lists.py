@@ -10,7 +10,7 @@ from sklearn_bdp.correlation import (
     MarkovChain,
     check_correlation,
 )
-from tests.facts import refused
+from tests.facts import refused, scheme_of
 
 from .tails import log_tail_above
 
@@ -43,7 +43,7 @@ def test_every_answer_is_the_worst():
     assert worst_case.cut_failure(5) == second_chain.cut_failure(5)
     assert worst_case.split(n, 0.2).gap == second_chain.split(n, 0.2).gap
     assert worst_case == check_correlation([second_chain, first_chain])
-    assert not worst_case.is_componentwise
+    assert not scheme_of(worst_case, n).has_independent_units
     assert worst_case.describe().startswith("the worst of: stationary")
 
 
@@ -60,7 +60,7 @@ def test_components_are_cut_only_if_all_models_allow():
         split = model.split(5, 0.4, random_state=seed)
         assert len({0, 1, 2} & set(split.holdout)) in (0, 3)
     assert len(model.folds(5, 3)) == 3
-    assert model.is_componentwise
+    assert scheme_of(model, 5).has_independent_units
     assert model.subset([0, 3]).n_records == 2
     with refused(ValueError, "X_val"):
         check_correlation([MarkovChain(P1), Groups([0, 0])]).split(2, 0.5)

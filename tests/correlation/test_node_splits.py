@@ -18,7 +18,7 @@ from sklearn_bdp.correlation import (
     check_correlation,
 )
 from sklearn_bdp.correlation.components import check_row_order
-from tests.facts import refused
+from tests.facts import refused, scheme_of
 
 pd = pytest.importorskip("pandas")
 
@@ -99,7 +99,7 @@ def test_an_unlabeled_hub_ties_its_leaves():
         unlabeled_hub_network.split(100, 0.25)  # one leaf at most: fewer than 20 units
     labeled_hub_network = MarkovNetwork(star)
     split = labeled_hub_network.split(101, 0.25, random_state=0)
-    assert labeled_hub_network.given_rest(split.holdout).is_independent
+    assert scheme_of(labeled_hub_network.given_rest(split.holdout)).has_independent_records
     assert 0 in split.train
 
 
@@ -110,7 +110,7 @@ def test_at_most_one_held_out_node_touches_a_component_without_labels():
     n = int(mask.sum())
     split = model.split(n, 0.25, random_state=0)
     part = model.given_rest(split.holdout)
-    assert part.is_independent
+    assert scheme_of(part).has_independent_records
     assert len(split.holdout) >= 20
     rows = np.flatnonzero(mask)
     holdout_nodes = {int(rows[k]) for k in split.holdout}
@@ -124,16 +124,16 @@ def test_a_holdout_of_nodes_counts_as_independent():
     split = model.split(400, 0.25, random_state=0)
     n = len(split.holdout)
     part = model.given_rest(split.holdout)
-    assert part.is_independent
-    assert part.is_given_rest
-    assert part.is_componentwise
+    assert scheme_of(part).has_independent_records
+    assert scheme_of(part).is_conditional
+    assert scheme_of(part).has_independent_units
     grid = np.linspace(0.0, 1.0, 11)
     np.testing.assert_array_equal(part.log_tail(grid, n), Independent().log_tail(grid, n))
     for binary in (False, True):
         limits = [m.mean_lower_limit(grid, -3.0, n, binary=binary) for m in (part, Independent())]
         np.testing.assert_array_equal(*limits)
     assert part.bdp_epsilon(0.3, n) == part.dp_epsilon(0.3, n) == 0.3
-    assert part.target == "these nodes, given the training nodes"
+    assert scheme_of(part).target == "these nodes, given the training nodes"
     caveats = " ".join(part.caveats)
     assert "all its labeled neighbors in the training set" in caveats
     assert "of all" in caveats
@@ -163,7 +163,7 @@ def test_a_giant_component_below_half_is_held_out_as_well():
     for model in (MarkovNetwork(graph), MarkovNetwork(graph, influence=0.5)):
         holdout_nodes = model.split(2000, 0.25, random_state=0).holdout
         assert 0.4 < np.mean(holdout_nodes < 960) < 0.56
-        assert model.given_rest(holdout_nodes).is_independent
+        assert scheme_of(model.given_rest(holdout_nodes)).has_independent_records
     giant_graph = nx.disjoint_union(nx.path_graph(1100), nx.empty_graph(900))
     with refused(ValueError, "MarkovNetwork(graph)"):
         DependencyGraph(giant_graph).split(2000, 0.25)
@@ -175,7 +175,7 @@ def test_a_number_takes_random_nodes_only_if_they_are_worth_more():
     assert len(weak_network.split(400, 0.25, random_state=0).holdout) == 100
     strong_network = MarkovNetwork(graph, influence=5.0)
     holdout_nodes = strong_network.split(400, 0.25, random_state=0).holdout
-    assert strong_network.given_rest(holdout_nodes).is_independent
+    assert scheme_of(strong_network.given_rest(holdout_nodes)).has_independent_records
     assert 20 < len(holdout_nodes) < 100
 
 
@@ -234,9 +234,10 @@ def test_rows_are_matched_to_nodes_by_name_mask_or_position():
 
 def test_only_holdouts_of_nodes_are_given_the_rest():
     model = MarkovNetwork(nx.cycle_graph(200))
-    assert model.given_rest(model.split(200, 0.25, random_state=0).holdout).is_given_rest
-    assert not Independent().is_given_rest
-    assert not Groups([0, 0, 1]).is_given_rest
+    part = model.given_rest(model.split(200, 0.25, random_state=0).holdout)
+    assert scheme_of(part).is_conditional
+    assert not scheme_of(Independent(), 200).is_conditional
+    assert not scheme_of(Groups([0, 0, 1])).is_conditional
 
 
 # -- Sets without an edge between them are independent ------------------------------------------
@@ -252,7 +253,7 @@ def test_neighbors_of_the_holdout_are_never_kept():
     assert len(split.holdout) >= 0.24 * (len(split.holdout) + len(split.train))
     assert len(split.train) >= 1000
     part = model.given_rest(split.holdout)
-    assert part.is_independent
+    assert scheme_of(part).has_independent_records
     assert "buffer" in " ".join(part.caveats)
     assert str(2000 - len(split.train) - len(split.holdout)) in " ".join(part.caveats)
     train = model.training_part(split.train)
@@ -290,7 +291,7 @@ def test_the_xor_chain_is_rejected_if_neighbors_are_kept():
 def test_components_declared_as_groups_or_graph_are_one():
     graph = DependencyGraph(nx.caveman_graph(30, 5))
     groups = Groups(np.repeat(np.arange(30), 5))
-    assert graph.units(150) == groups.units(150)
+    assert scheme_of(graph).n_units == scheme_of(groups).n_units == 30
     for seed in range(3):
         graph_split, groups_split = (m.split(150, 0.25, random_state=seed) for m in (graph, groups))
         np.testing.assert_array_equal(graph_split.holdout, groups_split.holdout)
@@ -352,4 +353,4 @@ def test_a_large_graph_can_be_split():
     model = MarkovNetwork(sparse.coo_array((np.ones(10 * n), edge_ends), shape=(n, n)))
     split = model.split(n, 0.25, random_state=0)
     assert len(split.holdout) > 14_000
-    assert model.given_rest(split.holdout).is_independent
+    assert scheme_of(model.given_rest(split.holdout)).has_independent_records

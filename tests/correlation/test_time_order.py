@@ -23,7 +23,7 @@ def test_tails_hold_by_enumeration_for_any_dependence_inside_a_date(counts):
     for path in itertools.product((0, 1), repeat=len(counts)):
         kernels = [np.array([0.75, 0.25]), *(transition[state] for state in path[:-1])]
         records = np.repeat(state_scores[list(path)], counts)
-        weights = model.record_weights(n)
+        weights = model.sampling_scheme(n).weights
         q = records.mean() if weights is None else weights @ records
         deviations.append(q - np.mean([row @ state_scores for row in kernels]))
         probabilities.append(
@@ -40,9 +40,9 @@ def test_tails_hold_by_enumeration_for_any_dependence_inside_a_date(counts):
 
 def test_dates_weigh_equally_and_records_do_not():
     even = TimeOrdered([1, 2, 3] * 4)
-    assert even.record_weights(12) is None
+    assert even.sampling_scheme(12).weights is None
     uneven = TimeOrdered([1, 1, 1, 2])
-    assert uneven.record_weights(4) == pytest.approx([1 / 6, 1 / 6, 1 / 6, 1 / 2])
+    assert uneven.sampling_scheme(4).weights == pytest.approx([1 / 6, 1 / 6, 1 / 6, 1 / 2])
     assert "Dates weigh equally" in " ".join(uneven.caveats)
     assert even.effective_n(12) == pytest.approx(3)
     assert uneven.effective_n(4) == pytest.approx(2)
@@ -63,8 +63,10 @@ def test_any_order_of_rows_gives_one_answer():
         assert times[split.train].max() + 1 + split.gap == times[split.holdout].min()
         assert len(np.unique(times[split.holdout])) == 50
     scores = np.random.default_rng(0).random(200)
-    unit_means = model_by_shop.unit_means(np.tile(scores, 50))
-    assert unit_means == pytest.approx(model_by_date.unit_means(np.repeat(scores, 50)))
+    unit_means = model_by_shop.sampling_scheme(10_000).block_means(np.tile(scores, 50))
+    assert unit_means == pytest.approx(
+        model_by_date.sampling_scheme(10_000).block_means(np.repeat(scores, 50))
+    )
     assert unit_means == pytest.approx(scores)
     holdouts = [
         time_model.subset(split.holdout)
@@ -78,7 +80,8 @@ def test_any_order_of_rows_gives_one_answer():
 
 def test_rows_of_a_date_stay_together():
     model = TimeOrdered([1, 1, 2, 2, 3, 3])
-    assert model.subset([2, 3, 4, 5]).units(4) == (2, "dates")
+    scheme = model.subset([2, 3, 4, 5]).sampling_scheme(4)
+    assert (scheme.n_units, scheme.unit_name) == (2, "dates")
     for rows in ([0, 2], [0, 1, 4, 5]):
         with refused(ValueError, "holdout=0.25"):
             model.subset(rows)

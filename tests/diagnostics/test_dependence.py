@@ -18,7 +18,7 @@ from sklearn_bdp.exceptions import (
     UninformativeIntervalWarning,
 )
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatureSelector
-from tests.facts import refused, warned
+from tests.facts import refused, scheme_of, warned
 
 GRID = {"C": [0.1, 1.0, 10.0]}
 SLOW_TRANSITION = [[0.98, 0.02], [0.02, 0.98]]
@@ -260,7 +260,7 @@ def test_validation_set_in_time(regimes):
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), {"C": [1.0]}, correlation="time", random_state=0
     ).fit(X[:2500], y[:2500], X_val=X[2600:], y_val=y[2600:])
-    assert search.holdout_.dependence.is_sequential
+    assert scheme_of(search.holdout_.dependence, search.holdout_.n).in_time_order
     assert search.holdout_.n == 1400
 
 
@@ -283,7 +283,7 @@ def test_selectors_support_time_order_and_test_independence(regimes):
     selector = HoldoutFeatureSelector(
         LogisticRegression(), correlation="time", random_state=0, n_features_to_select=1
     ).fit(X, y)
-    assert selector.holdout_.dependence.is_time_ordered
+    assert scheme_of(selector.holdout_.dependence, selector.holdout_.n).calendar is not None
     with warned(DependenceWarning, "correlation='time'"):
         selector.set_params(correlation=None).fit(X, y)
     with warned(DependenceWarning, "correlation='groups'", "groups="):

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
-from tests.facts import refused
+from tests.facts import refused, units_of
 
 SHOPS, DAYS = 10, 200
 
@@ -33,7 +33,7 @@ def test_any_order_of_rows_gives_one_selection(sales):
     by_shop = np.lexsort((days, np.tile(np.arange(SHOPS), DAYS)))
     one = fitted(X, y, times=days)
     two = fitted(X[by_shop], y[by_shop], times=days[by_shop])
-    assert one.holdout_.dependence.units(one.holdout_.n) == (50, "dates")
+    assert units_of(one.holdout_) == (50, "dates")
     assert one.get_support().tolist() == two.get_support().tolist()
     assert one.interval_ == pytest.approx(two.interval_, abs=1e-9)
     train, held = set(days[one.train_indices_]), set(days[one.holdout_indices_])

@@ -16,7 +16,7 @@ from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.feature_selection import HoldoutCorrelationFilter
 from sklearn_bdp.holdout import ExpertSettings
 from sklearn_bdp.metrics import PerRecordScore
-from tests.facts import refused
+from tests.facts import refused, units_of
 
 pd = pytest.importorskip("pandas")
 
@@ -165,7 +165,7 @@ def test_rows_of_one_date_may_know_each_other():
     X, y = series(1200)
     X.index = np.repeat(X.index[:300], 4)
     order = np.random.default_rng(0).permutation(len(X))
-    assert fitted(X.iloc[order], y[order], WithinDay()).holdout_.dependence.units(300)[0] == 75
+    assert units_of(fitted(X.iloc[order], y[order], WithinDay()).holdout_) == (75, "dates")
     with refused(ValueError, "WithinDay"):
         fitted(X.iloc[order], y[order], WithinDay(later=True))
 

@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.metrics import PerRecordScore
-from tests.facts import refused
+from tests.facts import refused, units_of
 
 pd = pytest.importorskip("pandas")
 SHOPS, DAYS = 20, 400
@@ -50,7 +50,7 @@ def test_any_order_of_rows_gives_one_answer(scoring):
     one = fitted(scoring, X, y, times=days)
     two = fitted(scoring, X[by_shop], y[by_shop], times=days[by_shop])
     model = one.holdout_.dependence
-    assert model.units(one.holdout_.n) == (100, "dates")
+    assert units_of(one.holdout_) == (100, "dates")
     assert model.effective_n(one.holdout_.n) == pytest.approx(100)
     for name in ("holdout_score", "holdout_lower", "holdout_upper"):
         assert one.cv_results_[name] == pytest.approx(two.cv_results_[name], abs=1e-9)
@@ -87,7 +87,7 @@ def test_a_validation_set_of_later_dates(scoring):
     cut = 300 * SHOPS
     options = {"X_val": X[cut:], "y_val": y[cut:], "times": days}
     model = fitted(scoring, X[:cut], y[:cut], **options)
-    assert model.holdout_.dependence.units(model.holdout_.n) == (100, "dates")
+    assert units_of(model.holdout_) == (100, "dates")
     with refused(ValueError, "X_val"):
         fitted(scoring, X[cut:], y[cut:], X_val=X[:cut], y_val=y[:cut], times=np.roll(days, -cut))
 

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain, group_independence_test
 from sklearn_bdp.exceptions import DependenceWarning
-from tests.facts import refused
+from tests.facts import refused, scheme_of
 
 pd = pytest.importorskip("pandas")
 SIDE = 30
@@ -119,8 +119,9 @@ def test_an_observed_chain_may_be_interpolated():
         assert len(split.holdout) + len(split.train) == 400
         assert len(split.holdout) == 200
         assert np.diff(split.holdout).min() >= 2
-        assert model.given_rest(split.holdout).is_independent
-        assert model.given_rest(split.holdout).is_given_rest
+        scheme = scheme_of(model.given_rest(split.holdout))
+        assert scheme.has_independent_records
+        assert scheme.is_conditional
     assert model.given_rest([7, 0, 1, 3]).components(4).tolist() == [2, 0, 0, 1]
     assert model.effective_n(100) == pytest.approx(1.0)
     with refused(ValueError, "observed=True"):

@@ -25,7 +25,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import HoldoutClosedError, UnboundedMetricError
 from sklearn_bdp.metrics import PerRecordScore
-from tests.facts import refused, warned
+from tests.facts import refused, units_of, warned
 
 # Several holdouts of the same records, each for a test of its own.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
@@ -592,7 +592,7 @@ def test_groups_of_a_validation_set_are_given_beside_it_or_after_those_of_the_re
     apart = search(**options)
     apart.fit(X[:300], y[:300], groups=labels[:300], groups_val=labels[300:], **sides)
     assert both.best_interval_ == apart.best_interval_
-    assert both.holdout_.dependence.units(100)[0] == 25
+    assert units_of(both.holdout_)[0] == 25
     named = search(**options).fit(
         X[:300], y[:300], groups=labels[:300].astype(str), groups_val=labels[300:].astype(str),
         **sides,

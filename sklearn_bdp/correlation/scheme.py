@@ -1,0 +1,144 @@
+"""Sampling scheme of a holdout: its units, the bound that means over them obey, and the target.
+
+A correlation model returns one :class:`SamplingScheme`. Code outside this package reads the
+scheme, never the kind of model.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_bdp._typing import Array
+
+
+class ConcentrationBound(enum.Enum):
+    """Bound on the distance of a mean of scores from its expectation."""
+
+    #: Independent records: binomial tails and Hoeffding's hinges (theory G8).
+    INDEPENDENT = "independent records"
+    #: Independent components of records: weighted hinges (theory G12).
+    COMPONENTS = "independent components"
+    #: Markov chain: the rate of Leon and Perron (theory H4).
+    CHAIN = "Markov chain"
+    #: Dates given their past: martingales, nothing is assumed about dependence (theory G26).
+    MARTINGALE = "martingale"
+    #: Any other model: Hoeffding's bound at its effective number of records (theory H1).
+    EFFECTIVE_NUMBER = "effective number of records"
+
+
+@dataclass(frozen=True, eq=False)
+class Calendar:
+    """Dates of records whose forecasts are judged given their past.
+
+    Parameters
+    ----------
+    horizon : int
+        Dates from the last record that a forecaster has to the date its score is known.
+    step : str
+        Name of one time step, such as ``"day"``.
+    dates : ndarray of shape (n_dates,) or None, default=None
+        The dates, ascending; None if each record is a date and dates are not known.
+    """
+
+    horizon: int
+    step: str
+    dates: Array | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class SamplingScheme:
+    """Facts about records that intervals, reports and splits depend on.
+
+    Parameters
+    ----------
+    n_records : int
+        Number of records.
+    n_units : int
+        Number of sampling units; add more of them if intervals are too wide.
+    unit_name : str
+        Name of the units in the plural: ``"records"``, ``"groups"`` or ``"dates"``.
+    bound : ConcentrationBound
+        Bound that a mean of scores obeys.
+    target : str
+        Target of intervals: new records, these dates, or these nodes.
+    exchangeable : bool
+        Whether units are independent draws from one distribution. Scores by class have bounds for
+        such units only. Nodes given all others are independent and need not be alike (theory G27).
+    weights : ndarray of shape (n_records,) or None, default=None
+        Positive weights of records in a score, which sum to 1; None for the plain mean.
+    block_codes : ndarray of int, shape (n_records,) or None, default=None
+        Group, component, date or sequence of each record; None if records come singly.
+    calendar : Calendar or None, default=None
+        Dates, if each is judged given its past; None for all other models.
+    in_time_order : bool, default=False
+        Whether the rows are one sequence in time, which only a gap divides.
+    bounds_hold_given_rest : bool, default=False
+        Whether a holdout may be drawn among records that depend on it, because bounds hold given
+        any values of the other records (theory G13, G27).
+
+    Examples
+    --------
+    >>> from sklearn_bdp.correlation import Groups
+    >>> scheme = Groups(["ann", "ann", "bob", "eve"]).sampling_scheme(4)
+    >>> scheme.n_units, scheme.unit_name, scheme.target
+    (3, 'groups', 'records of new groups')
+    """
+
+    n_records: int
+    n_units: int
+    unit_name: str
+    bound: ConcentrationBound
+    target: str
+    exchangeable: bool
+    weights: Array | None = field(default=None, repr=False)
+    block_codes: Array | None = field(default=None, repr=False)
+    calendar: Calendar | None = None
+    in_time_order: bool = False
+    bounds_hold_given_rest: bool = False
+
+    @property
+    def has_independent_records(self) -> bool:
+        """Whether all records are independent of each other."""
+        return self.bound is ConcentrationBound.INDEPENDENT
+
+    @property
+    def has_independent_units(self) -> bool:
+        """Whether whole components of records are independent of each other."""
+        return self.bound in (ConcentrationBound.INDEPENDENT, ConcentrationBound.COMPONENTS)
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether units are independent given all other records, and need not be alike (G27)."""
+        return self.has_independent_units and not self.exchangeable
+
+    @property
+    def record_blocks(self) -> Array:
+        """Group, component, date or sequence of each record; of single records, their position."""
+        return np.arange(self.n_records) if self.block_codes is None else self.block_codes
+
+    def block_means(self, scores: ArrayLike) -> Array:
+        """Return the mean score of each block, such as a date.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_records,)
+            Score of every record; NaN for unscored records.
+
+        Returns
+        -------
+        ndarray of shape (n_blocks,)
+            In the order of block codes; NaN for blocks without a score.
+        """
+        series = np.asarray(scores, dtype=float)
+        if self.block_codes is None:
+            return series
+        n_blocks = int(self.block_codes.max()) + 1
+        is_scored = ~np.isnan(series)
+        codes = self.block_codes[is_scored]
+        counts = np.bincount(codes, minlength=n_blocks)
+        sums = np.bincount(codes, weights=series[is_scored], minlength=n_blocks)
+        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
