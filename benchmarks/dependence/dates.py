@@ -14,7 +14,7 @@ from scipy.signal import lfilter
 from scipy.special import expit
 
 from benchmarks.dependence.past import newey_west
-from sklearn_bdp.intervals.dates import date_interval, date_row, date_statistic
+from sklearn_bdp.intervals.dates import about_training_mean, date_interval, date_row
 from sklearn_bdp.intervals.jackknife import STATISTICS
 
 LEVELS = (0.05, 0.01)
@@ -162,12 +162,12 @@ def bootstrap_width(statistic, y, predictions, rng, draws=300):
 def relative_widths(name, n, runs, rng):
     """Return mean widths over those of a bootstrap and, of absolute errors, of Newey-West."""
     by_bootstrap, by_newey_west = [], []
-    metric = date_statistic(name, STATISTICS[name], training_mean=10.0)
+    statistic = about_training_mean(STATISTICS[name], 10.0)
     for _ in range(runs):
         y, predictions = sample(name, n, rng)
-        row = date_row(metric, y, [(predictions, None)], dates=np.arange(n), level=0.05)
+        row = date_row(statistic, y, [(predictions, None)], dates=np.arange(n), level=0.05)
         width = row.upper - row.lower
-        by_bootstrap.append(width / bootstrap_width(metric.statistic, y, predictions, rng))
+        by_bootstrap.append(width / bootstrap_width(statistic, y, predictions, rng))
         if name == "neg_mean_absolute_error":
             by_newey_west.append(0.5 * width / newey_west(np.abs(y - predictions)))
     return np.mean(by_bootstrap), np.mean(by_newey_west or [math.nan])

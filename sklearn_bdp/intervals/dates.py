@@ -10,7 +10,7 @@ dates. Only the gradient is taken at a point that depends on all dates, which th
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.signal import lfilter
@@ -22,40 +22,23 @@ from sklearn_bdp.intervals.jackknife import (
     _NO_FIT,
     _SCALES,
     GENERIC,
-    SKILL,
     ApproximateRow,
+    Scale,
     Statistic,
     _count,
-    of_sums,
 )
 
-#: Fewest dates, and dates with the rarer outcome, of an interval. Below the second numbers a reader
-#: is warned.
+#: Fewest dates of an interval. Below the other numbers (of dates, and of dates with the rarer
+#: outcome) a reader is warned.
 FEWEST_DATES, FEW_DATES = 30, 75
-FEWEST_EVENT_DATES, FEW_EVENT_DATES = 5, 30
+FEW_EVENT_DATES = 30
 #: Part of the median target below which targets are near 0, for errors relative to them.
 NEAR_ZERO = 0.01
 #: Rates of the moving averages of past influence that centers are made of.
 RATES = (0.05, 0.2)
-#: Level below which rows were not simulated; some statistics have one of their own.
-LEAST_LEVEL = 0.001
-
-Scale = Literal["unit", "signed", "loss", "explained", "raw"]
-
-
-class DateStatistic(NamedTuple):
-    """A statistic of dates: how it is left out, and on which scale it is about normal.
-
-    ``trust``: level down to which it was simulated; ``least_events``: dates with the rarer outcome
-    that it needs.
-    """
-
-    statistic: Statistic
-    scale: Scale
-    trust: float = LEAST_LEVEL
-    least_events: int = FEWEST_EVENT_DATES
-    divides_by_targets: bool = False
-    note: str = ""
+_ABOUT_TRAINING_MEAN = (
+    "R² is about the mean of the training targets, where scikit-learn takes that of these dates."
+)
 
 
 def too_few_dates(n_dates: int) -> str:
@@ -66,7 +49,7 @@ def too_few_dates(n_dates: int) -> str:
 
 
 def date_row(
-    metric: DateStatistic, y: Array, sides: Any, *, dates: Array, level: float, horizon: int = 1
+    statistic: Statistic, y: Array, sides: Any, *, dates: Array, level: float, horizon: int = 1
 ) -> ApproximateRow:
     """Return a statistic over dates, or a difference of two, with its approximate interval.
 
@@ -74,8 +57,8 @@ def date_row(
 
     Parameters
     ----------
-    metric : DateStatistic
-        Statistic and scale.
+    statistic : Statistic
+        The statistic; R² by :func:`about_training_mean`.
     y : ndarray of shape (n,)
         Targets; classes as codes, of two the one with the event as 1.
     sides : sequence of one or two (predictions, mask)
@@ -93,7 +76,6 @@ def date_row(
     ApproximateRow
         Value, ends and notes.
     """
-    statistic = metric.statistic
     is_pair = len(sides) == 2
     n_dates = int(dates.max()) + 1
     shares = 1.0 / np.bincount(dates)[dates]
@@ -118,18 +100,18 @@ def date_row(
         second_value, second_left_out = estimates[1]
         value = value - second_value
         left_out = left_out - second_left_out
-    scale: Scale = "raw" if is_pair else metric.scale
+    scale: Scale = "raw" if is_pair else statistic.dates.scale or statistic.scale
     reason = ""
     with np.errstate(all="ignore"):
         at_end = not np.isfinite(_SCALES[scale][0](np.array([value]))).all()
     if n_scored_dates < FEWEST_DATES:
         reason = too_few_dates(n_scored_dates)
-    elif event_dates is not None and event_dates < metric.least_events:
+    elif event_dates is not None and event_dates < statistic.dates.min_events:
         reason = (
             f"Only {event_dates} dates have the rarer outcome. An interval needs at least "
-            f"{metric.least_events}."
+            f"{statistic.dates.min_events}."
         )
-    elif metric.divides_by_targets and np.abs(y).min() < NEAR_ZERO * np.median(np.abs(y)):
+    elif statistic.dates.divides_by_targets and np.abs(y).min() < NEAR_ZERO * np.median(np.abs(y)):
         reason = "Some targets are near 0, where an error relative to them has no interval."
     elif at_end:
         reason = "The score is at an end of its range, which has no approximate interval."
@@ -144,7 +126,9 @@ def date_row(
         return row(value, notes=["The dates show no spread. There is no approximate interval."])
     if statistic.negative and not is_pair:  # a loss
         lower = max(lower, 0.0)
-    notes = _warnings(metric, n_scored_dates, event_dates, level, left_out, is_pair=is_pair)
+    notes = _warnings(
+        statistic, n_scored_dates, event_dates, level, left_out, scale=scale, is_pair=is_pair
+    )
     return row(value, (lower, upper), notes)
 
 
@@ -195,7 +179,8 @@ def median_row(errors: Array, level: float, *, dates: Array, horizon: int = 1) -
 
 def _event_dates(statistic, y, sides, masks, dates):
     """Return how many dates have the rarer outcome that matters, or None if none does."""
-    if statistic.cells is None:
+    cells = statistic.dates.cells or statistic.cells
+    if cells is None:
         return None
     is_pair = len(sides) == 2 and np.array_equal(masks[0], masks[1])
     if is_pair and statistic.response == "labels":  # a difference rests on disagreements
@@ -203,42 +188,24 @@ def _event_dates(statistic, y, sides, masks, dates):
     return min(
         _count(dates, mask & cell)
         for (predictions, _), mask in zip(sides, masks, strict=True)
-        for cell in statistic.cells(y, predictions)
+        for cell in cells(y, predictions)
     )
 
 
-#: Statistics that are simulated down to a larger level, on another scale than elsewhere, or that
-#: need more dates with the rarer outcome.
-_TRUST = {
-    "r2": 0.01,
-    "average_precision": 0.01,
-    "calibration_slope": 0.05,
-    "calibration_intercept": 0.01,
-}
-_ABOUT_TRAINING_MEAN = (
-    "R² is about the mean of the training targets, where scikit-learn takes that of these dates."
-)
-_DATE_SCALES: dict[str, Scale] = {"neg_mean_absolute_error": "raw"}
-
-
-def date_statistic(
-    name: str, statistic: Statistic, *, training_mean: float | None = None
-) -> DateStatistic:
-    """Return how a statistic is computed over dates.
+def about_training_mean(statistic: Statistic, training_mean: float | None) -> Statistic:
+    """Return a statistic that is about the mean of the training targets, if it is about a mean.
 
     Parameters
     ----------
-    name : str
-        Name of the metric.
     statistic : Statistic
         The statistic of independent records.
-    training_mean : float, optional
-        Mean of the training targets, for R².
+    training_mean : float or None
+        Mean of the training targets.
 
     Returns
     -------
-    DateStatistic
-        Statistic, scale and limits of its use.
+    Statistic
+        The same statistic, except for R².
 
     Raises
     ------
@@ -246,37 +213,11 @@ def date_statistic(
         If R² is asked for without a training mean: about the holdout's own mean, which depends on
         later dates, intervals of R² would miss several times too often (theory G31).
     """
-    scale: Scale = _DATE_SCALES.get(name, statistic.scale)
-    least_events = FEWEST_EVENT_DATES
-    if name == "r2":
-        if training_mean is None:
-            raise ValueError("R² needs the mean of the training targets.")
-        statistic = statistic._replace(left_out=explained_about(training_mean))
-    elif name.startswith("neg_mean_pinball_loss"):
-        statistic = statistic._replace(
-            cells=lambda y, predictions: [y > predictions, y <= predictions]
-        )
-        least_events = 2 * FEWEST_EVENT_DATES
-    elif name == "neg_brier_score" and statistic.response == "chances":
-        scale = "unit"
-    elif statistic is SKILL:
-        scale = "explained"
-    return DateStatistic(
-        statistic,
-        scale,
-        _TRUST.get(name, LEAST_LEVEL),
-        least_events,
-        divides_by_targets=name == "neg_mean_absolute_percentage_error",
-        note=_ABOUT_TRAINING_MEAN if name == "r2" else "",
-    )
-
-
-def explained_about(center: float) -> Any:
-    """Return ``left_out`` for R² about a fixed number: the mean of the training targets."""
-    return of_sums(
-        lambda y, predictions: ((y - center) ** 2, (y - predictions) ** 2),
-        lambda _, squares, loss: 1.0 - loss / squares,
-    )
+    if statistic.dates.left_out_about is None:
+        return statistic
+    if training_mean is None:
+        raise ValueError("R² needs the mean of the training targets.")
+    return statistic._replace(left_out=statistic.dates.left_out_about(training_mean))
 
 
 def date_interval(
@@ -439,25 +380,25 @@ def degrees_of_freedom(
     return max(2.0, freedom)
 
 
-def _warnings(metric, n_dates, event_dates, level, left_out, *, is_pair):
+def _warnings(statistic, n_dates, event_dates, level, left_out, *, scale, is_pair):
     """Return sentences on the reasons to trust an interval less."""
-    notes = [metric.note] if metric.note else []
+    notes = [] if statistic.dates.left_out_about is None else [_ABOUT_TRAINING_MEAN]
     if n_dates < FEW_DATES:
         notes.append(f"There are only {n_dates} dates.")
     if event_dates is not None and event_dates < FEW_EVENT_DATES:
         notes.append(f"Only {event_dates} dates have the rarer outcome.")
-    if metric.statistic.heavy and not is_pair:
+    if statistic.heavy and not is_pair:
         notes.append("Rare large errors, which no sample shows, would make it too narrow.")
-    if metric.statistic is GENERIC:
+    if statistic is GENERIC:
         notes.append("This metric was not simulated.")
-    if metric.scale == "raw" or is_pair:
+    if scale == "raw":
         off = left_out - left_out.mean()
         third = abs(float(np.sum(off**3))) / max(float(np.sum(off**2)) ** 1.5, 1e-300)
         if third * norm.isf(0.5 * level) ** 3 / 3.0 > 1.0:
             notes.append("A few dates dominate this row.")
-    if level < metric.trust:
+    trust = statistic.dates.trust
+    if level < trust:
         notes.append(
-            f"Its level, {level:.2g}, is below {metric.trust:g}, down to which this method was "
-            "simulated."
+            f"Its level, {level:.2g}, is below {trust:g}, down to which this method was simulated."
         )
     return notes

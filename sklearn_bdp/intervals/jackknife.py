@@ -2,10 +2,9 @@ r"""Approximate intervals of any statistic, for a report after which nothing is 
 
 The level they are made at is exact, the intervals are not: a delete-one jackknife over units
 (records, groups, blocks of time) on the scale of the statistic, with degrees of freedom that know
-how few units carry it (J*). It needs a statistic as many times as there are units: here in closed
-form, without computing it anew. Records carry weights: one over the size of their unit where the
-target is a random record of a random unit, 0 outside a subgroup. How statistics are left out, and
-down to which level each is trusted, stands in :data:`STATISTICS`.
+how few units carry it (J*). It needs the statistic without each unit, which
+:mod:`sklearn_bdp.intervals.left_out` computes. :class:`Statistic` has the levels down to which its
+intervals were simulated.
 """
 
 from __future__ import annotations
@@ -23,14 +22,35 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from sklearn_bdp._typing import Array
+from sklearn_bdp.intervals.left_out import (
+    all_records,
+    auc_left_out,
+    average_precision_by_unit,
+    calibration_left_out,
+    divide,
+    gini_left_out,
+    mean_auc_left_out,
+    of_sums,
+    ratio,
+    recomputed,
+)
 
-#: Blocks of units that are left out where every unit would take too long.
-MOST_BLOCKS = 200
-_MOST_CELLS = 600_000  # units times records, of what is computed anew for each unit
-
+Scale = Literal["unit", "signed", "loss", "explained", "raw"]
 # Response of a model that a statistic reads: classes, scores or chances of the second class,
 # chances of all classes, values, or a function of the positions of records that computes it.
 Response = Literal["labels", "scores", "chances", "all_chances", "values", "function"]
+
+
+class DateFacts(NamedTuple):
+    """Differences of a statistic over dates, each given its past (theory G31)."""
+
+    scale: Scale | None = None  # on which it is about normal, if other than for independent units
+    trust: float = 0.001  # level down to which its intervals were simulated
+    min_events: int = 5  # dates with the rarer outcome that an interval needs
+    cells: Callable[[Any, Any], list[Array]] | None = None  # if other than for independent units
+    divides_by_targets: bool = False
+    #: Returns ``left_out`` about the mean of the training targets, which earlier dates fix.
+    left_out_about: Callable[[float], Any] | None = None
 
 
 class Statistic(NamedTuple):
@@ -43,7 +63,7 @@ class Statistic(NamedTuple):
 
     response: Response
     left_out: Callable[..., tuple[float, Array]]
-    scale: Literal["unit", "signed", "loss", "explained", "raw"]
+    scale: Scale
     cells: Callable[[Any, Any], list[Array]] | None = None
     #: Levels down to which rows and differences are trusted; below them a reader is warned.
     trust: tuple[float, float] = (0.05, 0.05)
@@ -52,244 +72,7 @@ class Statistic(NamedTuple):
     few: int = 10  # units of the rarest cell below which a reader is warned
     negative: bool = False  # the value is minus the loss
     heavy: bool = False  # rare large errors, which no sample shows, would make it too narrow
-
-
-# -- values without a unit -----------------------------------------------------------------------
-
-
-def of_sums(terms: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``left_out`` for a function of sums over records: ``f(total - s_u)``.
-
-    ``terms(y, predictions)`` are of shape (k, n); ``function`` takes k arrays.
-    """
-
-    def left_out(y, predictions, weights, units, n_units):
-        weighted_terms = np.vstack([np.ones(len(y)), *terms(y, predictions)]) * weights
-        unit_sums = np.array([np.bincount(units, term, n_units) for term in weighted_terms])
-        total = unit_sums.sum(axis=1)
-        # Rounding is set to 0: a cell that only this unit has is empty without it.
-        left_out_sums = total[:, None] - unit_sums
-        rounding = 1e-12 * np.abs(weighted_terms).sum(axis=1)[:, None]
-        left_out_sums[np.abs(left_out_sums) <= rounding] = 0.0
-        return float(function(*total)), function(*left_out_sums)
-
-    return left_out
-
-
-def _everyone(y, predictions):
-    return np.ones(len(y), bool)
-
-
-def _ratio(numerator, denominator=_everyone):
-    """Return ``left_out`` for the ratio of two sums; by default the mean of ``numerator``."""
-    return of_sums(
-        lambda y, predictions: (numerator(y, predictions), denominator(y, predictions)),
-        lambda _, numerator, denominator: _divide(numerator, denominator),
-    )
-
-
-def _divide(numerator, denominator):
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return numerator / denominator
-
-
-def _concordance(winning, losing, scores, units, n_units):
-    """Return the proportion of concordant pairs (ties one half) with all units and without each.
-
-    G28: ``(A - sum P_i + W_u) / ((N_1 - n_1u)(N_0 - n_0u))``, with sums over pairs that carry both
-    weights, ``P_i`` the pairs of a record and ``W_u`` those within the unit.
-    """
-
-    def below(keys):
-        """Return for each record the losing weight that is ranked below it, ties one half."""
-        _, rank = np.unique(keys, return_inverse=True)
-        losing_at_rank = np.bincount(rank, losing)
-        return (np.cumsum(losing_at_rank) - 0.5 * losing_at_rank)[rank], rank
-
-    losing_below, rank = below(scores)
-    total = float(winning @ losing_below)
-    winning_at_rank = np.bincount(rank, winning)
-    winning_from_rank = winning_at_rank.sum() - np.cumsum(winning_at_rank)
-    winning_above = (winning_from_rank + 0.5 * winning_at_rank)[rank]
-    pairs_of_unit = np.bincount(units, winning * losing_below + losing * winning_above, n_units)
-    # Ranks that sort by unit first: pairs inside the unit are those not below in earlier units.
-    losing_below_by_unit, _ = below(units * (rank.max() + 1.0) + rank)
-    losing_of_unit = np.bincount(units, losing, n_units)
-    losing_in_earlier_units = np.cumsum(losing_of_unit) - losing_of_unit
-    losing_inside = losing_below_by_unit - losing_in_earlier_units[units]
-    pairs_of_unit -= np.bincount(units, winning * losing_inside, n_units)
-    winning_left_out = winning.sum() - np.bincount(units, winning, n_units)
-    losing_left_out = losing.sum() - losing_of_unit
-    value = _divide(total, winning.sum() * losing.sum())
-    return value, _divide(total - pairs_of_unit, winning_left_out * losing_left_out)
-
-
-def _auc(y, predictions, weights, units, n_units):
-    return _concordance(weights * (y == 1), weights * (y == 0), predictions, units, n_units)
-
-
-def _mean_auc(y, predictions, weights, units, n_units, *, pairs):
-    """Return the mean over classes of each against the rest, or over pairs of classes."""
-    classes = range(predictions.shape[1])
-    if pairs:
-        comparisons = [(c, y == rival) for c in classes for rival in classes if c != rival]
-    else:
-        comparisons = [(c, y != c) for c in classes]
-    concordances = [
-        _concordance(weights * (y == c), weights * losing, predictions[:, c], units, n_units)
-        for c, losing in comparisons
-    ]
-    values, left_out = zip(*concordances, strict=True)
-    return float(np.mean(values)), np.mean(left_out, axis=0)
-
-
-def _gini(y, predictions, weights, units, n_units):
-    """Return the normalized Gini coefficient: the ranking's over that of ``y`` itself."""
-    concordance, best_concordance = (
-        _concordance(weights * y, weights, ranked, units, n_units) for ranked in (predictions, y)
-    )
-    value, left_out = (
-        _divide(2.0 * ranked - 1.0, 2.0 * best - 1.0)
-        for ranked, best in zip(concordance, best_concordance, strict=True)
-    )
-    return float(value), left_out
-
-
-def _average_precision(y, predictions, weights, units, n_units):
-    """Return the average precision, and that without each unit or block."""
-    is_record = len(y) == n_units and (np.bincount(units, minlength=n_units) == 1).all()
-    if is_record and np.isin(weights, (0.0, 1.0)).all():
-        value, left_out = average_precision_left_out(y == 1, predictions, weights > 0.0)
-        by_unit = np.empty(n_units)
-        by_unit[units] = left_out
-        return value, by_unit
-    if len(y) * n_units > _MOST_CELLS:
-        units, n_units = _blocks(units, n_units)
-    order = np.argsort(-predictions, kind="stable")
-    y = y[order]
-    weights = weights[order]
-    units = units[order]
-    predictions = predictions[order]
-    # Tied records enter the ranking together.
-    last_of_ties = np.flatnonzero(np.append(predictions[1:] != predictions[:-1], True))
-
-    def precision(record_weights):
-        true_positives = np.cumsum(record_weights * (y == 1))[last_of_ties]
-        n_predicted = np.cumsum(record_weights)[last_of_ties]
-        precisions = _divide(true_positives, np.where(n_predicted > 0, n_predicted, 1.0))
-        gains = np.diff(true_positives, prepend=0.0) * precisions
-        return _divide(gains.sum(), true_positives[-1])
-
-    left_out = [precision(weights * (units != unit)) for unit in range(n_units)]
-    return float(precision(weights)), np.array(left_out)
-
-
-def average_precision_left_out(
-    is_positive: Array, scores: Array, is_counted: Array
-) -> tuple[float, Array]:
-    """Return the average precision, and that without each record, in closed form.
-
-    Parameters
-    ----------
-    is_positive : ndarray of bool, shape (n,)
-        Which records are of the positive class.
-    scores : ndarray of shape (n,)
-        Scores; equal scores share one threshold.
-    is_counted : ndarray of bool, shape (n,)
-        Which records count, such as those of a subgroup.
-
-    Returns
-    -------
-    value : float
-        Average precision; NaN without a positive record.
-    left_out : ndarray of shape (n,)
-        That without each record; the same for records that do not count.
-    """
-    _, threshold = np.unique(-scores, return_inverse=True)
-    n_thresholds = int(threshold.max()) + 1
-    counted = is_counted.astype(float)
-    positives = np.bincount(threshold, counted * is_positive, n_thresholds)
-    hits = np.cumsum(positives)
-    n_predicted = np.cumsum(np.bincount(threshold, counted, n_thresholds))
-    total = float(hits[-1])
-
-    def summed(hits, n_predicted):
-        """Return sums over the thresholds before each one and from each one on."""
-        terms = positives * _divide(hits, np.where(n_predicted > 0.0, n_predicted, 1.0))
-        sums_before = np.concatenate([[0.0], np.cumsum(terms)[:-1]])
-        return sums_before, terms.sum() - sums_before
-
-    sums_before, sums_from = summed(hits, n_predicted)
-    value = _divide(sums_before[0] + sums_from[0], total)
-    _, without_negative = summed(hits, n_predicted - 1.0)
-    _, without_positive = summed(hits - 1.0, n_predicted - 1.0)
-    remaining = np.where(n_predicted > 1.0, n_predicted - 1.0, 1.0)
-    # The threshold of a removed positive record has one positive record less.
-    own_term = (hits - 1.0) / remaining
-    if_negative = (sums_before + without_negative) / max(total, 1.0)
-    if_positive = _divide(
-        sums_before + without_positive - own_term, np.full(n_thresholds, total - 1.0)
-    )
-    left_out = np.where(is_positive, if_positive[threshold], if_negative[threshold])
-    return float(value), np.where(is_counted, left_out, value)
-
-
-def _calibration(y, predictions, weights, units, n_units, *, slope):
-    """Return slope or intercept of the log odds, one Newton step from the fit for each unit."""
-    odds = logit(predictions)
-    columns = np.column_stack([np.ones(len(y)), odds] if slope else [np.ones(len(y))])
-    if slope:
-        offset = 0.0
-        fit = np.array([0.0, 1.0])
-    else:
-        offset = odds
-        fit = np.zeros(1)
-    products = columns[:, :, None] * columns[:, None, :]
-    for _ in range(50):
-        chance = expit(offset + columns @ fit)
-        gradient = columns.T @ (weights * (y - chance))
-        hessian = np.tensordot(weights * chance * (1.0 - chance), products, 1)
-        step = np.linalg.solve(hessian, gradient)
-        fit = fit + step / max(1.0, float(np.abs(step).max()))
-        if np.abs(step).max() < 1e-10:
-            break
-    else:
-        return math.nan, np.full(n_units, math.nan)
-    chance = expit(offset + columns @ fit)
-    gradients = _sums_by_unit(columns * (weights * (y - chance))[:, None], units, n_units)
-    hessians = _sums_by_unit(
-        products * (weights * chance * (1 - chance))[:, None, None], units, n_units
-    )
-    steps = np.linalg.solve(hessians.sum(axis=0) - hessians, gradients[..., None])
-    fits = fit - steps[..., 0]
-    if len(y) * n_units <= _MOST_CELLS:  # few units: one step would be a few percent too short
-        weights_left_out = weights * (units != np.arange(n_units)[:, None])
-        chance = expit(offset + fits @ columns.T)
-        gradients = (weights_left_out * (y - chance)) @ columns
-        curvature = weights_left_out * chance * (1.0 - chance)
-        hessians = np.einsum("un,nij->uij", curvature, products)
-        fits = fits + np.linalg.solve(hessians, gradients[..., None])[..., 0]
-    return float(fit[-1]), fits[:, -1]
-
-
-def _sums_by_unit(rows, units, n_units):
-    sums = np.zeros((n_units, *rows.shape[1:]))
-    np.add.at(sums, units, rows)
-    return sums
-
-
-def _blocks(units, n_units):
-    """Return at most 200 blocks of units, in the order of their numbers."""
-    count = min(n_units, MOST_BLOCKS)
-    return units * count // n_units, count
-
-
-def _anew(y, score, weights, units, n_units):
-    """Return any function of the positions of records, without each of at most 200 blocks."""
-    units, n_units = _blocks(units, n_units)
-    inside = weights > 0.0
-    left_out = [float(score(np.flatnonzero(inside & (units != unit)))) for unit in range(n_units)]
-    return float(score(np.flatnonzero(inside))), np.array(left_out)
+    dates: DateFacts = DateFacts()  # if units are dates, each given its past
 
 
 # -- the table ------------------------------------------------------------------------------------
@@ -313,12 +96,12 @@ def _share(chosen, right=None, **options):
     def cells(y, predictions):
         return [hits(y, predictions), chosen(y, predictions) & (predictions != y)]
 
-    return Statistic("labels", right or _ratio(hits, chosen), "unit", cells, **options)
+    return Statistic("labels", right or ratio(hits, chosen), "unit", cells, **options)
 
 
 def _mean_loss(loss, response="values", **options):
     """Return minus the mean of a loss."""
-    return Statistic(response, _ratio(loss), "loss", negative=True, **options)
+    return Statistic(response, ratio(loss), "loss", negative=True, **options)
 
 
 def _log_loss(y, predictions):
@@ -347,7 +130,7 @@ def _matthews(count, hits, *sums):
     covariance = hits * count - np.sum(actual * predicted, axis=0)
     actual_variance = count**2 - np.sum(actual**2, axis=0)
     predicted_variance = count**2 - np.sum(predicted**2, axis=0)
-    return _divide(covariance, np.sqrt(actual_variance * predicted_variance))
+    return divide(covariance, np.sqrt(actual_variance * predicted_variance))
 
 
 def _recalls(y, predictions):
@@ -356,20 +139,28 @@ def _recalls(y, predictions):
 
 
 def _balanced(_, *sums):
-    recalls = [_divide(hits, actual) for actual, hits in zip(sums[::2], sums[1::2], strict=True)]
+    recalls = [divide(hits, actual) for actual, hits in zip(sums[::2], sums[1::2], strict=True)]
     return np.mean(recalls, 0)
 
 
 def _f1(_, hits, actual, predicted):
-    return _divide(2.0 * hits, actual + predicted)
+    return divide(2.0 * hits, actual + predicted)
 
 
 def _explained(count, y, square, loss):
-    return 1.0 - _divide(loss, square - _divide(y**2, count))
+    return 1.0 - divide(loss, square - divide(y**2, count))
+
+
+def _explained_about(center):
+    """Return ``left_out`` for R² about a fixed number: the mean of the training targets."""
+    return of_sums(
+        lambda y, predictions: ((y - center) ** 2, (y - predictions) ** 2),
+        lambda _, squares, loss: 1.0 - loss / squares,
+    )
 
 
 def _root(count, loss):
-    return np.sqrt(_divide(np.maximum(loss, 0.0), count))
+    return np.sqrt(divide(np.maximum(loss, 0.0), count))
 
 
 def _square(y, predictions):
@@ -387,12 +178,12 @@ def _table():
     )
     explained = of_sums(lambda y, predictions: (y, y**2, _square(y, predictions)), _explained)
     root = of_sums(lambda y, predictions: (_square(y, predictions),), _root)
-    slope = functools.partial(_calibration, slope=True)
-    intercept = functools.partial(_calibration, slope=False)
-    ovr = functools.partial(_mean_auc, pairs=False)
-    ovo = functools.partial(_mean_auc, pairs=True)
+    slope = functools.partial(calibration_left_out, slope=True)
+    intercept = functools.partial(calibration_left_out, slope=False)
+    ovr = functools.partial(mean_auc_left_out, pairs=False)
+    ovo = functools.partial(mean_auc_left_out, pairs=True)
     return {
-        "accuracy": _share(_everyone, trust=(0.005, 0.002)),
+        "accuracy": _share(all_records, trust=(0.005, 0.002)),
         "recall": _share(lambda y, predictions: y == 1, **threshold),
         "specificity": _share(lambda y, predictions: y == 0, **threshold),
         "precision": _share(lambda y, predictions: predictions == 1, **threshold),
@@ -404,26 +195,45 @@ def _table():
         "matthews_corrcoef": Statistic(
             "labels", of_sums(_matthews_terms, _matthews), "signed", _confusion
         ),
-        "roc_auc": Statistic("scores", _auc, "unit", **chance),
+        "roc_auc": Statistic("scores", auc_left_out, "unit", **chance),
         "average_precision": Statistic(
-            "scores", _average_precision, "unit", _classes, trust=(0.005, 0.005), few=30
+            "scores",
+            average_precision_by_unit,
+            "unit",
+            _classes,
+            trust=(0.005, 0.005),
+            few=30,
+            dates=DateFacts(trust=0.01),
         ),
-        "neg_brier_score": _mean_loss(_brier, "chances", **chance),
+        "neg_brier_score": _mean_loss(_brier, "chances", dates=DateFacts(scale="unit"), **chance),
         "neg_log_loss": _mean_loss(_log_loss, "chances", skewed=(False, True), **chance),
-        "calibration_slope": Statistic("chances", slope, "raw", _classes, trust=(0.005, 0.005)),
+        "calibration_slope": Statistic(
+            "chances", slope, "raw", _classes, trust=(0.005, 0.005), dates=DateFacts(trust=0.05)
+        ),
         "calibration_intercept": Statistic(
-            "chances", intercept, "raw", _classes, trust=(0.002, 0.002)
+            "chances", intercept, "raw", _classes, trust=(0.002, 0.002), dates=DateFacts(trust=0.01)
         ),
         "roc_auc_ovr": Statistic("all_chances", ovr, "unit", _classes),
         "roc_auc_ovo": Statistic("all_chances", ovo, "unit", _classes),
-        "r2": Statistic("values", explained, "explained", trust=(0.02, 0.02), **heavy),
+        "r2": Statistic(
+            "values",
+            explained,
+            "explained",
+            trust=(0.02, 0.02),
+            dates=DateFacts(trust=0.01, left_out_about=_explained_about),
+            **heavy,
+        ),
         "neg_mean_absolute_error": _mean_loss(
-            lambda y, predictions: np.abs(y - predictions), trust=(0.001, 0.005), **error
+            lambda y, predictions: np.abs(y - predictions),
+            trust=(0.001, 0.005),
+            dates=DateFacts(scale="raw"),
+            **error,
         ),
         "neg_mean_absolute_percentage_error": _mean_loss(
             lambda y, predictions: (
                 np.abs(y - predictions) / np.maximum(np.abs(y), np.finfo(float).eps)
             ),
+            dates=DateFacts(divides_by_targets=True),
             **heavy,
         ),
         "neg_mean_squared_error": _mean_loss(_square, trust=(0.002, 0.005), **heavy),
@@ -436,7 +246,7 @@ def _table():
         "neg_mean_gamma_deviance": _mean_loss(
             lambda y, predictions: 2.0 * (np.log(predictions / y) + y / predictions - 1.0), **heavy
         ),
-        "gini": Statistic("values", _gini, "signed", **heavy),
+        "gini": Statistic("values", gini_left_out, "signed", **heavy),
         "top_k_accuracy": top_k(2),  # as scikit-learn's scorer
     }
 
@@ -446,7 +256,7 @@ def net_benefit(threshold: float) -> Statistic:
     benefits = np.array([-threshold / (1.0 - threshold), 1.0])  # of acting on either class
     return Statistic(
         "chances",
-        _ratio(lambda y, predictions: benefits[y] * (predictions >= threshold)),
+        ratio(lambda y, predictions: benefits[y] * (predictions >= threshold)),
         "raw",
         lambda y, predictions: [(y == 1) & (predictions >= threshold)],
         trust=(0.001, 0.002),
@@ -462,6 +272,9 @@ def pinball(quantile: float) -> Statistic:
         ),
         trust=(0.001, 0.005),
         skewed=(True, True),
+        dates=DateFacts(
+            min_events=10, cells=lambda y, predictions: [y > predictions, y <= predictions]
+        ),
     )
 
 
@@ -474,7 +287,7 @@ def top_k(k: int) -> Statistic:
 
     return Statistic(
         "all_chances",
-        _ratio(hits),
+        ratio(hits),
         "unit",
         lambda y, predictions: [hits(y, predictions), ~hits(y, predictions)],
     )
@@ -503,9 +316,9 @@ class _Statistics(dict):
 STATISTICS: dict[str, Statistic] = _Statistics(_table())
 #: 1 - the ratio of two mean losses, the second to the first; the predictions are both, as rows.
 _RATIO = of_sums(lambda y, predictions: predictions, lambda n, first, second: 1.0 - second / first)
-SKILL = Statistic("values", _RATIO, "raw", skewed=(True, False))
+SKILL = Statistic("values", _RATIO, "raw", skewed=(True, False), dates=DateFacts(scale="explained"))
 #: Any function of the positions of records, by leaving out units in at most 200 blocks.
-GENERIC = Statistic("function", _anew, "raw", skewed=(True, True))
+GENERIC = Statistic("function", recomputed, "raw", skewed=(True, True))
 
 
 # -- Rows -----------------------------------------------------------------------------------------

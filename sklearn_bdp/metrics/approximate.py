@@ -26,7 +26,7 @@ from sklearn_bdp.intervals.approximate import (
     InfluenceSpread,
     influence_spread,
 )
-from sklearn_bdp.intervals.jackknife import STATISTICS
+from sklearn_bdp.intervals.left_out import average_precision_by_unit
 from sklearn_bdp.metrics.base import BoundedMetric, Evaluation, ScoreShape, as_labels, silenced
 from sklearn_bdp.metrics.confusion import confusion_scores
 from sklearn_bdp.utils.hashing import object_digest
@@ -708,7 +708,7 @@ class ApproximateMetric(BoundedMetric):
         """Return the score of all predictions, and the scores without each block."""
         positive = self._positive_label(predictions)
         if positive is not None:
-            return STATISTICS["average_precision"].left_out(
+            return average_precision_by_unit(
                 predictions.y == positive,
                 predictions.response,
                 np.ones(block.size),

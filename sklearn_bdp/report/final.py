@@ -15,7 +15,7 @@ from sklearn.metrics import get_scorer
 from sklearn_bdp.accounting.spending import report_attempt_length
 from sklearn_bdp.intervals.bounds import order_free_limits, share_limits, star_limits
 from sklearn_bdp.intervals.concentration import ModelTail, score_tail
-from sklearn_bdp.intervals.dates import date_row, date_statistic, median_row, too_few_dates
+from sklearn_bdp.intervals.dates import about_training_mean, date_row, median_row, too_few_dates
 from sklearn_bdp.intervals.jackknife import (
     SKILL,
     STATISTICS,
@@ -689,9 +689,14 @@ class Rows:
             y = self.records.y.astype(float)
         else:
             statistic, y, sides = self._statistic(statement)
-            name = measure.statistic or (measure.metric.name if measure.metric else measure.name)
-        metric = date_statistic(name, statistic, training_mean=self.plan.training_mean)
-        return date_row(metric, y, sides, dates=self.units, level=level, horizon=statement.ahead)
+        return date_row(
+            about_training_mean(statistic, self.plan.training_mean),
+            y,
+            sides,
+            dates=self.units,
+            level=level,
+            horizon=statement.ahead,
+        )
 
     def _unclipped(self, statement):
         """Return the unclipped statistic of a clipped error and its predictions, or None.

@@ -25,7 +25,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp.exceptions import UnboundedMetricError
-from sklearn_bdp.intervals.jackknife import GENERIC, STATISTICS, of_sums
+from sklearn_bdp.intervals.jackknife import GENERIC, STATISTICS
+from sklearn_bdp.intervals.left_out import of_sums
 from sklearn_bdp.metrics.base import BoundedMetric, as_labels, score_rows
 from sklearn_bdp.metrics.registry import get_metric
 from sklearn_bdp.utils.sklearn_compat import safe_indexing

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
-from sklearn_bdp.intervals.jackknife import average_precision_left_out
+from sklearn_bdp.intervals.left_out import average_precision_left_out
 
 
 @pytest.mark.parametrize(("n", "n_scores"), [(12, 3), (40, 8), (60, 1_000)])

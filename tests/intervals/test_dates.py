@@ -18,9 +18,9 @@ from benchmarks.dependence.dates import (
     slow_level,
 )
 from sklearn_bdp.intervals.dates import (
+    about_training_mean,
     date_interval,
     date_row,
-    date_statistic,
     degrees_of_freedom,
     median_row,
     variance_of_mean,
@@ -92,8 +92,8 @@ def test_an_interval_by_hand_and_what_has_none():
 def row(name, y, predictions, **options):
     y, predictions = np.asarray(y), np.asarray(predictions, dtype=float)
     options = {"dates": np.arange(len(y)), "level": 0.05} | options
-    metric = date_statistic(name, STATISTICS[name], training_mean=0.0)
-    return date_row(metric, y, [(predictions, None)], **options)
+    statistic = about_training_mean(STATISTICS[name], 0.0)
+    return date_row(statistic, y, [(predictions, None)], **options)
 
 
 RANKED = np.random.default_rng(3).normal(size=100)
@@ -133,7 +133,7 @@ def test_r2_is_trusted_down_to_a_level_and_needs_a_training_mean():
     assert "0.01" in " ".join(notes)
     assert row("r2", RANKED, RANKED + 0.1 * RANKED[::-1]).upper <= 1.0
     with refused(ValueError, "R²"):
-        date_statistic("r2", STATISTICS["r2"])
+        about_training_mean(STATISTICS["r2"], None)
 
 
 def test_records_of_a_date_are_one_value():
@@ -151,13 +151,12 @@ def test_records_of_a_date_are_one_value():
 def test_differences_and_skill():
     rng = np.random.default_rng(5)
     losses = rng.exponential(size=(2, 200))
-    metric = date_statistic("neg_mean_absolute_error", STATISTICS["neg_mean_absolute_error"])
+    error = STATISTICS["neg_mean_absolute_error"]
     sides = [(-losses[1], None), (-losses[0], None)]
-    found = date_row(metric, np.zeros(200), sides, dates=np.arange(200), level=0.05)
+    found = date_row(error, np.zeros(200), sides, dates=np.arange(200), level=0.05)
     assert found.value == pytest.approx(losses[0].mean() - losses[1].mean())
     assert found.lower < found.value < found.upper
-    skill = date_statistic("skill", SKILL)
-    found = date_row(skill, np.zeros(200), [(losses, None)], dates=np.arange(200), level=0.05)
+    found = date_row(SKILL, np.zeros(200), [(losses, None)], dates=np.arange(200), level=0.05)
     assert found.value == pytest.approx(1.0 - losses[1].mean() / losses[0].mean())
     assert found.lower < found.value < found.upper <= 1.0
 
