@@ -22,12 +22,12 @@ from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.ledger.records import AnswerRecord, History, HoldoutAnswers
 from sklearn_bdp.metrics.approximate import ApproximateMetric
 from sklearn_bdp.metrics.base import as_labels
-from sklearn_bdp.metrics.registry import forecast_metric, get_metric
 from sklearn_bdp.metrics.scorers import (
     cross_validated_reference,
     reference_of_predictions,
     scorer_metric,
 )
+from sklearn_bdp.metrics.scoring import forecast_metric, get_metric
 from sklearn_bdp.release.accountant import HoldoutAccountant
 from sklearn_bdp.release.batch_context import next_code_length
 from sklearn_bdp.release.calibration import Calibration

@@ -13,14 +13,55 @@ import re
 import sys
 import threading
 import warnings
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._typing import Array, FloatOrArray
-from sklearn_bdp.utils.sklearn_compat import num_samples
+
+MetricClass = TypeVar("MetricClass", bound="type[BoundedMetric]")
+
+#: The one registry: the class of each metric by its names.
+METRICS: dict[str, type[BoundedMetric]] = {}
+
+
+def register_metric(*names: str) -> Callable[[MetricClass], MetricClass]:
+    """Register a class of metrics under names that ``scoring`` takes everywhere.
+
+    Parameters
+    ----------
+    *names : str
+        Names of the metric, scikit-learn's where it has one.
+
+    Returns
+    -------
+    callable
+        A decorator that returns the class itself.
+
+    Raises
+    ------
+    ValueError
+        If another class has one of the names.
+    """
+
+    def register(metric_class):
+        for name in names:
+            registered = METRICS.get(name, metric_class)
+            # A module that is imported again defines the same class anew.
+            definitions = {(c.__module__, c.__qualname__) for c in (registered, metric_class)}
+            if len(definitions) > 1:
+                raise ValueError(
+                    f"names of metrics must be new, got {name!r}, which is registered for "
+                    f"{registered.__module__}.{registered.__qualname__}."
+                )
+            METRICS[name] = metric_class
+        return metric_class
+
+    return register
+
 
 _lock = threading.Lock()
 #: Blocks of :func:`silenced` that were entered and not left, of all threads.
@@ -98,6 +139,16 @@ class BoundedMetric(abc.ABC):
     note: str = dataclasses.field(default="", compare=False)
 
     is_mean: ClassVar[bool]
+    #: Ends of the range, unless :meth:`build` takes them from targets or options.
+    score_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    #: Options of `get_metric`.
+    options: ClassVar[tuple[str, ...]] = ()
+    #: Options that give the metric some valid range before there are training targets.
+    placeholder_options: ClassVar[Mapping[str, Any]] = {}
+    #: Kinds of targets that the metric takes, in scikit-learn's words; empty if any.
+    target_types: ClassVar[tuple[str, ...]] = ()
+    #: Whether predicted labels are compared with targets.
+    reads_labels: ClassVar[bool] = False
     #: Methods of a model whose response is scored, the preferred one first; none where a function
     #: of the caller knows what it asks.
     _methods: ClassVar[tuple[str, ...]] = ("predict",)
@@ -106,6 +157,36 @@ class BoundedMetric(abc.ABC):
     #: Whether every per-record score is 0 or 1.
     is_binary: ClassVar[bool] = False
     _multioutput: ClassVar[bool] = False
+
+    @classmethod
+    def build(
+        cls, name: str, *, classes: Any, y: ArrayLike | None, options: Mapping[str, Any]
+    ) -> BoundedMetric:
+        """Return the metric that fits public facts.
+
+        Parameters
+        ----------
+        name : str
+            One of the names of the class.
+        classes : array-like or None
+            Classes of a fitted model.
+        y : array-like of shape (n,) or None
+            *Training* targets.
+        options : mapping
+            Options of `get_metric`, all among :attr:`options`.
+
+        Returns
+        -------
+        BoundedMetric
+            With its range.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If options or targets do not fit the metric.
+        """
+        lower, upper = cls.score_range
+        return cls(name=name, lower=lower, upper=upper)
 
     @property
     def measured(self) -> str:
@@ -201,6 +282,23 @@ class BoundedMetric(abc.ABC):
             The arguments of :func:`sklearn_bdp.intervals.score_tail`.
         """
         return ScoreShape(binary=self.is_binary)
+
+    def planned_shape(self, n: int, class_counts: tuple[int, int]) -> ScoreShape:
+        """Return how the score of a holdout that is only planned varies.
+
+        Parameters
+        ----------
+        n : int
+            Number of its records.
+        class_counts : tuple of int
+            Training records of the negative and of the positive class.
+
+        Returns
+        -------
+        ScoreShape
+            As for :meth:`expected_shape`; classes matter to metrics by class only.
+        """
+        return self.expected_shape(n)
 
     @abc.abstractmethod
     def _rows(self, estimator, X, y):
@@ -335,9 +433,9 @@ class BoundedMetric(abc.ABC):
         """Return targets as an array; raise where their form, or the model's, does not fit."""
         self._check_estimator(estimator)
         y = as_labels(y)
-        if num_samples(X) != len(y) or not len(y):
+        if n_records(X) != len(y) or not len(y):
             raise ValueError(
-                f"X and y must have the same positive number of records, got {num_samples(X)} and "
+                f"X and y must have the same positive number of records, got {n_records(X)} and "
                 f"{len(y)}."
             )
         if self._methods:
@@ -419,6 +517,12 @@ def same_names(first, second):
     return first == second
 
 
+def n_records(X: Any) -> int:
+    """Return the number of rows of a table, an array or a sequence."""
+    shape = getattr(X, "shape", ())
+    return int(shape[0]) if shape and isinstance(shape[0], numbers.Integral) else len(X)
+
+
 def as_labels(y: Any) -> Array:
     """Return targets as an array; a single column becomes one-dimensional."""
     y = y.toarray() if scipy.sparse.issparse(y) else np.asarray(y)
@@ -485,7 +589,7 @@ def class_probabilities(estimator, X):
     """Return (classes, probabilities of shape (n, n_classes)), invalid rows set to NaN."""
     classes = np.asarray(estimator.classes_)
     probabilities = np.asarray(estimator.predict_proba(X), dtype=float)
-    if probabilities.shape != (num_samples(X), len(classes)):
+    if probabilities.shape != (n_records(X), len(classes)):
         raise ValueError("predict_proba must give one column per class.")
     valid = (probabilities >= 0.0).all(axis=1) & (np.abs(probabilities.sum(axis=1) - 1.0) <= 1e-3)
     return classes, np.where(valid[:, None], probabilities, np.nan)

@@ -11,7 +11,15 @@ from typing import ClassVar
 import numpy as np
 from scipy.stats import rankdata
 
-from sklearn_bdp.metrics.base import BoundedMetric, Evaluation, ScoreShape, as_labels, respond
+from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.metrics.base import (
+    BoundedMetric,
+    Evaluation,
+    ScoreShape,
+    as_labels,
+    register_metric,
+    respond,
+)
 from sklearn_bdp.metrics.means import class_index
 
 
@@ -126,7 +134,35 @@ class ClassMetric(BoundedMetric):
 
     is_mean: ClassVar[bool] = False
     by_predictions: ClassVar[bool] = True
+    target_types: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
+    #: Whether there must be two classes.
+    _is_binary_only: ClassVar[bool] = False
     _kind: ClassVar[str] = "class_means"
+
+    @classmethod
+    def build(cls, name, *, classes, y, options):
+        if cls._is_binary_only and y is not None and len(np.unique(as_labels(y))) != 2:
+            raise UnboundedMetricError(
+                f"{name} is available for two classes only. Use 'balanced_accuracy' or "
+                "'neg_brier_score'."
+            )
+        public_classes = None
+        if y is None and classes is not None:
+            public_classes = tuple(np.asarray(classes).tolist())
+        metric = cls._with_classes(name, public_classes, options).informed(y)
+        if metric.classes:
+            metric.expected_shape(1)  # raises if an option does not fit, before any query
+        return metric
+
+    @classmethod
+    def _with_classes(cls, name, classes, options):
+        """Return the metric with its options, before it knows training targets."""
+        lower, upper = cls.score_range
+        return cls(name=name, lower=lower, upper=upper, classes=classes)
+
+    def planned_shape(self, n, class_counts):
+        planned = dataclasses.replace(self, classes=(0, 1), class_counts=class_counts, inside=None)
+        return planned.expected_shape(n)
 
     def informed(self, y, groups=None):
         if y is None or (self.class_counts is not None and groups is None):
@@ -210,6 +246,7 @@ class ClassMetric(BoundedMetric):
         return (predicted == index).astype(float)
 
 
+@register_metric("balanced_accuracy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BalancedAccuracy(ClassMetric):
     r"""Mean over the classes of their recall.
@@ -220,33 +257,58 @@ class BalancedAccuracy(ClassMetric):
     sum of both.
     """
 
+    reads_labels: ClassVar[bool] = True
 
+
+@register_metric("recall")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recall(ClassMetric):
-    r"""Share of the records of one class that are predicted as that class.
+    r"""Share of the records of one class, named by ``pos_label``, that are predicted as that class.
 
-    ``pos_label`` names the class; ``other`` turns to the other one of two, which makes specificity.
     **Sensitivity.** At most :math:`1/f_k`, as for one class of balanced accuracy.
     """
 
     pos_label: object = 1
-    other: bool = False
+
+    options: ClassVar[tuple[str, ...]] = ("pos_label",)
+    reads_labels: ClassVar[bool] = True
+
+    @classmethod
+    def _with_classes(cls, name, classes, options):
+        metric = super()._with_classes(name, classes, options)
+        return dataclasses.replace(metric, pos_label=options.get("pos_label", 1))
+
+    def planned_shape(self, n, class_counts):
+        return super(Recall, dataclasses.replace(self, pos_label=1)).planned_shape(n, class_counts)
 
     def _counted(self, classes):
-        labels = list(classes)
-        if self.pos_label not in labels or (self.other and len(labels) != 2):
-            needed = "two classes, and " * self.other
+        return (self._position(list(classes)),)
+
+    def _position(self, labels):
+        """Return the position of the positive class."""
+        is_negative = self._is_binary_only
+        if self.pos_label not in labels or (is_negative and len(labels) != 2):
+            needed = "two classes, and " * is_negative
             raise ValueError(
                 f"{self.name} needs {needed}pos_label among the classes {labels}, got "
                 f"pos_label={self.pos_label!r}. Pass it, as in get_metric({self.name!r}, "
                 f"pos_label={labels[-1] if labels else 1!r})."
             )
-        position = labels.index(self.pos_label)
-        if self.other:
-            position = 1 - position
-        return (position,)
+        return labels.index(self.pos_label)
 
 
+@register_metric("specificity")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Specificity(Recall):
+    """Recall of the other one of two classes: that which ``pos_label`` does not name."""
+
+    _is_binary_only: ClassVar[bool] = True
+
+    def _counted(self, classes):
+        return (1 - self._position(list(classes)),)
+
+
+@register_metric("roc_auc")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RocAuc(ClassMetric):
     r"""Probability that a positive record is ranked above a negative one, ties counting half.
@@ -260,6 +322,7 @@ class RocAuc(ClassMetric):
     negatives, which is the worst it can contribute; the bound is unchanged.
     """
 
+    _is_binary_only: ClassVar[bool] = True
     _kind: ClassVar[str] = "pairs"
     _methods: ClassVar[tuple[str, ...]] = ("decision_function", "predict_proba")
 

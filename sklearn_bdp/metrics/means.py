@@ -1,33 +1,33 @@
-"""Means over records: scores of classifiers, clipped losses, and functions of the caller."""
+"""Means over records: scores of classifiers and clipped losses."""
 
 from __future__ import annotations
 
 import abc
 import dataclasses
 import math
-import uuid
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_bdp.exceptions import ScoreContractError
 from sklearn_bdp.metrics.base import (
-    BoundedMetric,
     MeanMetric,
+    as_labels,
     class_probabilities,
     equal,
+    register_metric,
     respond,
     silenced,
 )
-from sklearn_bdp.utils.hashing import object_digest
-from sklearn_bdp.utils.validation import check_boolean, check_real
+from sklearn_bdp.utils.validation import check_array, check_integer, check_real
 
-#: Rounding errors beyond a declared range, as a part of it.
-_SLACK = 1e-9
-#: A cut that moves the training-side score by less than this part of it is not worth a warning.
+#: A limit that moves the training-side score by less than this part of it is not worth a warning.
 _BITES = 0.05
+#: Widest range of targets: its square is a double.
+_WIDEST = 1e100
+_CLASS_TARGETS = ("binary", "multiclass")
+_LABEL_TARGETS = (*_CLASS_TARGETS, "multilabel-indicator")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,11 +121,14 @@ def class_index(y, classes):
     return np.array([position.get(label, -1) for label in y.tolist()], dtype=np.intp)
 
 
+@register_metric("accuracy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Accuracy(MeanMetric):
     """One where the prediction equals the target (in all outputs), zero elsewhere."""
 
     is_binary: ClassVar[bool] = True
+    target_types: ClassVar[tuple[str, ...]] = _LABEL_TARGETS
+    reads_labels: ClassVar[bool] = True
     _multioutput: ClassVar[bool] = True
 
     def _rows(self, estimator, X, y):
@@ -133,10 +136,24 @@ class Accuracy(MeanMetric):
         return is_correct.reshape(len(y), -1).all(axis=1).astype(float)
 
 
+@register_metric("neg_zero_one_loss", "zero_one_loss")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ZeroOneLoss(Accuracy):
+    """Minus one where the prediction differs from the target, zero elsewhere."""
+
+    score_range: ClassVar[tuple[float, float]] = (-1.0, 0.0)
+
+    @classmethod
+    def build(cls, name, *, classes, y, options):
+        return super().build("neg_zero_one_loss", classes=classes, y=y, options=options)
+
+
+@register_metric("neg_hamming_loss")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HammingScore(Accuracy):
     """The share of outputs whose prediction equals the target."""
 
+    score_range: ClassVar[tuple[float, float]] = (-1.0, 0.0)
     is_binary: ClassVar[bool] = False
 
     def _rows(self, estimator, X, y):
@@ -144,6 +161,7 @@ class HammingScore(Accuracy):
         return is_correct.reshape(len(y), -1).mean(axis=1)
 
 
+@register_metric("top_k_accuracy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TopKAccuracy(MeanMetric):
     """One where the target is among the ``k`` classes with the highest scores.
@@ -153,8 +171,19 @@ class TopKAccuracy(MeanMetric):
 
     _methods: ClassVar[tuple[str, ...]] = ("decision_function", "predict_proba")
     is_binary: ClassVar[bool] = True
+    options: ClassVar[tuple[str, ...]] = ("k",)
+    target_types: ClassVar[tuple[str, ...]] = _CLASS_TARGETS
 
     k: int = 2
+
+    @classmethod
+    def build(cls, name, *, classes, y, options):
+        k = check_integer("k", options.get("k", 2), low=1)
+        count = _count_classes(classes, y)
+        if count is not None and not k < count:
+            raise ValueError(f"k must be below the number of classes, {count}, got k={k}.")
+        lower, upper = cls.score_range
+        return cls(name=name, lower=lower, upper=upper, k=k)
 
     def _rows(self, estimator, X, y):
         scores = respond(estimator, X, self._methods).astype(float)
@@ -173,6 +202,7 @@ class TopKAccuracy(MeanMetric):
         return np.where(np.isnan(scores).any(axis=1), np.nan, hits)
 
 
+@register_metric("neg_brier_score")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BrierScore(MeanMetric):
     r"""One minus half the squared distance of the probabilities from the truth.
@@ -182,6 +212,24 @@ class BrierScore(MeanMetric):
     """
 
     _methods: ClassVar[tuple[str, ...]] = ("predict_proba",)
+    options: ClassVar[tuple[str, ...]] = ("n_classes",)
+    placeholder_options: ClassVar[Mapping[str, Any]] = {"n_classes": 2}
+    target_types: ClassVar[tuple[str, ...]] = _CLASS_TARGETS
+
+    @classmethod
+    def build(cls, name, *, classes, y, options):
+        count = options.get("n_classes")
+        if count is None:
+            count = _count_classes(classes, y)
+        else:
+            count = check_integer("n_classes", count, low=2)
+        if count is None:
+            raise ValueError(
+                f"{name} needs the number of classes for its range: pass y= (training targets), a "
+                "fitted estimator=, or n_classes=."
+            )
+        # scikit-learn halves the score for two classes and not for more.
+        return cls(name=name, lower=-1.0 if count == 2 else -2.0, upper=0.0)
 
     def _rows(self, estimator, X, y):
         classes, probabilities = class_probabilities(estimator, X)
@@ -193,6 +241,7 @@ class BrierScore(MeanMetric):
         return 1.0 - 0.5 * distance
 
 
+@register_metric("neg_log_loss")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LogLoss(ClippedMetric):
     r"""Logarithm of the target's probability, clipped below at ``clip``.
@@ -204,6 +253,19 @@ class LogLoss(ClippedMetric):
     _methods: ClassVar[tuple[str, ...]] = ("predict_proba",)
 
     clip: float = 0.01
+
+    options: ClassVar[tuple[str, ...]] = ("clip",)
+    target_types: ClassVar[tuple[str, ...]] = _CLASS_TARGETS
+
+    @classmethod
+    def build(cls, name, *, classes, y, options):
+        clip = options.get("clip")
+        note = ""
+        if clip is None:
+            clip = 0.01
+            note = "probabilities of the true class below clip=0.01 count as 0.01"
+        clip = check_real("clip", clip, low=0.0, high=1.0, closed="neither")
+        return cls(name=name, lower=math.log(clip), upper=0.0, clip=clip, note=note)
 
     def _limit(self):
         return f"a probability of {self.clip:g}", (
@@ -234,7 +296,16 @@ class ClippedError(ClippedMetric):
     power: int = 1
     width: float | tuple = 1.0
 
+    options: ClassVar[tuple[str, ...]] = ("bounds",)
+    placeholder_options: ClassVar[Mapping[str, Any]] = {"bounds": (0.0, 1.0)}
     _multioutput: ClassVar[bool] = True
+    _power: ClassVar[int] = 1
+
+    @classmethod
+    def build(cls, name, *, classes, y, options):
+        width, note = _cap(name, y, options.get("bounds"))
+        lower = -float(np.mean(np.asarray(width, dtype=float) ** cls._power))
+        return cls(name=name, lower=lower, upper=0.0, note=note, width=width, power=cls._power)
 
     def _limit(self):
         return "errors of " + ", ".join(f"{part:.4g}" for part in self._cap), (
@@ -293,6 +364,21 @@ class ClippedError(ClippedMetric):
         return y
 
 
+@register_metric("neg_mean_absolute_error")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AbsoluteError(ClippedError):
+    """Minus the absolute error, at most a declared cap."""
+
+
+@register_metric("neg_mean_squared_error")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SquaredError(ClippedError):
+    """Minus the squared error, at most the square of a declared cap."""
+
+    _power: ClassVar[int] = 2
+
+
+@register_metric("neg_mean_pinball_loss")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PinballLoss(ClippedError):
     r"""Minus the pinball loss of a quantile, no error counting more than a declared cap.
@@ -302,6 +388,15 @@ class PinballLoss(ClippedError):
     """
 
     alpha: float = 0.5
+
+    options: ClassVar[tuple[str, ...]] = ("alpha", "bounds")
+
+    @classmethod
+    def build(cls, name, *, classes, y, options):
+        width, note = _cap(name, y, options.get("bounds"))
+        alpha = check_real("alpha", options.get("alpha", 0.5), low=0.0, high=1.0)
+        lower = -max(alpha, 1.0 - alpha) * float(np.mean(np.asarray(width, dtype=float)))
+        return cls(name=name, lower=lower, upper=0.0, note=note, width=width, alpha=alpha)
 
     def difference_limits(self, first: Any, second: Any) -> tuple[Any, Any]:
         """Return the least and the largest gain of one prediction over another (theory G31).
@@ -333,160 +428,60 @@ class PinballLoss(ClippedError):
         return 1.0 - loss.mean(axis=1) / (max(self.alpha, 1.0 - self.alpha) * cap.mean())
 
 
-# -- Scores of the caller's own --------------------------------------------------------------------
+# -- ranges from public facts ---------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True)
-class PerRecordScore:
-    """Declare that a function gives one bounded score per record.
+def _count_classes(classes, y):
+    """Return the number of classes of a model or of training targets, None if unknown."""
+    if classes is None and y is None:
+        return None
+    return max(2, len(np.unique(as_labels(y)) if classes is None else classes))
 
-    Parameters
-    ----------
-    function : callable
-        ``function(estimator, X, y)`` with one number per record, shape ``(n,)``. A record's
-        number may depend on that record and the fitted model only, not on other rows of ``X``.
-    lower, upper : float, default=0.0, 1.0
-        Range of the numbers. On training records a number better than the best of it is an error
-        (:class:`~sklearn_bdp.exceptions.ScoreContractError`), and a number worse than the worst
-        is one of the candidate that leads a search: what loses anyway may be clipped. On the
-        holdout, where an error would tell of a record, all are clipped.
-    greater_is_better : bool, default=True
-        False for losses. Scores are then the negative loss, in ``[-upper, -lower]``.
-    name : str, optional
-        Name in tables and ledgers; the function's name by default.
 
-    Raises
-    ------
-    TypeError
-        If ``function`` is not callable.
-    ValueError
-        If ``lower`` is not below ``upper``.
-
-    See Also
-    --------
-    get_metric : Metrics by name.
-
-    Examples
-    --------
-    >>> from sklearn_bdp.metrics import PerRecordScore, get_metric
-    >>> def pinball(estimator, X, y):
-    ...     error = y - estimator.predict(X)
-    ...     return abs(error) * (0.9 * (error > 0) + 0.1 * (error <= 0))
-    >>> metric = get_metric(PerRecordScore(pinball, 0.0, 5.0, greater_is_better=False))
-    >>> metric.name, metric.lower, metric.upper
-    ('pinball', -5.0, -0.0)
-
-    What each error costs, if a missed 1 costs 5 and a false one 1:
-
-    >>> def cost(estimator, X, y):
-    ...     predicted = estimator.predict(X)
-    ...     return 5.0 * ((y == 1) & (predicted == 0)) + 1.0 * ((y == 0) & (predicted == 1))
-    >>> scoring = PerRecordScore(cost, 0.0, 5.0, greater_is_better=False)
-    """
-
-    function: Callable
-    lower: float = 0.0
-    upper: float = 1.0
-    _: dataclasses.KW_ONLY
-    greater_is_better: bool = True
-    name: str | None = None
-
-    def __post_init__(self):
-        if not callable(self.function):
-            raise TypeError(f"function must be callable, got {type(self.function).__name__}.")
-        lower = check_real("lower", self.lower)
-        upper = check_real("upper", self.upper)
-        if not lower < upper:
-            raise ValueError(f"lower must be below upper, got lower={lower}, upper={upper}.")
-        check_boolean("greater_is_better", self.greater_is_better)
-
-    def metric(self) -> BoundedMetric:
-        """Return the bounded metric this declares.
-
-        Returns
-        -------
-        BoundedMetric
-            Its range is the declared one, negated for losses.
-        """
-        sign = 1.0 if self.greater_is_better else -1.0
-        low, high = sorted((sign * float(self.lower), sign * float(self.upper)))
-        default = getattr(self.function, "__name__", type(self.function).__name__)
-        return CustomScore(
-            name=self.name or default, lower=low, upper=high, sign=sign, function=self.function
+def _cap(name, y, bounds):
+    """Return the largest error that counts, of each output, and a note if no bounds were given."""
+    targets = None if y is None else as_labels(y)
+    if targets is not None and (
+        targets.dtype.kind not in "fiub"
+        or targets.ndim not in (1, 2)
+        or not np.isfinite(targets).all()
+    ):
+        raise ValueError(
+            f"{name} needs finite numbers as targets, one for each record and output, got an array "
+            f"of shape {targets.shape} and type {targets.dtype}."
         )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CustomScore(ClippedMetric):
-    """A declared per-record function as a metric."""
-
-    function: Callable
-    sign: float = 1.0
-
-    _methods: ClassVar[tuple[str, ...]] = ()
-    by_predictions: ClassVar[bool] = False  # the function is given the model itself
-    _multioutput: ClassVar[bool] = True
-
-    def __repr__(self):
-        # Part of the key that recognises a query asked before, so it names the function's
-        # content: an edited function is another query, the same one in a new process is not.
-        content = object_digest(self.function) or uuid.uuid4().hex
-        return (
-            f"PerRecordScore({self.name}, lower={self.lower!r}, upper={self.upper!r}, "
-            f"sign={self.sign!r}, content={content})"
-        )
-
-    # The range is the caller's own.
-    measured = MeanMetric.measured
-    caveat = MeanMetric.caveat
-
-    def _limit(self):
-        low, high = sorted((self.sign * self.lower, self.sign * self.upper))
-        return f"{low:g} to {high:g}", "declare the range that the numbers can have"
-
-    def _raw(self, estimator, X, y):
-        return self.sign * np.asarray(self.function(estimator, X, y), dtype=float)
-
-    def _unit(self, raw, clipped):
-        unit = (raw - self.lower) / (self.upper - self.lower)
-        return np.clip(unit, 0.0, 1.0) if clipped else np.where(unit < -_SLACK, unit, unit.clip(0))
-
-    def training_scores(self, estimator, X, y):
-        """Raise, too, without a number for each record, or with one better than the best."""
-        y = self._check(estimator, X, y)
-        scores = self._raw(estimator, X, y)
-        if scores.shape != (len(y),):
-            description = f"shape {scores.shape}"
-            if scores.ndim == 0:
-                description = f"the single number {self.sign * float(scores):.4g}"
-            raise ScoreContractError(
-                f"PerRecordScore {self.name} must give one number per record, an array of shape "
-                f"({len(y)},) here, got {description}. Return the numbers before they are "
-                "averaged. The holdout was not queried."
+    note = ""
+    source = ""
+    pair = bounds
+    if bounds is None:
+        if targets is None:
+            raise ValueError(
+                f"{name} needs bounds=(low, high) of the target, as in get_metric({name!r}, "
+                "bounds=(low, high)), or y= (training targets) to take them from."
             )
-        is_above = scores > self.upper + _SLACK * (self.upper - self.lower)
-        if is_above.any():
-            self._refuse_range(float(np.nanmax(scores)), int(is_above.sum()), len(y))
-        evaluation = self._evaluated(estimator, self._unit(scores, True), y)
-        return evaluation.per_record, evaluation.value
-
-    def check_training(self, estimator, X, y):
-        try:
-            self.training_scores(estimator, X, y)
-        except ScoreContractError:
-            raise
-        except Exception:  # an error of the caller's function is a failed score
-            return
-
-    def check_clipping(self, clipping):
-        if clipping is not None and clipping.n_clipped:
-            self._refuse_range(clipping.worst, clipping.n_clipped, clipping.n)
-
-    def _refuse_range(self, score, count, n):
-        """Raise the error for a score outside the declared range."""
-        raise ScoreContractError(
-            f"PerRecordScore {self.name} was declared with numbers from {self._limit()[0]}, got "
-            f"{self.sign * score:.6g} on a training record ({count:,} of {n:,} are outside). "
-            "Declare the range that the numbers can have (a loss: positive numbers and "
-            "greater_is_better=False), or clip them in the function. The holdout was not queried."
+        targets = targets.astype(float)
+        source = ", the range of the training targets"
+        pair = (targets.min(axis=0), targets.max(axis=0))
+    is_valid = np.shape(pair)[:1] == (2,) and np.ndim(pair) in (1, 2) and np.size(pair) > 0
+    if is_valid:
+        low, high = (
+            np.clip(np.atleast_1d(check_array("bounds", end)), -_WIDEST, _WIDEST) for end in pair
         )
+        is_valid = (low < high).all() and (high - low < _WIDEST).all()
+    if not is_valid:
+        raise ValueError(
+            "bounds must be (low, high), numbers or one sequence for all outputs each, with low < "
+            f"high, less than {_WIDEST:g} apart, got bounds={pair!r}{source}."
+        )
+    width = (high - low).tolist()
+    if bounds is None:
+        width_text = ", ".join(f"{output_width:g}" for output_width in width)
+        note = (
+            f"errors are clipped at {width_text}, the range of the training targets; pass "
+            "bounds=(low, high) to change it"
+        )
+        lower, middle, upper = np.quantile(targets, [0.25, 0.5, 0.75])
+        # Positive targets reach ten times further above the median than half of them do.
+        if targets.min() > 0.0 and targets.max() - middle > 10.0 * max(upper - lower, 1e-12):
+            note += ". The target has a heavy tail, so intervals are wide: fit and score log(y)"
+    return (width[0] if len(width) == 1 else tuple(width)), note

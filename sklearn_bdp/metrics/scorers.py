@@ -23,10 +23,11 @@ from sklearn_bdp.metrics.approximate import (
     TrainingReference,
     approximate_metric,
 )
-from sklearn_bdp.metrics.base import BoundedMetric, as_labels
-from sklearn_bdp.metrics.means import ClippedError, PerRecordScore
-from sklearn_bdp.metrics.registry import available_metrics, get_metric, parse_scorer
-from sklearn_bdp.utils.metric_names import BY_CLASS
+from sklearn_bdp.metrics.base import METRICS, BoundedMetric, as_labels
+from sklearn_bdp.metrics.means import ClippedError
+from sklearn_bdp.metrics.per_record import PerRecordScore
+from sklearn_bdp.metrics.registry import available_metrics
+from sklearn_bdp.metrics.scoring import get_metric, parse_scorer
 from sklearn_bdp.utils.sklearn_compat import safe_indexing
 
 #: Number of folds of training records without folds of a search.
@@ -94,7 +95,7 @@ def scorer_metric(
         if not (several or isinstance(error, UnboundedMetricError)):
             raise
         if proof_needed_for and not has_class_bounds:
-            means = [name for name in available_metrics() if name not in BY_CLASS]
+            means = [name for name in available_metrics() if METRICS[name].is_mean]
             name = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", scoring)
             raise UnboundedMetricError(
                 f"scoring={name!r} has no proven bound. Under {proof_needed_for}, only means over "

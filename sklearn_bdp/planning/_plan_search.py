@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -20,17 +21,12 @@ from sklearn_bdp.accounting.spending import (
     rank_code_lengths,
 )
 from sklearn_bdp.intervals.concentration import half_of, score_tail
+from sklearn_bdp.metrics.base import BoundedMetric
+from sklearn_bdp.metrics.registry import planned_metric
 from sklearn_bdp.planning.models import continued
 from sklearn_bdp.release.graded_release import paced
-from sklearn_bdp.utils.metric_names import BINARY, BY_CLASS, NAMES
 from sklearn_bdp.utils.root_finding import doubled, last_whole
-from sklearn_bdp.utils.validation import (
-    check_beta,
-    check_integer,
-    check_option,
-    check_probability,
-    check_real,
-)
+from sklearn_bdp.utils.validation import check_beta, check_integer, check_probability, check_real
 
 # Nats that a year releases, by ``benchmarks/simulate_year.py``: at its start, for each search, for
 # the first correction (of a bias that all candidates share) and for each further correction.
@@ -58,7 +54,7 @@ class SearchPlan(int):
 def plan_search(
     half_width: float,
     *,
-    scoring: str | None = None,
+    scoring: str | BoundedMetric | None = None,
     prevalence: float | None = None,
     n_searches: int = 10,
     final: bool = True,
@@ -80,8 +76,8 @@ def plan_search(
     half_width : float
         Wanted half-width, in (0, 0.5): in score units for a metric in [0, 1], otherwise as a
         fraction of its range.
-    scoring : str, default=None
-        Name of the metric; accuracy by default.
+    scoring : str or BoundedMetric, default=None
+        The metric, or its name. Accuracy by default.
     prevalence : float, default=None
         Proportion of positive records, for ROC AUC, balanced accuracy, recall and specificity.
         Default: 1/2, which the text of the plan states. The width depends on the number of events.
@@ -157,7 +153,7 @@ def plan_search(
     if scheme.n_units != int(plan):
         units = f" in {scheme.n_units:,} {scheme.unit_name}"
     events = ""
-    if scoring in BY_CLASS:
+    if not planned_metric(scoring or "accuracy").is_mean:
         n_events = math.ceil(plan * (prevalence or 0.5))
         assumption = " (prevalence=0.5 is assumed)" if prevalence is None else ""
         events = f", {n_events:,} of them events{assumption}"
@@ -195,7 +191,7 @@ def expected_half_width(
     is_model = hasattr(correlation, "cut_failure")
     model = correlation if is_model else continued(correlation, searched=True)
     beta = check_beta(beta)
-    metric = "accuracy" if scoring is None else check_option("scoring", scoring, NAMES)
+    metric = planned_metric("accuracy" if scoring is None else scoring)
     accuracy_tail = score_tail(model, n, binary=True)
     tail = _metric_tail(metric, model, n, prevalence)
     noise_failure = NOISE_PART * beta
@@ -221,18 +217,11 @@ def expected_half_width(
 
 def _metric_tail(metric, model, n, prevalence):
     """Return the concentration of a metric, for metrics by class with expected class sizes."""
-    if metric not in BY_CLASS:
-        return score_tail(model, n, binary=metric in BINARY)
     positive = check_probability("prevalence", 0.5 if prevalence is None else prevalence)
     # As many training records as three holdouts remain if a quarter is held out.
     class_counts = tuple(max(1, round(3 * n * part)) for part in (1.0 - positive, positive))
-    return score_tail(
-        model,
-        n,
-        kind="pairs" if metric == "roc_auc" else "class_means",
-        class_counts=class_counts,
-        counted={"recall": (1,), "specificity": (0,)}.get(metric),
-    )
+    shape = metric.planned_shape(n, class_counts)
+    return score_tail(model, n, **dataclasses.asdict(shape))
 
 
 def _expected_nats(n_searches, n_corrections):

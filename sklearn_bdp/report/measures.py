@@ -28,7 +28,7 @@ from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.intervals.jackknife import GENERIC, STATISTICS
 from sklearn_bdp.intervals.left_out import of_sums
 from sklearn_bdp.metrics.base import BoundedMetric, as_labels, score_rows
-from sklearn_bdp.metrics.registry import get_metric
+from sklearn_bdp.metrics.scoring import get_metric
 from sklearn_bdp.utils.sklearn_compat import safe_indexing
 from sklearn_bdp.utils.validation import check_supported_values, check_targets
 
@@ -143,7 +143,7 @@ def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
         with contextlib.suppress(ValueError):
             scorer = get_scorer(scoring)
     if isinstance(scoring, BoundedMetric):
-        metric_name = "specificity" if getattr(scoring, "other", False) else scoring.name
+        metric_name = scoring.name
         pos_label = getattr(scoring, "pos_label", 1)
         scorer = None
     for name in (*SHARES, *STATISTICS) if metric_name is None and scorer is not None else ():

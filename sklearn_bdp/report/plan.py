@@ -28,7 +28,7 @@ from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
 from sklearn_bdp.intervals.bounds import UnitMoments, unit_moments
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.metrics.base import as_labels, check_schema
-from sklearn_bdp.metrics.registry import get_metric
+from sklearn_bdp.metrics.scoring import get_metric
 from sklearn_bdp.release.context import CVData, PastRecords
 from sklearn_bdp.release.query_batch import check_cv_score
 from sklearn_bdp.report.in_time import (

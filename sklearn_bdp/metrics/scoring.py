@@ -1,0 +1,335 @@
+"""Bounded metrics for a caller's ``scoring``, or errors with the reason."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import inspect
+from typing import Any
+
+from numpy.typing import ArrayLike
+from sklearn import metrics
+from sklearn.base import is_classifier, is_regressor
+from sklearn.utils.multiclass import type_of_target
+
+from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.metrics.base import METRICS, BoundedMetric, as_labels
+from sklearn_bdp.metrics.per_record import PerRecordScore
+from sklearn_bdp.metrics.registry import available_metrics
+
+
+def _is_regressor(estimator):
+    try:
+        return is_regressor(estimator)
+    except AttributeError:  # an object without estimator tags is of no kind
+        return False
+
+
+def _build_metric(name, estimator, y, options):
+    """Return the metric of a name; options and targets that do not fit raise."""
+    metric_class = METRICS[name]
+    if metric_class.reads_labels and _is_regressor(estimator):
+        raise TypeError(
+            f"scoring={name!r} needs predicted labels, got the numbers of "
+            f"{type(estimator).__name__}, a regressor. Use a classifier, or "
+            "scoring='neg_mean_absolute_error'. The holdout was not queried."
+        )
+    allowed = metric_class.target_types
+    target = None if y is None or not allowed else type_of_target(as_labels(y))
+    if target is not None and target not in allowed:
+        raise ValueError(
+            f"{name} needs class labels ({', '.join(allowed)}), got {target} targets. "
+            + "For numbers, set scoring='neg_mean_absolute_error'." * (target == "continuous")
+            + "Declare what a record counts with a PerRecordScore." * (target != "continuous")
+        )
+    classes = getattr(estimator, "classes_", None)  # those of a fitted model are public
+    return metric_class.build(name, classes=classes, y=y, options=options)
+
+
+def get_metric(
+    scoring: Any, *, estimator: Any = None, y: ArrayLike | None = None, **options: Any
+) -> BoundedMetric:
+    """Return the bounded metric for a ``scoring`` argument.
+
+    Parameters
+    ----------
+    scoring : str, scorer, PerRecordScore, BoundedMetric or None
+        A name from `available_metrics`, a scikit-learn scorer made from one of these metrics,
+        a declared per-record function, or None for `default_metric`.
+    estimator : estimator, optional
+        Decides the default, and the number of classes if it is fitted.
+    y : array-like of shape (n,), optional
+        *Training* targets: they are public. They give the number of classes and the bounds of
+        regression errors.
+    **options : dict
+        ``k`` (top_k_accuracy), ``clip`` (neg_log_loss), ``bounds=(low, high)``
+        (regression errors; a pair of sequences for several outputs), ``alpha``
+        (neg_mean_pinball_loss), ``n_classes`` (neg_brier_score), ``pos_label`` (recall: the class;
+        specificity: the class that is not counted).
+
+    Returns
+    -------
+    BoundedMetric
+        The metric; its ``note`` names a choice that was made for you.
+
+    Raises
+    ------
+    UnboundedMetricError
+        If the metric has no bounded range or sensitivity; the message names an alternative.
+    TypeError, ValueError
+        If the name or an option is unknown, or the targets do not fit the metric.
+
+    See Also
+    --------
+    available_metrics : The names.
+    PerRecordScore : Your own score.
+
+    Examples
+    --------
+    >>> from sklearn_bdp.metrics import get_metric
+    >>> metric = get_metric("neg_mean_absolute_error", bounds=(0, 50))
+    >>> metric.lower, metric.upper, metric.to_unit(-5.0), metric.from_unit(0.5)
+    (-50.0, 0.0, 0.9, -25.0)
+    >>> get_metric("f1")
+    Traceback (most recent call last):
+    ...
+    sklearn_bdp.exceptions.UnboundedMetricError: scoring='f1' has no proven bound: ...
+    """
+    if scoring is None and not options:
+        return default_metric(estimator, y)
+    if isinstance(scoring, PerRecordScore):
+        scoring = scoring.metric()
+    if isinstance(scoring, BoundedMetric):
+        if options:
+            raise TypeError(f"options must be empty for {scoring.name}, got {sorted(options)}.")
+        return scoring.informed(y)
+    scoring, scorer_options = parse_scorer(scoring)
+    options |= scorer_options
+    allowed = METRICS[scoring].options
+    if unknown := sorted(set(options).difference(allowed)):
+        raise TypeError(f"{scoring} takes the options {[*allowed]}, got {', '.join(unknown)}.")
+    return _build_metric(scoring, estimator, y, options)
+
+
+def forecast_metric(scoring: Any) -> BoundedMetric | None:
+    """Return a metric that varies like the named one, with any valid range.
+
+    Parameters
+    ----------
+    scoring : str, BoundedMetric or None
+        A name, or a metric as it is.
+
+    Returns
+    -------
+    BoundedMetric or None
+        None for None.
+    """
+    if not isinstance(scoring, str):
+        return scoring
+    placeholders = METRICS[scoring].placeholder_options if scoring in METRICS else {}
+    return get_metric(scoring, **placeholders)
+
+
+def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
+    """Return the metric that stands in for the estimator's ``score``.
+
+    Accuracy for classifiers, as in scikit-learn. For regressors the clipped absolute error:
+    scikit-learn's R² divides by the variance of the holdout's targets, a ratio without a bounded
+    sensitivity. The metric's ``note`` reports it.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted or not.
+    y : array-like of shape (n,), optional
+        Training targets; needed for regressors.
+
+    Returns
+    -------
+    BoundedMetric
+        The default.
+
+    Raises
+    ------
+    UnboundedMetricError
+        If the estimator is neither a classifier nor a regressor.
+
+    See Also
+    --------
+    get_metric : The metric of a name.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression, Ridge
+    >>> from sklearn_bdp.metrics import default_metric
+    >>> default_metric(LogisticRegression()).name, default_metric(Ridge(), y=[0.0, 1.0, 2.0]).name
+    ('accuracy', 'neg_mean_absolute_error')
+    """
+    try:
+        classifier = is_classifier(estimator)
+        regressor = is_regressor(estimator)
+    except AttributeError:  # an object without estimator tags is of no kind
+        classifier = regressor = False
+    if classifier:
+        metric = get_metric("accuracy", estimator=estimator, y=y)
+        last_step = estimator
+        while getattr(last_step, "steps", None):  # a pipeline scores by its last step
+            last_step = last_step.steps[-1][1]
+        module = getattr(getattr(type(last_step), "score", None), "__module__", "sklearn.base")
+        # Searches and similar estimators use ``scoring``, by default the model's own score.
+        scores_accuracy = getattr(last_step, "scoring", None) in (None, "accuracy")
+        if module == "sklearn.base" or (
+            scores_accuracy and module.split(".")[0] in ("sklearn", "sklearn_bdp")
+        ):
+            return metric
+        note = (
+            f"scoring is accuracy on both sides: {type(last_step).__name__} has a score of its "
+            "own, about whose range nothing is known"
+        )
+        return dataclasses.replace(metric, note=note)
+    if regressor:
+        metric = get_metric("neg_mean_absolute_error", estimator=estimator, y=y)
+        note = "scoring is neg_mean_absolute_error, as R² has no bounded sensitivity; "
+        return dataclasses.replace(metric, note=note + metric.note)
+    raise UnboundedMetricError(
+        f"estimator={type(estimator).__name__} is neither a classifier nor a regressor, so nothing "
+        "is known about the range of its score. Pass scoring=, for your own score a PerRecordScore."
+    )
+
+
+# -- Refusals: the one place that looks inside scorers --------------------------------------------
+
+_ERRORS = "use 'neg_mean_absolute_error' or 'neg_mean_squared_error' with bounds=(low, high)"
+_RANKS = "use 'roc_auc' (two classes), 'neg_brier_score' or 'neg_log_loss'"
+#: Names of one family, why they are refused and what to use instead (``doc/metrics.md`` has more).
+_FAMILIES = {
+    "f1 precision jaccard matthews_corrcoef positive_likelihood_ratio negative_likelihood_ratio": (
+        "it divides by a count that one record can change from 0 to 1. Instead, use "
+        "'balanced_accuracy', 'accuracy' or 'neg_brier_score', or a PerRecordScore if you know "
+        "what each error costs"
+    ),
+    "average_precision roc_auc_ovr roc_auc_ovo": f"no bound is proved. Instead, {_RANKS}",
+    "recall": (  # recall_weighted and the like
+        "averages of recalls weigh classes by counts that one record can change. Instead, use "
+        "'balanced_accuracy', or get_metric('recall', pos_label=...) for one class"
+    ),
+    "d2_brier d2_log_loss": f"it divides by a loss on the holdout's targets. Instead, {_RANKS}",
+    "r2 explained_variance d2_absolute_error root_mean_squared_error root_mean_squared_log_error "
+    "mean_absolute_percentage_error mean_gamma_deviance mean_poisson_deviance "
+    "mean_squared_log_error max_error median_absolute_error": (
+        f"there is no bound on what one record can change. Instead, {_ERRORS}, or a PerRecordScore"
+    ),
+    "adjusted_mutual_info adjusted_rand completeness fowlkes_mallows homogeneity mutual_info "
+    "normalized_mutual_info rand v_measure": (
+        "it compares clusterings of all records at once. Instead, use a PerRecordScore"
+    ),
+}
+_REASONS = {name: reason for names, reason in _FAMILIES.items() for name in names.split()}
+#: What a final report gives, read from the closed holdout.
+_REPORTED = {"f1", "precision", "average_precision", "r2", "explained_variance"}
+_REPORTED.add("root_mean_squared_error")
+
+
+def _family(name):
+    """Return the name under which a metric is refused."""
+    name = str(name).removeprefix("neg_").removesuffix("_score")
+    for suffix in ("_micro", "_macro", "_weighted", "_samples"):
+        name = name.removesuffix(suffix)
+    return name
+
+
+def _refuse(name):
+    """Raise the error for a metric that is not available."""
+    if (family := _family(name)) in _REASONS:
+        message = f"scoring={name!r} has no proven bound: {_REASONS[family]}."
+        if family in _REPORTED:
+            message += f" A report shows {name} at the end: final_report(scoring={name!r})."
+        raise UnboundedMetricError(message)
+    similar_names = difflib.get_close_matches(str(name), [*METRICS, *_REASONS], n=1)
+    hint = f" Did you mean {similar_names[0]!r}?" if similar_names else ""
+    raise ValueError(
+        f"scoring={name!r} is not a metric.{hint} Metrics that can be verified: "
+        f"{', '.join(available_metrics())}. Your own: PerRecordScore(function, lower, upper)."
+    )
+
+
+_WRAP_IT = (
+    "Use a metric's name, or declare one bounded number per record with "
+    "PerRecordScore(function, lower, upper)."
+)
+#: Arguments that make no difference: the Brier score of two classes is the same whichever is
+#: positive, and the classes of a log loss are the model's.
+_IGNORED = {("neg_brier_score", "pos_label"), ("neg_log_loss", "labels")}
+
+
+def parse_scorer(scorer: Any) -> tuple[str, dict[str, Any]]:
+    """Return the name and options of a metric with a proven bound.
+
+    Parameters
+    ----------
+    scorer : str or callable
+        A name, or a scorer that ``make_scorer`` made of such a metric.
+
+    Returns
+    -------
+    name : str
+        One of :func:`available_metrics`.
+    options : dict
+        As for :func:`get_metric`.
+
+    Raises
+    ------
+    UnboundedMetricError
+        If no bound is proven for the scorer.
+    """
+    if isinstance(scorer, str):
+        if scorer not in METRICS:
+            _refuse(scorer)
+        return scorer, {}
+    if not callable(scorer):
+        raise TypeError(
+            "scoring must be one name, scorer, PerRecordScore or None (each metric is a query "
+            f"of its own), got {type(scorer).__name__}."
+        )
+    function = getattr(scorer, "_score_func", None)
+    described = getattr(function or scorer, "__name__", type(scorer).__name__)
+    base_name = described.removesuffix("_score")
+    name = None
+    if function is not None and getattr(metrics, described, None) is function:
+        candidates = (f"neg_{base_name}", f"neg_{base_name.removesuffix('_loss')}", base_name)
+        name = next((candidate for candidate in candidates if candidate in METRICS), None)
+        if name is None and _family(base_name) in _REASONS:
+            _refuse(base_name)
+    if name is None:
+        raise UnboundedMetricError(
+            f"scoring={described} is not supported: the range of its values, and how far one "
+            f"record can move them, are unknown. {_WRAP_IT}"
+        )
+    metric_class = METRICS[name]
+    accepted = metric_class.options
+    defaults = inspect.signature(scorer._score_func).parameters
+    options: dict[str, Any] = {}
+    wrong = ""
+    for key, value in scorer._kwargs.items():
+        if key in accepted:  # with the same meaning in scikit-learn
+            options[key] = value
+        elif (name, key) not in _IGNORED:
+            is_default = key in defaults and value is defaults[key].default
+            if not is_default:
+                wrong = f"{key}={value!r}"
+    response = scorer._response_method
+    methods = response if isinstance(response, list | tuple) else (response,)
+    metadata = getattr(getattr(scorer, "_metadata_request", None), "score", None)
+    requests = getattr(metadata, "requests", {}).values()
+    if scorer._sign != (-1 if name.startswith("neg_") else 1):
+        wrong = "the wrong greater_is_better (it would look for the worst model)"
+    elif tuple(methods) != metric_class._methods:
+        wrong = f"response_method={response!r}"
+    elif any(request not in (None, False) for request in requests):
+        wrong = "sample weights or other metadata"
+    if wrong:
+        raise UnboundedMetricError(
+            f"scoring is made from {described} with {wrong}, for which no bound is proved. Use "
+            f"scoring={name!r}. {_WRAP_IT}"
+        )
+    return name, options
