@@ -24,7 +24,8 @@ from scipy.stats import norm, rankdata
 
 from sklearn_bdp.accounting.spending import final_code_length
 from sklearn_bdp.intervals.bounds import share_limits, star_limits, unit_moments
-from sklearn_bdp.intervals.jackknife import STATISTICS, approximate_row
+from sklearn_bdp.intervals.jackknife import approximate_row
+from sklearn_bdp.metrics.registry import statistic_of
 
 try:
     from benchmarks.simulate_year import Account, Choice
@@ -38,18 +39,18 @@ QUALITIES = np.linspace(0.5, 0.8, 7)  # correlation of candidates with the signa
 BASE, PREVALENCE, SEARCHES, CANDIDATES, WALK = 0.6, 0.3, 4, 20, 0.6
 CUT = norm.isf(PREVALENCE) * math.hypot(1.0, 0.8)
 ROWS = {  # name: statistic, what it reads, whether means of it are proven
-    "AUC": (STATISTICS["roc_auc"], "scores"),
-    "average precision": (STATISTICS["average_precision"], "scores"),
-    "accuracy": (STATISTICS["accuracy"], "labels"),
-    "recall": (STATISTICS["recall"], "labels"),
-    "precision": (STATISTICS["precision"], "labels"),
-    "F1": (STATISTICS["f1"], "labels"),
-    "Brier": (STATISTICS["neg_brier_score"], "chances"),
-    "log loss": (STATISTICS["neg_log_loss"], "chances"),
-    "net benefit": (STATISTICS["net_benefit_0.3"], "chances"),
-    "calibration slope": (STATISTICS["calibration_slope"], "chances"),
-    "R2": (STATISTICS["r2"], "values"),
-    "MAE": (STATISTICS["neg_mean_absolute_error"], "values"),
+    "AUC": (statistic_of("roc_auc"), "scores"),
+    "average precision": (statistic_of("average_precision"), "scores"),
+    "accuracy": (statistic_of("accuracy"), "labels"),
+    "recall": (statistic_of("recall"), "labels"),
+    "precision": (statistic_of("precision"), "labels"),
+    "F1": (statistic_of("f1"), "labels"),
+    "Brier": (statistic_of("neg_brier_score"), "chances"),
+    "log loss": (statistic_of("neg_log_loss"), "chances"),
+    "net benefit": (statistic_of("net_benefit_0.3"), "chances"),
+    "calibration slope": (statistic_of("calibration_slope"), "chances"),
+    "R2": (statistic_of("r2"), "values"),
+    "MAE": (statistic_of("neg_mean_absolute_error"), "values"),
 }
 KINDS_OF_ROW = ("alone", "difference", "subgroup", "gap")
 SHOWN = {"difference": ("AUC", "accuracy", "Brier", "MAE"), "subgroup": ("AUC", "recall", "Brier"),

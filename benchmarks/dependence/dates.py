@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from benchmarks.dependence.past import newey_west
 from sklearn_bdp.intervals.dates import about_training_mean, date_interval, date_row
-from sklearn_bdp.intervals.jackknife import STATISTICS
+from sklearn_bdp.metrics.registry import statistic_of
 
 LEVELS = (0.05, 0.01)
 
@@ -86,7 +86,7 @@ def area(rng, n=75, feedback=1.5):
         push = feedback * (2 * y[date - 1] - 1) if date else 0.0
         chances[date] = expit(0.8 * scores[date] + push)
         y[date] = rng.random() < chances[date]
-    value, left_out = STATISTICS["roc_auc"].left_out(y, scores, np.ones(n), np.arange(n), n)
+    value, left_out = statistic_of("roc_auc").left_out(y, scores, np.ones(n), np.arange(n), n)
     wins = scores[:, None] > scores
     truth = (chances @ wins @ (1.0 - chances)) / (chances.sum() * (1.0 - chances).sum())
     options = {"scale": "unit", "event_dates": int(min(y.sum(), n - y.sum()))}
@@ -162,7 +162,7 @@ def bootstrap_width(statistic, y, predictions, rng, draws=300):
 def relative_widths(name, n, runs, rng):
     """Return mean widths over those of a bootstrap and, of absolute errors, of Newey-West."""
     by_bootstrap, by_newey_west = [], []
-    statistic = about_training_mean(STATISTICS[name], 10.0)
+    statistic = about_training_mean(statistic_of(name), 10.0)
     for _ in range(runs):
         y, predictions = sample(name, n, rng)
         row = date_row(statistic, y, [(predictions, None)], dates=np.arange(n), level=0.05)

@@ -10,30 +10,18 @@ intervals were simulated.
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import expit, logit, xlogy
+from scipy.special import expit, logit
 from scipy.stats import norm
 from scipy.stats import t as student
 
 from sklearn_bdp._typing import Array
-from sklearn_bdp.intervals.left_out import (
-    all_records,
-    auc_left_out,
-    average_precision_by_unit,
-    calibration_left_out,
-    divide,
-    gini_left_out,
-    mean_auc_left_out,
-    of_sums,
-    ratio,
-    recomputed,
-)
+from sklearn_bdp.intervals.left_out import of_sums, recomputed
 
 Scale = Literal["unit", "signed", "loss", "explained", "raw"]
 # Response of a model that a statistic reads: classes, scores or chances of the second class,
@@ -75,248 +63,13 @@ class Statistic(NamedTuple):
     dates: DateFacts = DateFacts()  # if units are dates, each given its past
 
 
-# -- the table ------------------------------------------------------------------------------------
-
-
-def _classes(y, predictions):
-    return [y == label for label in np.unique(y)]
-
-
-def _confusion(y, predictions):
-    is_hit = predictions == y
-    return [(y == c) & (is_hit == outcome) for c in np.unique(y) for outcome in (True, False)]
-
-
-def _share(chosen, right=None, **options):
-    """Return the statistic "right among the chosen records"; hits and misses need units."""
-
-    def hits(y, predictions):
-        return chosen(y, predictions) & (predictions == y)
-
-    def cells(y, predictions):
-        return [hits(y, predictions), chosen(y, predictions) & (predictions != y)]
-
-    return Statistic("labels", right or ratio(hits, chosen), "unit", cells, **options)
-
-
-def _mean_loss(loss, response="values", **options):
-    """Return minus the mean of a loss."""
-    return Statistic(response, ratio(loss), "loss", negative=True, **options)
-
-
-def _log_loss(y, predictions):
-    chances = (
-        predictions if predictions.ndim == 2 else np.column_stack([1.0 - predictions, predictions])
-    )
-    with np.errstate(divide="ignore"):
-        return -np.log(chances[np.arange(len(y)), y.astype(int)])
-
-
-def _brier(y, predictions):
-    if predictions.ndim == 1:
-        return (y - predictions) ** 2
-    return np.sum(((np.arange(predictions.shape[1]) == y[:, None]) - predictions) ** 2, axis=1)
-
-
-def _matthews_terms(y, predictions):
-    yield y == predictions
-    for label in np.unique([*np.unique(y), *np.unique(predictions)]):
-        yield from (y == label, predictions == label)
-
-
-def _matthews(count, hits, *sums):
-    actual = np.array(sums[0::2])
-    predicted = np.array(sums[1::2])
-    covariance = hits * count - np.sum(actual * predicted, axis=0)
-    actual_variance = count**2 - np.sum(actual**2, axis=0)
-    predicted_variance = count**2 - np.sum(predicted**2, axis=0)
-    return divide(covariance, np.sqrt(actual_variance * predicted_variance))
-
-
-def _recalls(y, predictions):
-    for label in np.unique(y):
-        yield from (y == label, (y == label) & (predictions == label))
-
-
-def _balanced(_, *sums):
-    recalls = [divide(hits, actual) for actual, hits in zip(sums[::2], sums[1::2], strict=True)]
-    return np.mean(recalls, 0)
-
-
-def _f1(_, hits, actual, predicted):
-    return divide(2.0 * hits, actual + predicted)
-
-
-def _explained(count, y, square, loss):
-    return 1.0 - divide(loss, square - divide(y**2, count))
-
-
-def _explained_about(center):
-    """Return ``left_out`` for R² about a fixed number: the mean of the training targets."""
-    return of_sums(
-        lambda y, predictions: ((y - center) ** 2, (y - predictions) ** 2),
-        lambda _, squares, loss: 1.0 - loss / squares,
-    )
-
-
-def _root(count, loss):
-    return np.sqrt(divide(np.maximum(loss, 0.0), count))
-
-
-def _square(y, predictions):
-    return (y - predictions) ** 2
-
-
-def _table():
-    """Return the statistics by name: metrics of scikit-learn and of application fields."""
-    threshold = {"trust": (0.001, 0.002)}
-    chance = {"cells": _classes, "trust": (0.001, 0.001)}
-    error = {"skewed": (True, True)}
-    heavy = error | {"heavy": True}
-    f1 = of_sums(
-        lambda y, predictions: ((y == 1) & (predictions == 1), y == 1, predictions == 1), _f1
-    )
-    explained = of_sums(lambda y, predictions: (y, y**2, _square(y, predictions)), _explained)
-    root = of_sums(lambda y, predictions: (_square(y, predictions),), _root)
-    slope = functools.partial(calibration_left_out, slope=True)
-    intercept = functools.partial(calibration_left_out, slope=False)
-    ovr = functools.partial(mean_auc_left_out, pairs=False)
-    ovo = functools.partial(mean_auc_left_out, pairs=True)
-    return {
-        "accuracy": _share(all_records, trust=(0.005, 0.002)),
-        "recall": _share(lambda y, predictions: y == 1, **threshold),
-        "specificity": _share(lambda y, predictions: y == 0, **threshold),
-        "precision": _share(lambda y, predictions: predictions == 1, **threshold),
-        "negative_predictive_value": _share(lambda y, predictions: predictions == 0, **threshold),
-        "f1": _share(lambda y, predictions: (y == 1) | (predictions == 1), f1, **threshold),
-        "balanced_accuracy": Statistic(
-            "labels", of_sums(_recalls, _balanced), "unit", _confusion, trust=(0.005, 0.002)
-        ),
-        "matthews_corrcoef": Statistic(
-            "labels", of_sums(_matthews_terms, _matthews), "signed", _confusion
-        ),
-        "roc_auc": Statistic("scores", auc_left_out, "unit", **chance),
-        "average_precision": Statistic(
-            "scores",
-            average_precision_by_unit,
-            "unit",
-            _classes,
-            trust=(0.005, 0.005),
-            few=30,
-            dates=DateFacts(trust=0.01),
-        ),
-        "neg_brier_score": _mean_loss(_brier, "chances", dates=DateFacts(scale="unit"), **chance),
-        "neg_log_loss": _mean_loss(_log_loss, "chances", skewed=(False, True), **chance),
-        "calibration_slope": Statistic(
-            "chances", slope, "raw", _classes, trust=(0.005, 0.005), dates=DateFacts(trust=0.05)
-        ),
-        "calibration_intercept": Statistic(
-            "chances", intercept, "raw", _classes, trust=(0.002, 0.002), dates=DateFacts(trust=0.01)
-        ),
-        "roc_auc_ovr": Statistic("all_chances", ovr, "unit", _classes),
-        "roc_auc_ovo": Statistic("all_chances", ovo, "unit", _classes),
-        "r2": Statistic(
-            "values",
-            explained,
-            "explained",
-            trust=(0.02, 0.02),
-            dates=DateFacts(trust=0.01, left_out_about=_explained_about),
-            **heavy,
-        ),
-        "neg_mean_absolute_error": _mean_loss(
-            lambda y, predictions: np.abs(y - predictions),
-            trust=(0.001, 0.005),
-            dates=DateFacts(scale="raw"),
-            **error,
-        ),
-        "neg_mean_absolute_percentage_error": _mean_loss(
-            lambda y, predictions: (
-                np.abs(y - predictions) / np.maximum(np.abs(y), np.finfo(float).eps)
-            ),
-            dates=DateFacts(divides_by_targets=True),
-            **heavy,
-        ),
-        "neg_mean_squared_error": _mean_loss(_square, trust=(0.002, 0.005), **heavy),
-        "neg_root_mean_squared_error": Statistic(
-            "values", root, "loss", negative=True, trust=(0.002, 0.005), **heavy
-        ),
-        "neg_mean_poisson_deviance": _mean_loss(
-            lambda y, predictions: 2.0 * (xlogy(y, y / predictions) - y + predictions), **heavy
-        ),
-        "neg_mean_gamma_deviance": _mean_loss(
-            lambda y, predictions: 2.0 * (np.log(predictions / y) + y / predictions - 1.0), **heavy
-        ),
-        "gini": Statistic("values", gini_left_out, "signed", **heavy),
-        "top_k_accuracy": top_k(2),  # as scikit-learn's scorer
-    }
-
-
-def net_benefit(threshold: float) -> Statistic:
-    """Return the net benefit of acting on chances of at least ``threshold`` (decision curves)."""
-    benefits = np.array([-threshold / (1.0 - threshold), 1.0])  # of acting on either class
-    return Statistic(
-        "chances",
-        ratio(lambda y, predictions: benefits[y] * (predictions >= threshold)),
-        "raw",
-        lambda y, predictions: [(y == 1) & (predictions >= threshold)],
-        trust=(0.001, 0.002),
-        skewed=(True, True),
-    )
-
-
-def pinball(quantile: float) -> Statistic:
-    """Return minus the mean pinball loss of a predicted quantile."""
-    return _mean_loss(
-        lambda y, predictions: np.maximum(
-            quantile * (y - predictions), (quantile - 1.0) * (y - predictions)
-        ),
-        trust=(0.001, 0.005),
-        skewed=(True, True),
-        dates=DateFacts(
-            min_events=10, cells=lambda y, predictions: [y > predictions, y <= predictions]
-        ),
-    )
-
-
-def top_k(k: int) -> Statistic:
-    """Return the share of records whose class is among the ``k`` with the largest chances."""
-
-    def hits(y, predictions):
-        chance_of_class = predictions[np.arange(len(y)), y.astype(int)]
-        return (predictions > chance_of_class[:, None]).sum(axis=1) < k
-
-    return Statistic(
-        "all_chances",
-        ratio(hits),
-        "unit",
-        lambda y, predictions: [hits(y, predictions), ~hits(y, predictions)],
-    )
-
-
-class _Statistics(dict):
-    """Statistics by name; a number at the end of some is their threshold, quantile or ``k``."""
-
-    def __contains__(self, name: object) -> bool:
-        with contextlib.suppress(KeyError):
-            return isinstance(name, str) and self[name] is not None
-        return False
-
-    def __missing__(self, name: str) -> Statistic:
-        family, _, number = name.rpartition("_")
-        with contextlib.suppress(ValueError):
-            if family == "top_k_accuracy" and int(number) > 0:
-                return top_k(int(number))
-            if family in ("net_benefit", "neg_mean_pinball_loss") and 0.0 < float(number) < 1.0:
-                return (net_benefit if family == "net_benefit" else pinball)(float(number))
-        raise KeyError(name)
-
-
-#: Statistics by name, also ``net_benefit_0.2``, ``neg_mean_pinball_loss_0.9`` and
-#: ``top_k_accuracy_3``.
-STATISTICS: dict[str, Statistic] = _Statistics(_table())
 #: 1 - the ratio of two mean losses, the second to the first; the predictions are both, as rows.
-_RATIO = of_sums(lambda y, predictions: predictions, lambda n, first, second: 1.0 - second / first)
-SKILL = Statistic("values", _RATIO, "raw", skewed=(True, False), dates=DateFacts(scale="explained"))
+_EXPLAINED_LOSS = of_sums(
+    lambda y, predictions: predictions, lambda n, first, second: 1.0 - second / first
+)
+SKILL = Statistic(
+    "values", _EXPLAINED_LOSS, "raw", skewed=(True, False), dates=DateFacts(scale="explained")
+)
 #: Any function of the positions of records, by leaving out units in at most 200 blocks.
 GENERIC = Statistic("function", recomputed, "raw", skewed=(True, True))
 
@@ -384,7 +137,7 @@ def approximate_row(statistic, y, sides, *, units, level, per_record=False, time
     Parameters
     ----------
     statistic : Statistic
-        One of :data:`STATISTICS`, or :data:`GENERIC`.
+        That of a metric, or :data:`GENERIC`.
     y : ndarray of shape (n,)
         Targets; classes as codes ``0, 1, ...``, of two the one with the event as 1.
     sides : sequence of one or two (predictions, inside)

@@ -7,6 +7,7 @@ import contextlib
 import copy
 import dataclasses
 import logging
+import math
 import numbers
 import os
 import re
@@ -21,11 +22,14 @@ import scipy.sparse
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._typing import Array, FloatOrArray
+from sklearn_bdp.intervals.bounds import share_limits
+from sklearn_bdp.intervals.jackknife import GENERIC, Statistic
+from sklearn_bdp.metrics import proofs
 
-MetricClass = TypeVar("MetricClass", bound="type[BoundedMetric]")
+MetricClass = TypeVar("MetricClass", bound="type[Metric]")
 
 #: The one registry: the class of each metric by its names.
-METRICS: dict[str, type[BoundedMetric]] = {}
+METRICS: dict[str, type[Metric]] = {}
 
 
 def register_metric(*names: str) -> Callable[[MetricClass], MetricClass]:
@@ -116,12 +120,11 @@ class Evaluation:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BoundedMetric(abc.ABC):
-    """A score with a known range and a proved sensitivity.
+class Metric:
+    """One metric: its range, its response, and the kinds of intervals that its scores have.
 
-    Made by `get_metric`. Greater is better, in score units (those of scikit-learn's scorer of the
-    same name) and in the units of the mechanism, [0, 1]; the map between them is linear and
-    increasing.
+    Greater is better. A subclass states each fact once; searches, final reports and plans read it
+    from there.
 
     Parameters
     ----------
@@ -138,30 +141,44 @@ class BoundedMetric(abc.ABC):
     upper: float
     note: str = dataclasses.field(default="", compare=False)
 
-    is_mean: ClassVar[bool]
     #: Ends of the range, unless :meth:`build` takes them from targets or options.
     score_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     #: Options of `get_metric`.
     options: ClassVar[tuple[str, ...]] = ()
+    #: Option that a number at the end of a name gives, as in ``top_k_accuracy_3``.
+    number_option: ClassVar[str] = ""
+    #: Its type: positive integers, or numbers between 0 and 1.
+    number_type: ClassVar[type[int] | type[float]] = float
+    #: Whether the name means nothing without a number.
+    needs_number: ClassVar[bool] = False
     #: Options that give the metric some valid range before there are training targets.
     placeholder_options: ClassVar[Mapping[str, Any]] = {}
     #: Kinds of targets that the metric takes, in scikit-learn's words; empty if any.
     target_types: ClassVar[tuple[str, ...]] = ()
     #: Whether predicted labels are compared with targets.
     reads_labels: ClassVar[bool] = False
-    #: Methods of a model whose response is scored, the preferred one first; none where a function
-    #: of the caller knows what it asks.
-    _methods: ClassVar[tuple[str, ...]] = ("predict",)
-    #: Whether predictions are all that the score asks a model for, whatever object gives them.
-    by_predictions: ClassVar[bool] = False
-    #: Whether every per-record score is 0 or 1.
+    #: Whether a proven bound of answers lets the metric choose candidates everywhere.
+    can_rank: ClassVar[bool] = False
+    #: Whether the score is a mean over records.
+    is_mean: ClassVar[bool] = False
+    #: Whether the score is a ratio of two counts, which :meth:`counts` gives.
+    is_ratio: ClassVar[bool] = False
+    #: Whether each record contributes 0 or 1.
     is_binary: ClassVar[bool] = False
-    _multioutput: ClassVar[bool] = False
+    #: Whether minus the score is a mean loss, so that skill scores compare models.
+    is_loss: ClassVar[bool] = False
+    #: Whether predictions must be above 0.
+    needs_positive_predictions: ClassVar[bool] = False
+    #: Whether the predictions of two models bound the difference of their scores (theory G31). A
+    #: class states it for itself: a subclass may score equal predictions differently.
+    bounds_differences: ClassVar[bool] = False
+    #: Leave-one-unit-out values, and the tested range of approximate intervals.
+    unit_statistic: ClassVar[Statistic] = GENERIC
 
     @classmethod
     def build(
         cls, name: str, *, classes: Any, y: ArrayLike | None, options: Mapping[str, Any]
-    ) -> BoundedMetric:
+    ) -> Metric:
         """Return the metric that fits public facts.
 
         Parameters
@@ -177,7 +194,7 @@ class BoundedMetric(abc.ABC):
 
         Returns
         -------
-        BoundedMetric
+        Metric
             With its range.
 
         Raises
@@ -188,15 +205,121 @@ class BoundedMetric(abc.ABC):
         lower, upper = cls.score_range
         return cls(name=name, lower=lower, upper=upper)
 
+    @classmethod
+    def without_range(cls, name: str, options: Mapping[str, Any]) -> Metric:
+        """Return the metric for approximate rows, which need no range.
+
+        Parameters
+        ----------
+        name : str
+            As rows name it.
+        options : mapping
+            The number of a name such as ``top_k_accuracy_3``.
+
+        Returns
+        -------
+        Metric
+            Without a proof that rests on a range.
+        """
+        return cls.build(name, classes=None, y=None, options=options)
+
     @property
     def measured(self) -> str:
-        """What is measured, in words: the name, and the limit where a metric clips."""
+        """The measured quantity in words: the name, and the limit of a metric that clips."""
         return self.name
 
     @property
     def caveat(self) -> str:
         """How the score differs from the metric of that name; empty if it does not."""
         return ""
+
+    @property
+    def has_bounded_differences(self) -> bool:
+        """Whether this very class states :attr:`bounds_differences`."""
+        return bool(vars(type(self)).get("bounds_differences", False))
+
+    @staticmethod
+    def count_limits(
+        numerator: float, denominator: float, level: float, *, alike: bool
+    ) -> tuple[float, float]:
+        """Return limits of a share of independent records (theory G8).
+
+        Parameters
+        ----------
+        numerator, denominator : float
+            Sums over records: of hits, and of the records that count.
+        level : float
+            Failure probability of both limits together.
+        alike : bool
+            Whether the records are identically distributed.
+
+        Returns
+        -------
+        lower, upper : float
+            In [0, 1].
+        """
+        return share_limits(round(numerator), round(denominator), level, alike=alike)
+
+    def proof(
+        self,
+        dependence: str,
+        *,
+        is_difference: bool = False,
+        in_subgroup: bool = False,
+        is_private: bool = False,
+    ) -> str:
+        """Return the method that proves a row of a final report.
+
+        Parameters
+        ----------
+        dependence : str
+            Dependence of the records, as in :mod:`sklearn_bdp.metrics.proofs`.
+        is_difference : bool, default=False
+            Whether the row compares two models.
+        in_subgroup : bool, default=False
+            Whether the row is about a subgroup.
+        is_private : bool, default=False
+            Whether the holdout has a level of privacy, so that counts are not read.
+
+        Returns
+        -------
+        str
+            Empty without a proof.
+        """
+        return ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BoundedMetric(Metric, abc.ABC):
+    """A score with a known range and a proved sensitivity.
+
+    Made by `get_metric`. Greater is better, in score units (those of scikit-learn's scorer of the
+    same name) and in the units of the mechanism, [0, 1]; the map between them is linear and
+    increasing.
+
+    Parameters
+    ----------
+    name : str
+        Name of the metric, scikit-learn's where it has one.
+    lower, upper : float
+        Range in score units.
+    note : str, default=""
+        What was chosen on the caller's behalf, in a sentence; empty if nothing was.
+    """
+
+    can_rank: ClassVar[bool] = True
+    #: Methods of a model whose response is scored, the preferred one first; none where a function
+    #: of the caller knows what it asks.
+    _methods: ClassVar[tuple[str, ...]] = ("predict",)
+    #: Whether predictions are all that the score asks a model for, whatever object gives them.
+    by_predictions: ClassVar[bool] = False
+    #: Methods that prove a difference of two models if the range is unknown, by dependence.
+    difference_proofs_without_range: ClassVar[Mapping[str, str]] = {}
+    _multioutput: ClassVar[bool] = False
+
+    @classmethod
+    def without_range(cls, name, options):
+        return UnboundedMetric(name=name, lower=-math.inf, upper=math.inf, bounded_class=cls)
 
     @property
     def open_ends(self) -> str:
@@ -383,6 +506,21 @@ class BoundedMetric(abc.ABC):
         evaluation = self._evaluated(estimator, rows, y)
         return evaluation.per_record, evaluation.value
 
+    def score(self, estimator: Any, X: Any, y: ArrayLike) -> float:
+        """Score a fitted estimator on public records, in score units.
+
+        Parameters
+        ----------
+        estimator, X, y : object
+            As for `evaluate`.
+
+        Returns
+        -------
+        float
+            The score.
+        """
+        return self.from_unit(self.training_score(estimator, X, y))
+
     def to_unit(self, score: FloatOrArray) -> Any:
         """Map score units to [0, 1].
 
@@ -467,12 +605,50 @@ class MeanMetric(BoundedMetric):
     is_mean: ClassVar[bool] = True
     by_predictions: ClassVar[bool] = True
 
+    def proof(self, dependence, *, is_difference=False, in_subgroup=False, is_private=False):
+        if is_difference:
+            proven = {} if in_subgroup else proofs.DIFFERENCE
+        elif in_subgroup:
+            proven = proofs.SHARE_INSIDE if self.is_binary else proofs.MEAN_INSIDE
+        else:
+            proven = proofs.SHARE if self.is_binary else proofs.MEAN
+        return proven.get(dependence, "")
+
     def _evaluated(self, estimator, rows, y):
         per_record = np.fmin(np.fmax(rows, 0.0), 1.0)  # NaN: the worst
         # Replacing one record moves one term of the mean by at most 1.
         sensitivity = 1.0 / len(per_record)
         shape = ScoreShape(binary=self.is_binary)
         return Evaluation(per_record, float(per_record.mean()), sensitivity, shape)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UnboundedMetric(Metric):
+    """A bounded metric whose range is unknown: it has approximate rows."""
+
+    bounded_class: type[BoundedMetric] = dataclasses.field(repr=False)
+    #: Leave-one-unit-out values, if they depend on options.
+    own_statistic: Statistic | None = dataclasses.field(default=None, repr=False, compare=False)
+
+    @property
+    def unit_statistic(self) -> Statistic:  # type: ignore[override] # it depends on options
+        """Leave-one-unit-out values, and the tested range of approximate intervals."""
+        return self.own_statistic or self.bounded_class.unit_statistic
+
+    @property
+    def error_power(self) -> int | None:
+        """Power of the absolute error whose mean is minus the score; None for other metrics."""
+        return getattr(self.bounded_class, "error_power", None)
+
+    @property
+    def is_loss(self) -> bool:  # type: ignore[override] # it depends on the bounded metric
+        """Whether minus the score is a mean loss that needs no range."""
+        return self.bounded_class.is_loss and self.error_power is not None
+
+    def proof(self, dependence, *, is_difference=False, in_subgroup=False, is_private=False):
+        if not is_difference or in_subgroup:
+            return ""
+        return self.bounded_class.difference_proofs_without_range.get(dependence, "")
 
 
 # -- rows: ask the model once, find those that it fails on by bisection ---------------------------

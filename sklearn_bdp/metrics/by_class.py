@@ -12,6 +12,9 @@ import numpy as np
 from scipy.stats import rankdata
 
 from sklearn_bdp.exceptions import UnboundedMetricError
+from sklearn_bdp.intervals.jackknife import Statistic
+from sklearn_bdp.intervals.left_out import auc_left_out, divide, of_sums
+from sklearn_bdp.metrics import proofs
 from sklearn_bdp.metrics.base import (
     BoundedMetric,
     Evaluation,
@@ -21,6 +24,8 @@ from sklearn_bdp.metrics.base import (
     respond,
 )
 from sklearn_bdp.metrics.means import class_index
+from sklearn_bdp.metrics.ratios import RatioOfCounts
+from sklearn_bdp.metrics.statistics import class_cells, confusion_cells
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -132,7 +137,6 @@ class ClassMetric(BoundedMetric):
     class_counts: tuple | None = dataclasses.field(default=None, compare=False, repr=False)
     inside: tuple | None = dataclasses.field(default=None, compare=False, repr=False)
 
-    is_mean: ClassVar[bool] = False
     by_predictions: ClassVar[bool] = True
     target_types: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
     #: Whether there must be two classes.
@@ -159,6 +163,11 @@ class ClassMetric(BoundedMetric):
         """Return the metric with its options, before it knows training targets."""
         lower, upper = cls.score_range
         return cls(name=name, lower=lower, upper=upper, classes=classes)
+
+    def proof(self, dependence, *, is_difference=False, in_subgroup=False, is_private=False):
+        if is_difference or in_subgroup:
+            return ""
+        return proofs.BY_CLASS.get(dependence, "")
 
     def planned_shape(self, n, class_counts):
         planned = dataclasses.replace(self, classes=(0, 1), class_counts=class_counts, inside=None)
@@ -246,6 +255,16 @@ class ClassMetric(BoundedMetric):
         return (predicted == index).astype(float)
 
 
+def _recall_terms(y, predictions):
+    for label in np.unique(y):
+        yield from (y == label, (y == label) & (predictions == label))
+
+
+def _mean_recall(_, *sums):
+    recalls = [divide(hits, actual) for actual, hits in zip(sums[::2], sums[1::2], strict=True)]
+    return np.mean(recalls, axis=0)
+
+
 @register_metric("balanced_accuracy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BalancedAccuracy(ClassMetric):
@@ -258,11 +277,18 @@ class BalancedAccuracy(ClassMetric):
     """
 
     reads_labels: ClassVar[bool] = True
+    unit_statistic: ClassVar[Statistic] = Statistic(
+        "labels",
+        of_sums(_recall_terms, _mean_recall),
+        "unit",
+        confusion_cells,
+        trust=(0.005, 0.002),
+    )
 
 
 @register_metric("recall")
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Recall(ClassMetric):
+class Recall(RatioOfCounts, ClassMetric):
     r"""Share of the records of one class, named by ``pos_label``, that are predicted as that class.
 
     **Sensitivity.** At most :math:`1/f_k`, as for one class of balanced accuracy.
@@ -272,6 +298,15 @@ class Recall(ClassMetric):
 
     options: ClassVar[tuple[str, ...]] = ("pos_label",)
     reads_labels: ClassVar[bool] = True
+    has_fixed_denominator: ClassVar[bool] = True
+
+    @staticmethod
+    def counts(actual, predicted):
+        return actual & predicted, actual
+
+    def proof(self, dependence, *, is_difference=False, in_subgroup=False, is_private=False):
+        family = ClassMetric if is_private else RatioOfCounts
+        return family.proof(self, dependence, is_difference=is_difference, in_subgroup=in_subgroup)
 
     @classmethod
     def _with_classes(cls, name, classes, options):
@@ -304,6 +339,14 @@ class Specificity(Recall):
 
     _is_binary_only: ClassVar[bool] = True
 
+    @staticmethod
+    def counts(actual, predicted):
+        return ~actual & ~predicted, ~actual
+
+    @staticmethod
+    def expected_denominator(prevalence):
+        return 1.0 - prevalence
+
     def _counted(self, classes):
         return (1 - self._position(list(classes)),)
 
@@ -325,6 +368,9 @@ class RocAuc(ClassMetric):
     _is_binary_only: ClassVar[bool] = True
     _kind: ClassVar[str] = "pairs"
     _methods: ClassVar[tuple[str, ...]] = ("decision_function", "predict_proba")
+    unit_statistic: ClassVar[Statistic] = Statistic(
+        "scores", auc_left_out, "unit", class_cells, trust=(0.001, 0.001)
+    )
 
     def _rows(self, estimator, X, index):
         scores = respond(estimator, X, self._methods).astype(float)

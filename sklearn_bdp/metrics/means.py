@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_bdp.intervals.jackknife import GENERIC, DateFacts, Statistic
+from sklearn_bdp.metrics import proofs
 from sklearn_bdp.metrics.base import (
     MeanMetric,
     as_labels,
@@ -19,6 +21,13 @@ from sklearn_bdp.metrics.base import (
     register_metric,
     respond,
     silenced,
+)
+from sklearn_bdp.metrics.statistics import (
+    HIT_SHARE,
+    class_cells,
+    mean_loss,
+    pinball_statistic,
+    top_k_statistic,
 )
 from sklearn_bdp.utils.validation import check_array, check_integer, check_real
 
@@ -129,6 +138,8 @@ class Accuracy(MeanMetric):
     is_binary: ClassVar[bool] = True
     target_types: ClassVar[tuple[str, ...]] = _LABEL_TARGETS
     reads_labels: ClassVar[bool] = True
+    bounds_differences: ClassVar[bool] = True
+    unit_statistic: ClassVar[Statistic] = HIT_SHARE
     _multioutput: ClassVar[bool] = True
 
     def _rows(self, estimator, X, y):
@@ -142,6 +153,7 @@ class ZeroOneLoss(Accuracy):
     """Minus one where the prediction differs from the target, zero elsewhere."""
 
     score_range: ClassVar[tuple[float, float]] = (-1.0, 0.0)
+    bounds_differences: ClassVar[bool] = True
 
     @classmethod
     def build(cls, name, *, classes, y, options):
@@ -155,6 +167,8 @@ class HammingScore(Accuracy):
 
     score_range: ClassVar[tuple[float, float]] = (-1.0, 0.0)
     is_binary: ClassVar[bool] = False
+    bounds_differences: ClassVar[bool] = True
+    unit_statistic: ClassVar[Statistic] = GENERIC
 
     def _rows(self, estimator, X, y):
         is_correct = equal(respond(estimator, X, self._methods), y)
@@ -172,6 +186,9 @@ class TopKAccuracy(MeanMetric):
     _methods: ClassVar[tuple[str, ...]] = ("decision_function", "predict_proba")
     is_binary: ClassVar[bool] = True
     options: ClassVar[tuple[str, ...]] = ("k",)
+    number_option: ClassVar[str] = "k"
+    number_type: ClassVar[type[int] | type[float]] = int
+    bounds_differences: ClassVar[bool] = True
     target_types: ClassVar[tuple[str, ...]] = _CLASS_TARGETS
 
     k: int = 2
@@ -184,6 +201,13 @@ class TopKAccuracy(MeanMetric):
             raise ValueError(f"k must be below the number of classes, {count}, got k={k}.")
         lower, upper = cls.score_range
         return cls(name=name, lower=lower, upper=upper, k=k)
+
+    @classmethod
+    def without_range(cls, name, options):
+        k = options.get("k", 2)
+        return dataclasses.replace(
+            super().without_range(name, options), own_statistic=top_k_statistic(k)
+        )
 
     def _rows(self, estimator, X, y):
         scores = respond(estimator, X, self._methods).astype(float)
@@ -202,6 +226,13 @@ class TopKAccuracy(MeanMetric):
         return np.where(np.isnan(scores).any(axis=1), np.nan, hits)
 
 
+def _brier_loss(y, predictions):
+    if predictions.ndim == 1:
+        return (y - predictions) ** 2
+    is_class = np.arange(predictions.shape[1]) == y[:, np.newaxis]
+    return np.sum((is_class - predictions) ** 2, axis=1)
+
+
 @register_metric("neg_brier_score")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BrierScore(MeanMetric):
@@ -214,6 +245,15 @@ class BrierScore(MeanMetric):
     _methods: ClassVar[tuple[str, ...]] = ("predict_proba",)
     options: ClassVar[tuple[str, ...]] = ("n_classes",)
     placeholder_options: ClassVar[Mapping[str, Any]] = {"n_classes": 2}
+    is_loss: ClassVar[bool] = True
+    bounds_differences: ClassVar[bool] = True
+    unit_statistic: ClassVar[Statistic] = mean_loss(
+        _brier_loss,
+        "chances",
+        cells=class_cells,
+        trust=(0.001, 0.001),
+        dates=DateFacts(scale="unit"),
+    )
     target_types: ClassVar[tuple[str, ...]] = _CLASS_TARGETS
 
     @classmethod
@@ -241,6 +281,14 @@ class BrierScore(MeanMetric):
         return 1.0 - 0.5 * distance
 
 
+def _log_loss(y, predictions):
+    probabilities = predictions
+    if predictions.ndim == 1:
+        probabilities = np.column_stack([1.0 - predictions, predictions])
+    with np.errstate(divide="ignore"):
+        return -np.log(probabilities[np.arange(len(y)), y.astype(int)])
+
+
 @register_metric("neg_log_loss")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LogLoss(ClippedMetric):
@@ -255,6 +303,11 @@ class LogLoss(ClippedMetric):
     clip: float = 0.01
 
     options: ClassVar[tuple[str, ...]] = ("clip",)
+    is_loss: ClassVar[bool] = True
+    bounds_differences: ClassVar[bool] = True
+    unit_statistic: ClassVar[Statistic] = mean_loss(
+        _log_loss, "chances", cells=class_cells, trust=(0.001, 0.001), skewed=(False, True)
+    )
     target_types: ClassVar[tuple[str, ...]] = _CLASS_TARGETS
 
     @classmethod
@@ -299,19 +352,25 @@ class ClippedError(ClippedMetric):
     options: ClassVar[tuple[str, ...]] = ("bounds",)
     placeholder_options: ClassVar[Mapping[str, Any]] = {"bounds": (0.0, 1.0)}
     _multioutput: ClassVar[bool] = True
-    _power: ClassVar[int] = 1
+    #: Power of the absolute error.
+    error_power: ClassVar[int] = 1
 
     @classmethod
     def build(cls, name, *, classes, y, options):
         width, note = _cap(name, y, options.get("bounds"))
-        lower = -float(np.mean(np.asarray(width, dtype=float) ** cls._power))
-        return cls(name=name, lower=lower, upper=0.0, note=note, width=width, power=cls._power)
+        lower = -float(np.mean(np.asarray(width, dtype=float) ** cls.error_power))
+        return cls(name=name, lower=lower, upper=0.0, note=note, width=width, power=cls.error_power)
 
     def _limit(self):
         return "errors of " + ", ".join(f"{part:.4g}" for part in self._cap), (
             f"scoring=get_metric({self.name!r}, bounds=(low, high)), with the range that targets "
             "and predictions can have, moves the limit (intervals widen with it)"
         )
+
+    @property
+    def unclipped_statistic(self) -> Statistic:
+        """Leave-one-unit-out values of the error as it is: approximate rows need no range."""
+        return self.unit_statistic
 
     @property
     def _cap(self):
@@ -369,13 +428,31 @@ class ClippedError(ClippedMetric):
 class AbsoluteError(ClippedError):
     """Minus the absolute error, at most a declared cap."""
 
+    is_loss: ClassVar[bool] = True
+    bounds_differences: ClassVar[bool] = True
+    difference_proofs_without_range: ClassVar[Mapping[str, str]] = proofs.ERROR_DIFFERENCE
+    unit_statistic: ClassVar[Statistic] = mean_loss(
+        lambda y, predictions: np.abs(y - predictions),
+        trust=(0.001, 0.005),
+        skewed=(True, True),
+        dates=DateFacts(scale="raw"),
+    )
+
 
 @register_metric("neg_mean_squared_error")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SquaredError(ClippedError):
     """Minus the squared error, at most the square of a declared cap."""
 
-    _power: ClassVar[int] = 2
+    is_loss: ClassVar[bool] = True
+    bounds_differences: ClassVar[bool] = True
+    unit_statistic: ClassVar[Statistic] = mean_loss(
+        lambda y, predictions: (y - predictions) ** 2,
+        trust=(0.002, 0.005),
+        skewed=(True, True),
+        heavy=True,
+    )
+    error_power: ClassVar[int] = 2
 
 
 @register_metric("neg_mean_pinball_loss")
@@ -390,6 +467,9 @@ class PinballLoss(ClippedError):
     alpha: float = 0.5
 
     options: ClassVar[tuple[str, ...]] = ("alpha", "bounds")
+    number_option: ClassVar[str] = "alpha"
+    needs_number: ClassVar[bool] = True
+    bounds_differences: ClassVar[bool] = True
 
     @classmethod
     def build(cls, name, *, classes, y, options):
@@ -397,6 +477,16 @@ class PinballLoss(ClippedError):
         alpha = check_real("alpha", options.get("alpha", 0.5), low=0.0, high=1.0)
         lower = -max(alpha, 1.0 - alpha) * float(np.mean(np.asarray(width, dtype=float)))
         return cls(name=name, lower=lower, upper=0.0, note=note, width=width, alpha=alpha)
+
+    @classmethod
+    def without_range(cls, name, options):
+        return dataclasses.replace(
+            super().without_range(name, options), own_statistic=pinball_statistic(options["alpha"])
+        )
+
+    @property
+    def unclipped_statistic(self):
+        return pinball_statistic(self.alpha)
 
     def difference_limits(self, first: Any, second: Any) -> tuple[Any, Any]:
         """Return the least and the largest gain of one prediction over another (theory G31).

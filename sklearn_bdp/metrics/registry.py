@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn_bdp.metrics import by_class, means
-from sklearn_bdp.metrics.base import METRICS, BoundedMetric
+from sklearn_bdp.intervals.jackknife import Statistic
+from sklearn_bdp.metrics import by_class, means, ratios, report_only
+from sklearn_bdp.metrics.base import METRICS, BoundedMetric, Metric
 from sklearn_bdp.utils.validation import check_option
 
 #: Modules whose classes register themselves.
-MODULES = (by_class, means)
+MODULES = (by_class, means, ratios, report_only)
 
 
 def available_metrics() -> list[str]:
@@ -30,7 +31,7 @@ def available_metrics() -> list[str]:
     >>> available_metrics()[:3]
     ['accuracy', 'balanced_accuracy', 'neg_brier_score']
     """
-    return sorted(METRICS)
+    return sorted(name for name, metric_class in METRICS.items() if metric_class.can_rank)
 
 
 def planned_metric(scoring: Any) -> BoundedMetric:
@@ -54,6 +55,71 @@ def planned_metric(scoring: Any) -> BoundedMetric:
     if isinstance(scoring, BoundedMetric):
         return scoring
     name = check_option("scoring", scoring, available_metrics())
-    metric_class = METRICS[name]
+    metric_class: Any = METRICS[name]
     options = metric_class.placeholder_options
     return metric_class.build(name, classes=None, y=None, options=options)
+
+
+def metric_without_range(name: Any) -> Metric | None:
+    """Return the metric of a name for approximate rows, which need no range.
+
+    Parameters
+    ----------
+    name : object
+        A name, also with a number at its end: ``net_benefit_0.2``, ``neg_mean_pinball_loss_0.9``
+        or ``top_k_accuracy_3``.
+
+    Returns
+    -------
+    Metric or None
+        None if no metric has that name.
+    """
+    if not isinstance(name, str):
+        return None
+    family, _, text = name.rpartition("_")
+    metric_class = METRICS.get(name) or METRICS.get(family)
+    if metric_class is None:
+        return None
+    options: dict[str, float] = {}
+    if name not in METRICS:
+        number = _parse_number(metric_class, text)
+        if number is None:
+            return None
+        options[metric_class.number_option] = number
+    elif metric_class.needs_number:
+        return None
+    return metric_class.without_range(name, options)
+
+
+def _parse_number(metric_class, text):
+    """Return the number at the end of a name, or None if it is none that the metric takes."""
+    try:
+        number = metric_class.number_type(text)
+    except ValueError:
+        return None
+    is_valid = number > 0 if metric_class.number_type is int else 0.0 < number < 1.0
+    return number if is_valid and metric_class.number_option else None
+
+
+def statistic_of(name: str) -> Statistic:
+    """Return the leave-one-unit-out values of the metric of a name.
+
+    Parameters
+    ----------
+    name : str
+        As for :func:`metric_without_range`.
+
+    Returns
+    -------
+    Statistic
+        With the tested range of its approximate intervals.
+
+    Raises
+    ------
+    ValueError
+        If no metric has that name.
+    """
+    metric = metric_without_range(name)
+    if metric is None:
+        raise ValueError(f"name must be that of a metric, got {name!r}.")
+    return metric.unit_statistic

@@ -126,7 +126,7 @@ def forecast_metric(scoring: Any) -> BoundedMetric | None:
     """
     if not isinstance(scoring, str):
         return scoring
-    placeholders = METRICS[scoring].placeholder_options if scoring in METRICS else {}
+    placeholders = METRICS[scoring].placeholder_options if scoring in available_metrics() else {}
     return get_metric(scoring, **placeholders)
 
 
@@ -245,7 +245,7 @@ def _refuse(name):
         if family in _REPORTED:
             message += f" A report shows {name} at the end: final_report(scoring={name!r})."
         raise UnboundedMetricError(message)
-    similar_names = difflib.get_close_matches(str(name), [*METRICS, *_REASONS], n=1)
+    similar_names = difflib.get_close_matches(str(name), [*available_metrics(), *_REASONS], n=1)
     hint = f" Did you mean {similar_names[0]!r}?" if similar_names else ""
     raise ValueError(
         f"scoring={name!r} is not a metric.{hint} Metrics that can be verified: "
@@ -283,7 +283,7 @@ def parse_scorer(scorer: Any) -> tuple[str, dict[str, Any]]:
         If no bound is proven for the scorer.
     """
     if isinstance(scorer, str):
-        if scorer not in METRICS:
+        if scorer not in available_metrics():
             _refuse(scorer)
         return scorer, {}
     if not callable(scorer):
@@ -297,7 +297,9 @@ def parse_scorer(scorer: Any) -> tuple[str, dict[str, Any]]:
     name = None
     if function is not None and getattr(metrics, described, None) is function:
         candidates = (f"neg_{base_name}", f"neg_{base_name.removesuffix('_loss')}", base_name)
-        name = next((candidate for candidate in candidates if candidate in METRICS), None)
+        name = next(
+            (candidate for candidate in candidates if candidate in available_metrics()), None
+        )
         if name is None and _family(base_name) in _REASONS:
             _refuse(base_name)
     if name is None:
@@ -305,7 +307,7 @@ def parse_scorer(scorer: Any) -> tuple[str, dict[str, Any]]:
             f"scoring={described} is not supported: the range of its values, and how far one "
             f"record can move them, are unknown. {_WRAP_IT}"
         )
-    metric_class = METRICS[name]
+    metric_class: Any = METRICS[name]
     accepted = metric_class.options
     defaults = inspect.signature(scorer._score_func).parameters
     options: dict[str, Any] = {}

@@ -13,20 +13,16 @@ import numpy as np
 from sklearn.metrics import get_scorer
 
 from sklearn_bdp.accounting.spending import report_attempt_length
-from sklearn_bdp.intervals.bounds import order_free_limits, share_limits, star_limits
+from sklearn_bdp.intervals.bounds import order_free_limits, star_limits
 from sklearn_bdp.intervals.concentration import ModelTail, score_tail
 from sklearn_bdp.intervals.dates import about_training_mean, date_row, median_row, too_few_dates
-from sklearn_bdp.intervals.jackknife import (
-    SKILL,
-    STATISTICS,
-    ApproximateRow,
-    approximate_row,
-    public_refusal,
-)
+from sklearn_bdp.intervals.jackknife import SKILL, ApproximateRow, approximate_row, public_refusal
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.ledger.records import Answers, canonical
 from sklearn_bdp.metrics.approximate import approximate_metric
-from sklearn_bdp.metrics.base import Evaluation
+from sklearn_bdp.metrics.base import BoundedMetric, Evaluation
+from sklearn_bdp.metrics.means import ClippedError
+from sklearn_bdp.metrics.proofs import BETS, CLASSES, COUNTS, FREE, PAST, TAIL
 from sklearn_bdp.release.batch import answer_batch, exhausted_error
 from sklearn_bdp.release.batch_context import next_code_length
 from sklearn_bdp.release.class_proportions import release_class_proportions
@@ -36,18 +32,7 @@ from sklearn_bdp.report.closing import close_holdout, closing_record
 from sklearn_bdp.report.final_report import FIELD_NAMES, FinalReport, ReportRow
 from sklearn_bdp.report.in_time import WalkForward, calendar, past_row
 from sklearn_bdp.report.measures import Predicted, Records, UndefinedScore, is_label, reads
-from sklearn_bdp.report.plan import (
-    BETS,
-    CLASSES,
-    COUNTS,
-    FREE,
-    PAST,
-    TAIL,
-    Plan,
-    Statement,
-    planned_report,
-    prepared,
-)
+from sklearn_bdp.report.plan import Plan, Statement, planned_report, prepared
 from sklearn_bdp.utils.hashing import records_digest
 from sklearn_bdp.utils.validation import strip_traceback_frames
 
@@ -494,7 +479,7 @@ class Rows:
         pair = _finite((interval.lower, interval.upper))
         notes = list(interval.notes)
         # A skill score has no lower end.
-        is_bounded = statement.measure.metric is not None and not statement.skill
+        is_bounded = isinstance(statement.measure.metric, BoundedMetric) and not statement.skill
         if self.is_judged_by_date and is_bounded:
             is_bounded = self._unclipped(statement) is None
         if pair is not None and is_bounded:
@@ -531,7 +516,8 @@ class Rows:
                 for name in statement.models
             ]
             return 1.0 - float(losses[1] / losses[0])
-        if self.is_judged_by_date and statement.measure.statistic == "r2":
+        is_about_mean = statement.measure.metric.unit_statistic.dates.left_out_about is not None
+        if self.is_judged_by_date and is_about_mean:
             return self._date_row(statement, 0.5).value
         values = [
             reads(statement.measure, self.records, name, self._mask(part))
@@ -571,26 +557,19 @@ class Rows:
             alike = self.plan.dependence == "records"
             if level < _LEAST_LEVEL:
                 return low, low + span
-            if statement.measure.share == "f1":  # by the Jaccard index q: F1 = 2 q / (1 + q)
-                n_hits = 0.5 * sums.sum()
-                n_union = counts.sum() - n_hits
-                ends = share_limits(round(n_hits), round(n_union), level)
-                lower, upper = (2.0 * end / (1.0 + end) for end in ends)
-            else:
-                n_hits = round(sums.sum())
-                n_trials = round(counts.sum())
-                lower, upper = share_limits(n_hits, n_trials, level, alike=alike)
-        elif statement.proven == TAIL:
-            tail = ModelTail(
-                self.model, len(sums), binary=statement.measure.is_share and not paired
+            lower, upper = statement.measure.metric.count_limits(
+                sums.sum(), counts.sum(), level, alike=alike
             )
+        elif statement.proven == TAIL:
+            is_binary = statement.measure.metric.is_binary and not paired
+            tail = ModelTail(self.model, len(sums), binary=is_binary)
             mean = np.array([min(1.0, float(np.mean(self.weights * sums)))])
             lower, upper = (
                 float(e[0]) for e in tail.limits(mean, mean, np.array([log_level - math.log(2.0)]))
             )
         else:
             limits = {BETS: star_limits, FREE: order_free_limits}[statement.proven]
-            bound = (2.0 if statement.measure.share == "f1" else 1.0) * self.plan.bound
+            bound = getattr(statement.measure.metric, "record_bound", 1.0) * self.plan.bound
             lower, upper = limits(
                 self.totals(sums),
                 self.totals(counts),
@@ -642,9 +621,10 @@ class Rows:
         Near the best score few records are wrong: leaving them out one by one shows no spread, or
         one that leads beyond the range. A metric of labels then has the limits of theory G34.
         """
-        scorer = statement.measure.scorer
-        if statement.measure.statistic == "matthews_corrcoef":
-            scorer = get_scorer("matthews_corrcoef")
+        metric = statement.measure.metric
+        scorer = getattr(metric, "scorer", None)
+        if metric.unit_statistic.scale == "signed" and metric.unit_statistic.response == "labels":
+            scorer = get_scorer(metric.name)
         is_one_score = len(statement.models) == 1 and not (statement.inside or statement.skill)
         if scorer is None or not is_one_score or not hasattr(scorer, "_score_func"):
             return row
@@ -684,8 +664,7 @@ class Rows:
             return ApproximateRow(self.value(statement), math.nan, math.nan, self.count, (reason,))
         unclipped = None if statement.skill else self._unclipped(statement)
         if unclipped is not None:
-            name, sides = unclipped
-            statistic = STATISTICS[name]
+            statistic, sides = unclipped
             y = self.records.y.astype(float)
         else:
             statistic, y, sides = self._statistic(statement)
@@ -704,16 +683,14 @@ class Rows:
         Approximate rows need no range: they use unclipped errors (theory G31).
         """
         metric = statement.measure.metric
-        if not hasattr(metric, "difference_limits") or self.records.y.ndim != 1:
+        if not isinstance(metric, ClippedError) or self.records.y.ndim != 1:
             return None
-        alpha = getattr(metric, "alpha", None)
-        name = metric.name if alpha is None else f"{metric.name}_{alpha:g}"
         predictions = [self.records.rows(model, "values") for model in statement.models[::-1]]
-        if name not in STATISTICS or not np.isfinite(predictions).all():
+        if not np.isfinite(predictions).all():
             return None
         parts = statement.inside[::-1] or ("",)
         sides = [(values, self._mask(part) > 0.0) for values in predictions for part in parts]
-        return name, sides
+        return metric.unclipped_statistic, sides
 
     def _clip_notes(self, statement):
         """Return sentences with the number of clipped holdout errors of each model."""

@@ -21,7 +21,6 @@ from sklearn_bdp.correlation.dates import (
 )
 from sklearn_bdp.correlation.scheme import SamplingScheme
 from sklearn_bdp.intervals.bounds import UnitMoments, past_limits
-from sklearn_bdp.metrics import available_metrics
 from sklearn_bdp.release.context import PastRecords
 from sklearn_bdp.report.measures import Predicted, Records
 from sklearn_bdp.utils.sklearn_compat import safe_indexing
@@ -244,9 +243,8 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
     difference over all outcomes. Differences and limits are in units of the range, which is 1 for
     absolute errors without declared bounds.
     """
-    is_bounded_loss = measure.metric is None or (
-        measure.metric.name in available_metrics() and not hasattr(measure.metric, "function")
-    )
+    metric = measure.metric
+    is_bounded_loss = not metric.is_mean or metric.has_bounded_differences
 
     def gained(records):
         scores = [records.contributions(measure, name)[0] for name in models]
@@ -264,8 +262,8 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
         return gap, -ones, ones, span
     if classes is None:
         first, second = [records.rows(name, "values") for name in models]
-        limits = getattr(measure.metric, "difference_limits", None)
-        if measure.metric is None:
+        limits = getattr(metric, "difference_limits", None)
+        if not metric.is_mean:
             upper = np.abs(first - second)
             lower = -upper
         elif limits is not None:
@@ -305,7 +303,9 @@ def past_row(
         scores = records.contributions(statement.measure, statement.models[0])[0]
         low, high = statement.measure.span
         span = high - low
-        if statement.measure.is_share and sampling.count == len(records.y):  # one 0 or 1 per date
+        if statement.measure.metric.is_binary and sampling.count == len(
+            records.y
+        ):  # one 0 or 1 per date
             expected = 0.95 * moments.center + 0.025
             variance = None
     ends = past_limits(

@@ -25,33 +25,19 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_bdp.exceptions import UnboundedMetricError
-from sklearn_bdp.intervals.jackknife import GENERIC, STATISTICS
-from sklearn_bdp.intervals.left_out import of_sums
-from sklearn_bdp.metrics.base import BoundedMetric, as_labels, score_rows
+from sklearn_bdp.intervals.jackknife import GENERIC
+from sklearn_bdp.metrics.approximate import ApproximateMetric
+from sklearn_bdp.metrics.base import METRICS, BoundedMetric, Metric, as_labels, score_rows
+from sklearn_bdp.metrics.registry import metric_without_range
 from sklearn_bdp.metrics.scoring import get_metric
+from sklearn_bdp.metrics.statistics import HIT_SHARE, MEAN_LEFT_OUT
 from sklearn_bdp.utils.sklearn_compat import safe_indexing
 from sklearn_bdp.utils.validation import check_supported_values, check_targets
 
-#: Proportions within an actual or predicted class: numerator and denominator, from the actual
-#: (``real``) and the predicted (``called``) positives. Theory G28; ``f1`` divides twice the hits
-#: by the sum of both counts.
-SHARES = {
-    "recall": lambda real, called: (real & called, real),
-    "specificity": lambda real, called: (~real & ~called, ~real),
-    "precision": lambda real, called: (real & called, called),
-    "negative_predictive_value": lambda real, called: (~real & ~called, ~called),
-    "f1": lambda real, called: (2 * (real & called), real.astype(int) + called),
-}
-#: Proportions whose denominators do not depend on predictions: their differences are means.
-PAIRED = ("recall", "specificity")
 _UNBOUNDED = (
     "A proven interval needs the range of the targets: scoring=get_metric({!r}, "
     "bounds=(low, high)), or training=(X, y)."
 )
-#: Losses of records that skill scores compare.
-LOSSES = "neg_mean_absolute_error", "neg_mean_squared_error", "neg_brier_score", "neg_log_loss"
-#: Of numbers above 0 only, as scikit-learn's scorers of these names.
-POSITIVE = "neg_mean_poisson_deviance", "neg_mean_gamma_deviance"
 _NAME_CLASSES = "Name all classes: from_targets(y, training_targets=[...]), or training=(X, y)."
 #: Output of each method of a model.
 _GIVES = {"predict": "labels", "predict_proba": "probabilities", "decision_function": "scores"}
@@ -61,47 +47,44 @@ _READ_HERE = {"pos_label", "zero_division"}  # arguments of scorers
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class ScorerMetric(Metric):
+    """Any scorer or function ``(estimator, X, y)``: nothing is known of it but its values."""
+
+    scorer: Any = dataclasses.field(repr=False)
+
+    def score(self, estimator: Any, X: Any, y: Any, **score_params: Any) -> float:
+        """Return the value of the scorer."""
+        return float(self.scorer(estimator, X, y, **score_params))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Measure:
-    """One metric of a report."""
+    """A metric as the rows of a report show it."""
 
     name: str  # as rows name it
-    metric: Any = None  # scores of records in [0, 1], or of pairs and classes
-    share: str = ""  # one of SHARES
-    statistic: str = ""  # one of STATISTICS
-    scorer: Any = None  # anything else: scorer(estimator, X, y)
+    metric: Any  # a Metric
     positive: Any = None  # the class that is counted
     note: str = ""  # arguments that would give it a proven interval
 
     @property
     def is_mean(self) -> bool:
         """Whether it is a mean of scores of records, each in [0, 1]."""
-        return self.metric is not None and self.metric.is_mean
+        return self.metric.is_mean
 
     @property
     def is_sum(self) -> bool:
         """Whether it is the ratio of two sums over records."""
-        return self.is_mean or bool(self.share)
+        return self.metric.is_mean or self.metric.is_ratio
 
     @property
-    def is_share(self) -> bool:
-        """Whether each record contributes 0 or 1."""
-        if self.metric is None:
-            return self.share not in ("", "f1")
-        return self.is_mean and self.metric.is_binary
-
-    @property
-    def losses(self) -> bool:
-        """Whether each record has a loss, whose mean is minus the score."""
-        if self.metric is None:
-            return self.statistic in LOSSES[:2]
-        return self.is_mean and self.metric.name in LOSSES
+    def is_recomputed(self) -> bool:
+        """Whether only its values are known, which are computed anew without some records."""
+        return self.metric.unit_statistic is GENERIC and not self.is_sum
 
     @property
     def span(self) -> tuple[float, float]:
         """Ends of its range in score units."""
-        if self.metric is None or not self.metric.is_mean:
-            return 0.0, 1.0
-        return self.metric.lower, self.metric.upper
+        return (self.metric.lower, self.metric.upper) if self.metric.is_mean else (0.0, 1.0)
 
 
 def named_metrics(scoring: Any) -> list[tuple[str | None, Any]]:
@@ -134,73 +117,69 @@ def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
                 "scoring must be a name, a metric or a function (estimator, X, y) that returns one "
                 f"number, got {scoring!r:.80}."
             ) from error
+    if isinstance(scoring, ApproximateMetric):  # of a search
+        scoring = scoring.scoring
     classes = classes_of(model, y)
-    pos_label = 1
-    metric_name: Any = None
     scorer: Any = scoring if callable(scoring) else None
     if isinstance(scoring, str):
-        metric_name = scoring if scoring in SHARES or scoring in STATISTICS else None
         with contextlib.suppress(ValueError):
             scorer = get_scorer(scoring)
-    if isinstance(scoring, BoundedMetric):
-        metric_name = scoring.name
-        pos_label = getattr(scoring, "pos_label", 1)
-        scorer = None
-    for name in (*SHARES, *STATISTICS) if metric_name is None and scorer is not None else ():
-        with contextlib.suppress(ValueError):
-            if _parts(get_scorer(name)) == _parts(scorer):
-                metric_name = name
-                pos_label = scorer._kwargs.get("pos_label", 1)
-                break
-    if metric_name in SHARES:
-        return Measure(
-            name=metric_name, share=metric_name, positive=_positive(metric_name, pos_label, classes)
-        )
-    metric = None
+    named, pos_label = _metric_without_range(scoring, scorer)
+    if named is not None and named.is_ratio:
+        positive = _positive(named.name, pos_label, classes)
+        return Measure(name=named.name, metric=named, positive=positive)
+    metric: Metric | None = None
     note = ""
     try:
         metric = get_metric(scoring, estimator=model, y=y)
     except ValueError as error:  # without a proven interval, or without the range of the targets
-        bounded = not isinstance(error, UnboundedMetricError)
-        if bounded and scoring is None and not hasattr(model, "classes_"):
-            metric_name = "neg_mean_absolute_error"
-        if metric_name is None and scorer is None:
+        has_bound = not isinstance(error, UnboundedMetricError)
+        if has_bound and scoring is None and not hasattr(model, "classes_"):
+            named = metric_without_range("neg_mean_absolute_error")
+        if named is None and scorer is None:
             raise
-        if bounded and metric_name in STATISTICS and STATISTICS[metric_name].response == "values":
-            note = _UNBOUNDED.format(metric_name)
+        if has_bound and named is not None and named.unit_statistic.response == "values":
+            note = _UNBOUNDED.format(named.name)
     if metric is not None and metric.is_mean:
         return Measure(name=metric.measured, metric=metric)
-    metric_name = metric.name if metric is not None else metric_name
-    if metric is not None and metric_name not in STATISTICS:  # a user-defined score by class
-        by_class = metric
-        return Measure(
-            name=metric_name,
-            scorer=lambda *model_and_data: by_class.from_unit(
-                by_class.training_score(*model_and_data)
-            ),
-        )
-    is_binary = metric_name in STATISTICS and STATISTICS[metric_name].response in (
-        "scores",
-        "chances",
-    )
-    if is_binary and classes is not None and len(classes) != 2:
-        if scorer is None or metric_name == "roc_auc":
+    metric = metric or named
+    reads_one_class = metric is not None and metric.unit_statistic.response in ("scores", "chances")
+    if metric is not None and reads_one_class and classes is not None and len(classes) != 2:
+        if scorer is None or metric.name == "roc_auc":
             raise ValueError(
-                f"scoring={metric_name!r} needs two classes, got a model of {len(classes)}. Use "
+                f"scoring={metric.name!r} needs two classes, got a model of {len(classes)}. Use "
                 "'roc_auc_ovr', 'accuracy' or 'neg_log_loss'. The holdout was not queried."
             )
-        metric_name = None
-    if metric_name not in STATISTICS:
+        metric = None
+    if metric is None:
         function = getattr(scorer, "_score_func", scorer)
         name = getattr(function, "__name__", type(function).__name__)
-        return Measure(name=scoring if isinstance(scoring, str) else name, scorer=scorer)
-    if not is_binary:
-        return Measure(name=metric_name, metric=metric, statistic=metric_name, note=note)
+        name = scoring if isinstance(scoring, str) else name
+        metric = ScorerMetric(name=name, lower=-math.inf, upper=math.inf, scorer=scorer)
+        return Measure(name=name, metric=metric)
+    if not reads_one_class:
+        return Measure(name=metric.name, metric=metric, note=note)
     last_class = 1 if classes is None else classes[-1]
-    positive = _positive(
-        metric_name, pos_label if metric_name == "average_precision" else last_class, classes
-    )
-    return Measure(name=metric_name, metric=metric, statistic=metric_name, positive=positive)
+    has_pos_label = "pos_label" in metric.options
+    positive = _positive(metric.name, pos_label if has_pos_label else last_class, classes)
+    return Measure(name=metric.name, metric=metric, positive=positive)
+
+
+def _metric_without_range(scoring, scorer):
+    """Return the metric of a name, an object or a scorer, None without one, and ``pos_label``."""
+    if isinstance(scoring, BoundedMetric):
+        pos_label = getattr(scoring, "pos_label", 1)
+        return (scoring if scoring.is_ratio else None), pos_label
+    metric = metric_without_range(scoring)
+    if metric is not None or scorer is None:
+        has_values_only = metric is not None and metric.unit_statistic is GENERIC
+        return (None if has_values_only else metric), 1
+    for name in METRICS:
+        with contextlib.suppress(ValueError):
+            if _parts(get_scorer(name)) == _parts(scorer):
+                metric = metric_without_range(name)
+                return metric, scorer._kwargs.get("pos_label", 1)
+    return None, 1
 
 
 def _parts(scorer):
@@ -330,12 +309,12 @@ class Records:
 
     def contributions(self, measure: Measure, name: str) -> tuple[Any, Any]:
         """Return each record's contribution to the numerator and to the denominator."""
-        key = name, repr(measure.metric), repr(measure.positive), "sum", measure.share
+        key = name, repr(measure.metric), repr(measure.positive), "sum"
         if key not in self._read:
-            if measure.share:
-                hits, denominators = SHARES[measure.share](*self._called(measure, name))
+            if measure.metric.is_ratio:
+                hits, denominators = measure.metric.counts(*self._called(measure, name))
                 self._read[key] = hits.astype(float), denominators.astype(float)
-            elif measure.metric is not None:
+            else:
                 evaluation = measure.metric.evaluate(*self.asked(name), self.y)
                 self._read[key] = evaluation.per_record, np.ones(len(self.y))
                 self.failing[name] = evaluation.failing
@@ -372,8 +351,7 @@ class Records:
         if measure.is_mean:
             low, high = measure.span
             return -low - (high - low) * self.contributions(measure, name)[0]
-        power = 2.0 if measure.statistic == "neg_mean_squared_error" else 1.0
-        return np.abs(self.y - self.rows(name, "values")) ** power
+        return np.abs(self.y - self.rows(name, "values")) ** measure.metric.error_power
 
     def scored(self, measure: Measure, name: str, rows: Any, weights: Any) -> float:
         """Return a scorer's value for some records."""
@@ -382,7 +360,7 @@ class Records:
         score_params = {"sample_weight": weights[rows]} if has_weights else {}
         try:
             X_rows = safe_indexing(X, rows)
-            return float(measure.scorer(model, X_rows, self.y[rows], **score_params))
+            return float(measure.metric.score(model, X_rows, self.y[rows], **score_params))
         except Exception as error:  # of the user's scorer or model
             raise UndefinedScore(
                 f"The score is undefined for these records: {measure.name} raised "
@@ -405,23 +383,23 @@ class Records:
     def response(self, measure: Measure, name: str, weights: Any) -> tuple[Any, Any, Any]:
         """Return the statistic of a measure, and targets and predictions in its form."""
         predictions: Any
-        if measure.scorer is not None:
+        if measure.is_recomputed:
             predictions = functools.partial(self.scored, measure, name, weights=weights)
             return GENERIC, np.zeros(len(self.y)), predictions
-        if measure.share:
+        if measure.metric.is_ratio:
             real, called = self._called(measure, name)
-            return STATISTICS[measure.share], real.astype(int), called.astype(int)
+            return measure.metric.unit_statistic, real.astype(int), called.astype(int)
         if measure.is_mean:
             sums, _ = self.contributions(measure, name)
-            if measure.is_share:
-                return STATISTICS["accuracy"], np.ones(len(sums)), sums
+            if measure.metric.is_binary:
+                return HIT_SHARE, np.ones(len(sums)), sums
             low, high = measure.span
-            base = STATISTICS.get(measure.metric.name, GENERIC)._replace(left_out=_MEAN)
+            base = measure.metric.unit_statistic._replace(left_out=MEAN_LEFT_OUT)
             scores = low + (high - low) * sums
             numbers = self.y.dtype.kind == "f" or self.y.ndim > 1 or base.cells is None
             y = np.zeros(len(sums)) if numbers else self.codes(name)[0]
             return base, y, -scores if base.negative else scores
-        statistic = STATISTICS[measure.statistic]
+        statistic = measure.metric.unit_statistic
         if statistic.response == "values":
             y = self.y.astype(float)
             predictions = self.rows(name, "values")
@@ -438,9 +416,6 @@ class Records:
         if not np.isfinite(predictions).all():
             raise UndefinedScore("The score is undefined: the model fails on some records.")
         return statistic, y, np.asarray(predictions, dtype=float)
-
-
-_MEAN = of_sums(lambda y, predictions: (predictions,), lambda count, total: total / count)
 
 
 def _all_chances(model, X):
@@ -481,7 +456,7 @@ def reads(measure: Measure, records: Records, name: str, weights: Any = None) ->
             if denominator > 0.0
             else math.nan
         )
-    if measure.scorer is not None:
+    if measure.is_recomputed:
         return records.scored(measure, name, np.flatnonzero(weights > 0.0), weights)
     statistic, y, predictions = records.response(measure, name, weights)
     units = np.arange(len(y)) % 2  # leave-one-out values are not used here
@@ -510,34 +485,35 @@ def needs(measure: Measure, model: Any) -> None:
     is_label_vector = isinstance(model, Predicted) and np.ndim(values) == 1
     labels: Any = np.ravel(values if is_label_vector else np.asarray(classes_of(model, None)))
     is_plain_estimator = isinstance(model, BaseEstimator) and not is_classifier(model)
+    metric = measure.metric
     lacking = ""
     if (
         is_plain_estimator
         and is_clusterer(model)
-        and (measure.share or measure.statistic in POSITIVE)
+        and (metric.is_ratio or metric.needs_positive_predictions)
     ):
         lacking = f"a model of the targets, got the clusters of {name}"
-    elif measure.share and labels.dtype.kind == "f" and (labels % 1.0 > 0.0).any():
+    elif metric.is_ratio and labels.dtype.kind == "f" and (labels % 1.0 > 0.0).any():
         lacking = "labels, got predictions that are other numbers"
-    elif measure.share and is_plain_estimator and is_regressor(model):
+    elif metric.is_ratio and is_plain_estimator and is_regressor(model):
         lacking = f"labels, got the numbers of {name}"
     elif (
-        measure.share
+        metric.is_ratio
         and is_label_vector
         and isinstance(labels[0], str) != isinstance(measure.positive, str)
     ):
         lacking = f"pos_label= of the type of the labels, got pos_label={measure.positive!r}"
-    elif measure.statistic in POSITIVE and labels.dtype.kind in "biuf" and (labels <= 0).any():
+    elif metric.needs_positive_predictions and labels.dtype.kind in "biuf" and (labels <= 0).any():
         lacking = (
             f"predictions above 0, got {labels.min():g} of {'them' if is_label_vector else name}"
         )
     if lacking:
         raise TypeError(f"scoring={measure.name!r} needs {lacking}. The holdout was not queried.")
-    response = STATISTICS[measure.statistic].response if measure.statistic else ""
-    methods = _METHODS.get("called" if measure.share else response, ())
+    response = "called" if metric.is_ratio else metric.unit_statistic.response
+    methods = () if metric.is_mean else _METHODS.get(response, ())
     try:
-        if measure.metric is not None:
-            measure.metric._check_estimator(model)
+        if isinstance(metric, BoundedMetric) and not metric.is_ratio:
+            metric._check_estimator(model)
         if methods and not any(hasattr(model, method) for method in methods):
             raise TypeError(
                 f"scoring={measure.name!r} needs a model with {' or '.join(methods)}, got "
@@ -545,7 +521,7 @@ def needs(measure: Measure, model: Any) -> None:
             )
     except TypeError:
         if isinstance(model, Predicted):
-            methods = getattr(measure.metric, "_methods", methods)
+            methods = getattr(metric, "_methods", methods)
             raise model.refused(measure.name, methods) from None
         raise
 

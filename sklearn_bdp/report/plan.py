@@ -27,7 +27,8 @@ from sklearn_bdp.diagnostics.scores import check_later_rows, non_sklearn_compone
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
 from sklearn_bdp.intervals.bounds import UnitMoments, unit_moments
 from sklearn_bdp.ledger.ledger import Fact
-from sklearn_bdp.metrics.base import as_labels, check_schema
+from sklearn_bdp.metrics.base import BoundedMetric, as_labels, check_schema
+from sklearn_bdp.metrics.proofs import BETS, CLASSES, FREE, PAST
 from sklearn_bdp.metrics.scoring import get_metric
 from sklearn_bdp.release.context import CVData, PastRecords
 from sklearn_bdp.release.query_batch import check_cv_score
@@ -40,10 +41,10 @@ from sklearn_bdp.report.in_time import (
     refit_blocks,
 )
 from sklearn_bdp.report.measures import (
-    PAIRED,
     Measure,
     Predicted,
     Records,
+    ScorerMetric,
     UndefinedScore,
     blank_rows,
     checked_model,
@@ -62,35 +63,12 @@ _MOST_LEVELS = 20  # of a column that makes subgroups
 _TRIED = 32  # most training records that every model and metric is tried on
 _UNKNOWN = UnitMoments(0.5, 0.25, 1.0)  # any moments are valid (theory G28)
 
-# The proof of a row, by its kind and by the dependence of the records.
-COUNTS = "Clopper-Pearson"  # G8
-BETS = "bets on units in a secret order"  # G28
-FREE = "order-free bound"  # G28, from G15 and G18
-TAIL = "tail of the declared dependence"  # G5, G8, G11
-PAST = "bound given the past"  # G26
-CLASSES = "pairs and means within classes"  # G12, G19, G20
 #: Two subgroups, each at half the level of their gap.
 _GAP = ", half the level for each subgroup"
-_INDEPENDENT = {"records": BETS, "groups": BETS, "stratified": FREE, "stratified groups": FREE}
-_MEANS = _INDEPENDENT | {"given the rest": FREE}
-_IN_TIME = {"dependent": TAIL, "past": PAST}
-PROVEN: dict[str, dict[str, str]] = {
-    "share": _MEANS | dict.fromkeys(("records", "given the rest", "stratified"), COUNTS) | _IN_TIME,
-    "mean": _MEANS | _IN_TIME,
-    "difference": _MEANS | _IN_TIME,
-    "error difference": {"past": PAST},  # the distance of the forecasts bounds it
-    # Inside a subgroup; records outside of it count zero.
-    "share inside": _MEANS | dict.fromkeys(("records", "given the rest"), COUNTS),
-    "mean inside": _MEANS,
-    # Inside a class or among those called so: given features, the target is the observed value.
-    "class share": _INDEPENDENT | {"records": COUNTS},
-    "class difference": _INDEPENDENT,
-    "by class": dict.fromkeys(_INDEPENDENT, CLASSES),
-}
 
 
 def dependence_of(holdout: Any) -> str:
-    """Return a column of PROVEN: which units are independent, and whether they are alike."""
+    """Return which units are independent, and whether they are alike, as proofs name it."""
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     if scheme.calendar is not None:
         return "past"
@@ -113,29 +91,12 @@ class Statement:
     models: tuple[str, ...]  # one model, or a baseline and the model compared with it
     measure: Measure
     inside: tuple[str, ...] = ()  # empty for all records, a subgroup, or two for their gap
-    proven: str = ""  # the method, one of PROVEN's; empty without a proof
+    proven: str = ""  # the method, one of `metrics.proofs`; empty without a proof
     moments: UnitMoments = _UNKNOWN  # expected moments that bets use
     most: float = 1.0  # larger differences, in units of [0, 1], are clipped to it
     ahead: int = 1  # dates from the conditioning date to the score (theory G26)
     skill: bool = False  # 1 - the ratio of losses
     expected: float = 0.5  # cross-validated value in [0, 1]
-
-    @property
-    def kind(self) -> str:
-        """Return a row of PROVEN, or an empty text for a statement without a proof."""
-        measure = self.measure
-        paired = len(self.models) == 2
-        inside = " inside" if self.inside else ""
-        if self.skill:
-            return ""
-        if paired and not inside and measure.statistic == "neg_mean_absolute_error":
-            return "error difference"
-        if measure.is_mean:
-            return ("difference" if paired else "share" if measure.is_share else "mean") + inside
-        if measure.share and measure.metric is None:
-            has_method = not paired or measure.share in PAIRED
-            return ("class difference" if paired else "class share") if has_method else ""
-        return "by class" if measure.metric is not None and not (paired or inside) else ""
 
     @property
     def ends(self) -> tuple[str, float, float]:
@@ -168,7 +129,7 @@ class Plan:
     models: dict[str, Any]
     statements: list[Statement]
     masks: dict[str, Any]  # which records a subgroup has
-    dependence: str  # a column of PROVEN
+    dependence: str  # as `metrics.proofs` name it
     per: str  # "unit" or "record"
     baseline: str | None
     bound: float  # largest number of records of a group that count, per="record"
@@ -215,8 +176,7 @@ class Plan:
     @property
     def caveats(self) -> list[str]:
         """Additional assumptions of the statements."""
-        metrics = [statement.measure.metric for statement in self.statements]
-        caveats = {metric.caveat for metric in metrics if metric}
+        caveats = {statement.measure.metric.caveat for statement in self.statements}
         if self.dependence in ("records", "groups") and self.n_proven:
             caveats.add(
                 f"holdout {self.dependence} were drawn alike, not stratified by their targets"
@@ -253,16 +213,14 @@ class Plan:
                 model_hashes.append([name, code[-1]])
         for statement in self.statements:
             measure = statement.measure
-            if measure.scorer is not None:
-                code.append(object_digest(measure.scorer) or secrets.token_hex(16))
+            if isinstance(measure.metric, ScorerMetric):
+                code.append(object_digest(measure.metric.scorer) or secrets.token_hex(16))
             statements.append(
                 [
                     statement.models,
                     statement.inside,
                     measure.name,
                     repr(measure.metric),
-                    measure.share,
-                    measure.statistic,
                     repr(measure.positive),
                     statement.proven,
                     statement.ahead,
@@ -309,7 +267,7 @@ def planned_report(
     ]
     per = "unit" if per is None else check_option("per", per, ("record",))
     metrics = [measure.metric for by_model in measures for measure in by_model.values()]
-    if private and "groups" in dependence and any(metric and metric.is_mean for metric in metrics):
+    if private and "groups" in dependence and any(metric.is_mean for metric in metrics):
         per = "record"  # noise is added to means over records
     # All models, then their subgroups and gaps, then differences to a baseline.
     rows: list[tuple[Any, ...]] = [
@@ -330,7 +288,7 @@ def planned_report(
                 )
             if name != baseline:
                 rows.append((by_model, (baseline, name), (), False))
-                if scheme.calendar is not None and measure.losses:
+                if scheme.calendar is not None and measure.metric.is_loss:
                     rows.append((by_model, (baseline, name), (), True))
     statements = []
     horizon = past_horizon(scheme)
@@ -349,7 +307,14 @@ def planned_report(
         statement = Statement(
             models=names, measure=measure, inside=inside, skill=skill, expected=expected_value
         )
-        proven = PROVEN.get(statement.kind, {}).get(dependence, "")
+        proven = ""
+        if not skill:
+            proven = measure.metric.proof(
+                dependence,
+                is_difference=len(names) == 2,
+                in_subgroup=bool(inside),
+                is_private=private,
+            )
         if proven == CLASSES and per == "record" and "groups" in dependence:
             proven = ""  # G19 is about a random record of a random group
         statement = dataclasses.replace(statement, proven=proven)
@@ -388,8 +353,10 @@ def _resolve_metric(scoring, models, y, *, private, name):
         uses_default = scoring is None and isinstance(model, Predicted)
         reference_model = fitted_models[0] if fitted_models and uses_default else model
         measure = measure_of(scoring, reference_model, y)
-        if private and measure.share in PAIRED:  # as the mechanism is asked about it
-            metric = get_metric(measure.share, estimator=model, y=y, pos_label=measure.positive)
+        if private and measure.metric.is_ratio and measure.metric.can_rank:
+            name_of_metric = measure.metric.name
+            # As the mechanism is asked about it.
+            metric = get_metric(name_of_metric, estimator=model, y=y, pos_label=measure.positive)
             measure = dataclasses.replace(measure, metric=metric)
         measures[model_name] = measure if name is None else dataclasses.replace(measure, name=name)
     return measures
@@ -561,7 +528,7 @@ def _check_plan(plan, holdout, training):
     for statement in plan.statements:
         if (
             scheme.calendar is not None
-            and statement.measure.statistic == "r2"
+            and statement.measure.metric.unit_statistic.dates.left_out_about is not None
             and plan.training_mean is None
         ):
             raise ValueError(
@@ -570,7 +537,7 @@ def _check_plan(plan, holdout, training):
             )
         metric = statement.measure.metric
         is_single_model = len(statement.models) == 1
-        is_noisy = metric is not None and (
+        is_noisy = isinstance(metric, BoundedMetric) and (
             metric.is_mean or (scheme.exchangeable and is_single_model)
         )
         is_noisy = is_noisy and not statement.inside
@@ -586,13 +553,15 @@ def _check_plan(plan, holdout, training):
         for name in statement.models:
             model = plan.models[name]
             needs(statement.measure, model)
-            if statement.measure.share and y.ndim != 1:
+            if metric.is_ratio and y.ndim != 1:
                 raise ValueError(
                     f"scoring={statement.measure.name!r} needs one label for each record."
                 )
             if not isinstance(model, Predicted):
                 check_schema(model, X, y)
-            if metric is not None:
+            # Counts of a closed holdout need no classes.
+            needs_classes = not (metric.is_ratio and plan.approximate)
+            if isinstance(metric, BoundedMetric) and needs_classes:
                 rows = np.arange(len(y))[:, None] if isinstance(model, Predicted) else X
                 metric._check(model, rows, y)
         if is_single_model and not statement.inside and blank is not None:
@@ -629,7 +598,7 @@ def _dry_run(measure, model, X, y, is_training, *, uneven):
             if hasattr(model_copy, "predict"):
                 model_copy.predict(rows)
             predicts = True
-            if measure.metric is not None:
+            if isinstance(measure.metric, BoundedMetric):
                 measure.metric.check_training(model_copy, rows, y)
             score = reads(measure, records, "", weights)
         if np.ndim(score) != 0:
@@ -706,10 +675,10 @@ def _default_moments(statement, plan):
     """Return the moments of binary scores with the cross-validated value as their mean."""
     center = min(max(statement.expected, 0.01), 0.99)
     count = 1.0
-    if statement.measure.share and plan.y is not None:
+    metric: Any = statement.measure.metric
+    if metric.is_ratio and plan.y is not None:
         prevalence = float(np.mean(is_label(np.ravel(plan.y), statement.measure.positive)))
-        denominators = dict.fromkeys(("specificity", "negative_predictive_value"), 1.0 - prevalence)
-        count = (denominators | {"f1": 2.0 * prevalence}).get(statement.measure.share, prevalence)
+        count = metric.expected_denominator(prevalence)
     count = max(count if count > 0.0 else 0.5, 0.01) / (len(plan.masks) if statement.inside else 1)
     spread = center * (1.0 - center) / len(statement.models) ** 2
     return UnitMoments(center, max(spread, 0.0025) * count, count)

@@ -25,7 +25,8 @@ from sklearn_bdp.intervals.dates import (
     median_row,
     variance_of_mean,
 )
-from sklearn_bdp.intervals.jackknife import SKILL, STATISTICS
+from sklearn_bdp.intervals.jackknife import SKILL
+from sklearn_bdp.metrics.registry import statistic_of
 from tests.facts import refused
 
 
@@ -92,7 +93,7 @@ def test_an_interval_by_hand_and_what_has_none():
 def row(name, y, predictions, **options):
     y, predictions = np.asarray(y), np.asarray(predictions, dtype=float)
     options = {"dates": np.arange(len(y)), "level": 0.05} | options
-    statistic = about_training_mean(STATISTICS[name], 0.0)
+    statistic = about_training_mean(statistic_of(name), 0.0)
     return date_row(statistic, y, [(predictions, None)], **options)
 
 
@@ -133,7 +134,7 @@ def test_r2_is_trusted_down_to_a_level_and_needs_a_training_mean():
     assert "0.01" in " ".join(notes)
     assert row("r2", RANKED, RANKED + 0.1 * RANKED[::-1]).upper <= 1.0
     with refused(ValueError, "R²"):
-        about_training_mean(STATISTICS["r2"], None)
+        about_training_mean(statistic_of("r2"), None)
 
 
 def test_records_of_a_date_are_one_value():
@@ -151,7 +152,7 @@ def test_records_of_a_date_are_one_value():
 def test_differences_and_skill():
     rng = np.random.default_rng(5)
     losses = rng.exponential(size=(2, 200))
-    error = STATISTICS["neg_mean_absolute_error"]
+    error = statistic_of("neg_mean_absolute_error")
     sides = [(-losses[1], None), (-losses[0], None)]
     found = date_row(error, np.zeros(200), sides, dates=np.arange(200), level=0.05)
     assert found.value == pytest.approx(losses[0].mean() - losses[1].mean())

@@ -7,11 +7,11 @@ from scipy.stats import t as student
 
 from sklearn_bdp.intervals.jackknife import (
     GENERIC,
-    STATISTICS,
     approximate_row,
     jackknife_interval,
     long_memory,
 )
+from sklearn_bdp.metrics.registry import statistic_of
 
 
 def without_each(values):
@@ -68,11 +68,11 @@ def test_rows_cover_at_their_level(runs):
     """
     rng = np.random.default_rng(3)
     rows = {
-        "roc_auc": (STATISTICS["roc_auc"], lambda p: p),
-        "recall": (STATISTICS["recall"], lambda p: (p > 0.3).astype(int)),
-        "brier": (STATISTICS["neg_brier_score"], lambda p: p),
-        "slope": (STATISTICS["calibration_slope"], lambda p: p),
-        "benefit": (STATISTICS["net_benefit_0.2"], lambda p: p),
+        "roc_auc": (statistic_of("roc_auc"), lambda p: p),
+        "recall": (statistic_of("recall"), lambda p: (p > 0.3).astype(int)),
+        "brier": (statistic_of("neg_brier_score"), lambda p: p),
+        "slope": (statistic_of("calibration_slope"), lambda p: p),
+        "benefit": (statistic_of("net_benefit_0.2"), lambda p: p),
     }
 
     def sides(said, data):
@@ -105,7 +105,7 @@ def test_rows_cover_at_their_level(runs):
 
 def test_rows_say_what_they_rest_on():
     units, y, good, _ = records(200, np.random.default_rng(4), prevalence=0.04)
-    auc = STATISTICS["roc_auc"]
+    auc = statistic_of("roc_auc")
     row = approximate_row(auc, y, [(good, None)], units=units, level=0.05)
     assert row.n_units == 200
     assert y.sum() < 10
@@ -133,7 +133,7 @@ def test_a_difference_counts_the_units_that_disagree():
     first = np.where(rng.random(300) < 0.8, y, 1 - y)
     second = first.copy()
     second[:4] = 1 - second[:4]
-    accuracy = STATISTICS["accuracy"]
+    accuracy = statistic_of("accuracy")
     row = approximate_row(accuracy, y, [(first, None), (second, None)], units=units, level=0.05)
     assert np.isnan(row.lower)
     second[:40] = 1 - first[:40]
@@ -146,7 +146,7 @@ def test_a_difference_counts_the_units_that_disagree():
 def test_losses_keep_the_sign_of_their_scorer():
     rng = np.random.default_rng(6)
     y, said = rng.normal(size=(2, 100))
-    error = STATISTICS["neg_mean_absolute_error"]
+    error = statistic_of("neg_mean_absolute_error")
     row = approximate_row(error, y, [(said, None)], units=np.arange(100), level=0.05)
     assert row.value == pytest.approx(-np.mean(np.abs(y - said)))
     assert row.lower < row.value < row.upper < 0.0
@@ -157,7 +157,7 @@ def test_a_record_of_a_patient_counts_once_per_patient():
     y = np.repeat(np.tile([1, 0], 30), np.tile([1, 5], 30))
     said = np.ones_like(y)
     said[::7] = 0
-    share = STATISTICS["accuracy"]
+    share = statistic_of("accuracy")
     per_unit = approximate_row(share, y, [(said, None)], units=units, level=0.05)
     per_record = approximate_row(share, y, [(said, None)], units=units, level=0.05, per_record=True)
     means = np.bincount(units, said == y) / np.bincount(units)
@@ -168,7 +168,7 @@ def test_a_record_of_a_patient_counts_once_per_patient():
 def test_time_needs_blocks_and_tells_long_memory():
     rng = np.random.default_rng(7)
     y, said = rng.normal(size=(2, 1000))
-    error, dates = STATISTICS["neg_mean_absolute_error"], np.arange(1000)
+    error, dates = statistic_of("neg_mean_absolute_error"), np.arange(1000)
     rows = {
         times: approximate_row(error, y, [(said, None)], units=dates, level=0.05, times=times)
         for times in (150.0, 250.0, 1000.0)

@@ -6,7 +6,8 @@ from scipy.special import expit, logit
 from sklearn import metrics
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_bdp.intervals.jackknife import GENERIC, STATISTICS
+from sklearn_bdp.intervals.jackknife import GENERIC
+from sklearn_bdp.metrics.registry import metric_without_range, statistic_of
 
 
 def drawn(per_record, ties):
@@ -81,7 +82,7 @@ def test_statistics_without_each_unit_are_what_computing_them_anew_gives(per_rec
         def anew(kept):
             return function(y[kept], said[kept], sample_weight=weights[kept], **options)  # noqa: B023
 
-        value, left_out = STATISTICS[name].left_out(y, said, weights, units, 25)
+        value, left_out = statistic_of(name).left_out(y, said, weights, units, 25)
         assert value == pytest.approx(anew(np.ones(len(y), bool)), abs=1e-10), name
         found = [anew(units != one) for one in range(0, 25, 5)]
         assert left_out[::5] == pytest.approx(found, abs=1e-9), name
@@ -90,7 +91,7 @@ def test_statistics_without_each_unit_are_what_computing_them_anew_gives(per_rec
 def test_auc_of_pairs_of_classes_is_that_of_scikit_learn():
     data = drawn(True, True)
     y, said, units = data["three"], data["all_chances"], data["units"]
-    value, left_out = STATISTICS["roc_auc_ovo"].left_out(y, said, data["weights"], units, 25)
+    value, left_out = statistic_of("roc_auc_ovo").left_out(y, said, data["weights"], units, 25)
     assert value == pytest.approx(metrics.roc_auc_score(y, said, multi_class="ovo"))
     kept = units != 7
     expected = metrics.roc_auc_score(y[kept], said[kept], multi_class="ovo")
@@ -100,7 +101,7 @@ def test_auc_of_pairs_of_classes_is_that_of_scikit_learn():
 def test_gini_of_two_classes_is_twice_the_auc_minus_one():
     data = drawn(False, True)
     args = data["two"], data["scores"], data["weights"], data["units"], 25
-    gini, auc = STATISTICS["gini"].left_out(*args), STATISTICS["roc_auc"].left_out(*args)
+    gini, auc = (statistic_of("gini").left_out(*args), statistic_of("roc_auc").left_out(*args))
     assert gini[0] == pytest.approx(2.0 * auc[0] - 1.0)
     assert gini[1] == pytest.approx(2.0 * auc[1] - 1.0)
 
@@ -109,11 +110,11 @@ def test_gini_of_two_classes_is_twice_the_auc_minus_one():
 def test_calibration_moves_by_newton_steps(per_record):
     data = drawn(per_record, False)
     y, said, weights, units = (data[name] for name in ("two", "chances", "weights", "units"))
-    value, left_out = STATISTICS["calibration_slope"].left_out(y, said, weights, units, 25)
+    value, left_out = statistic_of("calibration_slope").left_out(y, said, weights, units, 25)
     anew = [slope(y[units != u], said[units != u], weights[units != u]) for u in range(25)]
     assert value == pytest.approx(slope(y, said, weights), abs=1e-6)
     assert np.std(left_out) == pytest.approx(np.std(anew), rel=0.05)  # 25 units: two steps
-    value, left_out = STATISTICS["calibration_intercept"].left_out(y, said, weights, units, 25)
+    value, left_out = statistic_of("calibration_intercept").left_out(y, said, weights, units, 25)
     for one in range(25):  # the expected mean equals the observed mean
         kept = units != one
         expected = expit(logit(said[kept]) + left_out[one])
@@ -139,15 +140,14 @@ def test_average_precision_of_many_records_leaves_out_each():
     rng = np.random.default_rng(1)
     x, units = rng.normal(size=3000), np.arange(3000)
     y = (x + rng.normal(size=3000) > 1.0).astype(int)
-    value, left_out = STATISTICS["average_precision"].left_out(y, x, np.ones(3000), units, 3000)
+    value, left_out = statistic_of("average_precision").left_out(y, x, np.ones(3000), units, 3000)
     assert value == pytest.approx(metrics.average_precision_score(y, x))
     kept = units != 3
     assert left_out[3] == pytest.approx(metrics.average_precision_score(y[kept], x[kept]))
 
 
 def test_names_with_numbers_are_those_of_statistics_with_one():
-    assert "net_benefit_0.2" in STATISTICS
-    for wrong in ("net_benefit", "net_benefit_1.2", "top_k_accuracy_0", "top_k_accuracy_x", None):
-        assert wrong not in STATISTICS
-    with pytest.raises(KeyError):
-        STATISTICS["net_benefit_two"]
+    assert metric_without_range("net_benefit_0.2").threshold == 0.2
+    wrong_names = ("net_benefit", "net_benefit_1.2", "net_benefit_two", "r2_3")
+    for name in (*wrong_names, "top_k_accuracy_0", "top_k_accuracy_x", None):
+        assert metric_without_range(name) is None

@@ -1,0 +1,45 @@
+"""Methods of proven rows in a final report, by kind of row and by dependence of the records.
+
+A dependence is one of ``"records"``, ``"groups"`` (independent units that are alike),
+``"stratified"``, ``"stratified groups"`` (not alike), ``"given the rest"`` (nodes of a network),
+``"dependent"`` (a declared dependence) and ``"past"`` (dates, each given its past).
+"""
+
+from collections.abc import Mapping
+
+COUNTS = "Clopper-Pearson"  # G8
+BETS = "bets on units in a secret order"  # G28
+FREE = "order-free bound"  # G28, from G15 and G18
+TAIL = "tail of the declared dependence"  # G5, G8, G11
+PAST = "bound given the past"  # G26
+CLASSES = "pairs and means within classes"  # G12, G19, G20
+
+#: Method by dependence; no proof for a dependence that is missing.
+Proofs = Mapping[str, str]
+
+_INDEPENDENT: Proofs = {
+    "records": BETS,
+    "groups": BETS,
+    "stratified": FREE,
+    "stratified groups": FREE,
+}
+_OVER_RECORDS: Proofs = {**_INDEPENDENT, "given the rest": FREE}
+_DEPENDENT: Proofs = {"dependent": TAIL, "past": PAST}
+
+#: A mean of scores of records, each in [0, 1].
+MEAN: Proofs = {**_OVER_RECORDS, **_DEPENDENT}
+#: A mean of zeros and ones.
+SHARE: Proofs = {**MEAN, "records": COUNTS, "given the rest": COUNTS, "stratified": COUNTS}
+#: The same inside a subgroup; records outside of it count zero.
+MEAN_INSIDE: Proofs = _OVER_RECORDS
+SHARE_INSIDE: Proofs = {**_OVER_RECORDS, "records": COUNTS, "given the rest": COUNTS}
+#: Means of two models.
+DIFFERENCE: Proofs = MEAN
+#: Errors of two models without a range: the distance of the predictions bounds their difference.
+ERROR_DIFFERENCE: Proofs = {"past": PAST}
+#: A share inside a class or among the records predicted as that class: given features, the target
+#: is the observed value.
+CLASS_SHARE: Proofs = {**_INDEPENDENT, "records": COUNTS}
+CLASS_DIFFERENCE: Proofs = _INDEPENDENT
+#: A mean over classes, or over pairs of records of two classes.
+BY_CLASS: Proofs = dict.fromkeys(_INDEPENDENT, CLASSES)

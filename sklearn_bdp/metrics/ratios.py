@@ -1,0 +1,130 @@
+"""Ratios of two counts of predicted labels: precision and its kin, whose limits are exact.
+
+A closed holdout shows both counts, so that the limits of a final report are those of a proportion
+(theory G28). No answer of a search is proven: one record can change a denominator from 0 to 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+from sklearn_bdp._typing import Array
+from sklearn_bdp.intervals.bounds import share_limits
+from sklearn_bdp.intervals.jackknife import Statistic
+from sklearn_bdp.metrics import proofs
+from sklearn_bdp.metrics.base import Metric, register_metric
+from sklearn_bdp.metrics.statistics import count_ratio
+
+
+class RatioOfCounts:
+    """What a metric has that is a ratio of two counts."""
+
+    is_ratio: ClassVar[bool] = True
+    is_binary: ClassVar[bool] = True
+    #: Whether the denominator does not depend on predictions, so that differences are means.
+    has_fixed_denominator: ClassVar[bool] = False
+    #: Largest contribution of a record to the denominator.
+    record_bound: ClassVar[float] = 1.0
+    unit_statistic: ClassVar[Statistic]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.unit_statistic = count_ratio(cls.counts)
+
+    @classmethod
+    def without_range(cls, name: str, options: Any) -> Any:
+        """Return the metric for the rows of a report."""
+        return cls(name=name, lower=0.0, upper=1.0)  # type: ignore[call-arg] # of the metric
+
+    @staticmethod
+    def counts(actual: Array, predicted: Array) -> tuple[Array, Array]:
+        """Return the contribution of each record to the numerator and to the denominator.
+
+        Parameters
+        ----------
+        actual, predicted : ndarray of bool, shape (n,)
+            Which records are positive, and which are predicted as positive.
+        """
+        raise NotImplementedError
+
+    @staticmethod
+    def expected_denominator(prevalence: float) -> float:
+        """Return the contribution to the denominator that is expected of a record.
+
+        Parameters
+        ----------
+        prevalence : float
+            Proportion of positive records.
+        """
+        return prevalence
+
+    def proof(
+        self,
+        dependence: str,
+        *,
+        is_difference: bool = False,
+        in_subgroup: bool = False,
+        is_private: bool = False,
+    ) -> str:
+        """Return the method that proves a row; differences need a fixed denominator."""
+        if not is_difference:
+            return proofs.CLASS_SHARE.get(dependence, "")
+        return proofs.CLASS_DIFFERENCE.get(dependence, "") if self.has_fixed_denominator else ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RatioMetric(RatioOfCounts, Metric):
+    """Base of metrics that are ratios of two counts, and have no proven bound in a search."""
+
+    options: ClassVar[tuple[str, ...]] = ("pos_label",)
+    pos_label: Any = 1
+
+
+@register_metric("precision")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Precision(RatioMetric):
+    """Share of the records predicted as positive that are positive."""
+
+    @staticmethod
+    def counts(actual, predicted):
+        return actual & predicted, predicted
+
+
+@register_metric("negative_predictive_value")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NegativePredictiveValue(RatioMetric):
+    """Share of the records predicted as negative that are negative."""
+
+    @staticmethod
+    def counts(actual, predicted):
+        return ~actual & ~predicted, ~predicted
+
+    @staticmethod
+    def expected_denominator(prevalence):
+        return 1.0 - prevalence
+
+
+@register_metric("f1")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class F1(RatioMetric):
+    """Twice the true positives over the sum of the actual and the predicted positives."""
+
+    is_binary: ClassVar[bool] = False
+    record_bound: ClassVar[float] = 2.0
+
+    @staticmethod
+    def counts(actual, predicted):
+        return 2 * (actual & predicted), actual.astype(int) + predicted
+
+    @staticmethod
+    def expected_denominator(prevalence):
+        return 2.0 * prevalence
+
+    @staticmethod
+    def count_limits(numerator, denominator, level, *, alike):
+        # By the Jaccard index q, a proportion: F1 = 2 q / (1 + q).
+        n_hits = 0.5 * numerator
+        jaccard_limits = share_limits(round(n_hits), round(denominator - n_hits), level)
+        lower, upper = (2.0 * limit / (1.0 + limit) for limit in jaccard_limits)
+        return lower, upper
