@@ -4,9 +4,9 @@ Give the audit the number that must not get out (and, if there are any, the per-
 behind it); then let it look at objects, text, files, pickles and tracebacks:
 
     audit = LeakAudit(738 / 1009, per_record=hits)
-    with audit.watch() as seen:           # stdout, stderr, logging, warnings
+    with audit.watch() as output:          # stdout, stderr, logging, warnings
         search.fit(X, y)
-    audit.check(seen, search, pickle.dumps(search), path_of_ledger)
+    audit.check(output, search, pickle.dumps(search), path_of_ledger)
 
 The audit finds a number if a float lies within 1e-9 of it or of its complement, if a text contains
 its digits, or if binary data contain its bytes. Released answers lie on a coarse grid, so
@@ -28,7 +28,7 @@ import warnings
 
 import numpy as np
 
-__all__ = ["Finding", "LeakAudit", "Seen"]
+__all__ = ["CapturedOutput", "Finding", "LeakAudit"]
 
 _SKIPPED = (type, types.ModuleType, types.BuiltinFunctionType, types.CodeType)
 _DIGITS = 7  # of a decimal expansion: enough to exclude chance, few enough to meet rounded text
@@ -43,7 +43,7 @@ class Finding:
 
 
 @dataclasses.dataclass
-class Seen:
+class CapturedOutput:
     """Output, logs and warnings of a block of code."""
 
     stdout: str = ""
@@ -67,9 +67,10 @@ class LeakAudit:
         values = {float(score) for score in scores} | {1.0 - float(score) for score in scores}
         self.values = np.array(sorted(values))
         self.rows = [] if per_record is None else [np.asarray(row) for row in per_record]
-        self.texts = {f"{value:.{_DIGITS}f}"[1:] for value in values}
-        self.texts |= {repr(value)[1 : _DIGITS + 2] for value in values}
-        self.texts |= {f"{100 * value:.{_DIGITS - 2}f}"[1:] for value in values}
+        fractions = {f"{value:.{_DIGITS}f}"[1:] for value in values}
+        representations = {repr(value)[1 : _DIGITS + 2] for value in values}
+        percentages = {f"{100 * value:.{_DIGITS - 2}f}"[1:] for value in values}
+        self.texts = fractions | representations | percentages
         self.packs = [struct.pack(code, value) for value in values for code in ("<d", ">d")]
         for row in self.rows:
             self.packs.append(np.ascontiguousarray(row, dtype=float).tobytes())
@@ -79,46 +80,50 @@ class LeakAudit:
 
     # -- searching -------------------------------------------------------------------------------
 
-    def check(self, *things):
+    def check(self, *items):
         """Raise AssertionError if any of the things holds a raw score."""
-        findings = self.find(*things)
+        findings = self.find(*items)
         assert not findings, "raw holdout scores found:\n" + "\n".join(map(str, findings))
 
-    def find(self, *things):
-        """Return all findings in objects, texts, bytes, paths, exceptions and ``Seen``."""
+    def find(self, *items):
+        """Return all findings in objects, texts, bytes, paths, exceptions and output."""
         findings = []
-        for number, thing in enumerate(things):
-            name = f"{number}:{type(thing).__name__}"
-            findings += list(self._walk(thing, name, set(), 0))
-            for label, shown in _shown(thing):
-                findings += self._in_text(shown, f"{name} {label}")
+        for number, item in enumerate(items):
+            name = f"{number}:{type(item).__name__}"
+            findings += list(self._walk(item, name, set(), 0))
+            for label, text in _representations(item):
+                findings += self._in_text(text, f"{name} {label}")
             with contextlib.suppress(Exception):
-                findings += self._in_bytes(pickle.dumps(thing), f"{name} pickled")
+                findings += self._in_bytes(pickle.dumps(item), f"{name} pickled")
         return findings
 
     @contextlib.contextmanager
     def watch(self):
         """Record everything that is printed, logged (at any level) or warned about."""
-        seen = Seen()
-        out, err, log = io.StringIO(), io.StringIO(), io.StringIO()
-        handler = logging.StreamHandler(log)
+        output = CapturedOutput()
+        out_stream = io.StringIO()
+        err_stream = io.StringIO()
+        log_stream = io.StringIO()
+        handler = logging.StreamHandler(log_stream)
         root = logging.getLogger()
         level = root.level
         root.addHandler(handler)
         root.setLevel(0)
         try:
             with (
-                contextlib.redirect_stdout(out),
-                contextlib.redirect_stderr(err),
+                contextlib.redirect_stdout(out_stream),
+                contextlib.redirect_stderr(err_stream),
                 warnings.catch_warnings(record=True) as caught,
             ):
                 warnings.simplefilter("always")
-                yield seen
+                yield output
         finally:
             root.removeHandler(handler)
             root.setLevel(level)
-            seen.stdout, seen.stderr, seen.logs = out.getvalue(), err.getvalue(), log.getvalue()
-            seen.warnings = "\n".join(str(entry.message) for entry in caught)
+            output.stdout = out_stream.getvalue()
+            output.stderr = err_stream.getvalue()
+            output.logs = log_stream.getvalue()
+            output.warnings = "\n".join(str(entry.message) for entry in caught)
 
     def check_error(self, error, *, callers=()):
         """Raise AssertionError if an exception, its causes or their frames hold a raw score.
@@ -126,9 +131,10 @@ class LeakAudit:
         ``callers`` are the files whose own frames are excused: the test that holds the scores.
         """
         excused = {str(pathlib.Path(caller)) for caller in callers}
-        findings, known = [], set()
-        while error is not None and id(error) not in known:
-            known.add(id(error))
+        findings = []
+        visited_ids = set()
+        while error is not None and id(error) not in visited_ids:
+            visited_ids.add(id(error))
             findings += self._in_text(f"{error!r} {error}", f"message of {type(error).__name__}")
             findings += list(self._walk(vars(error), "attributes of the error", set(), 0))
             findings += list(self._walk(error.args, "arguments of the error", set(), 0))
@@ -136,112 +142,114 @@ class LeakAudit:
             while trace is not None:
                 frame = trace.tb_frame
                 if frame.f_code.co_filename not in excused:
-                    where = f"frame of {frame.f_code.co_qualname}"
-                    findings += list(self._walk(dict(frame.f_locals), where, set(), 0))
+                    location = f"frame of {frame.f_code.co_qualname}"
+                    findings += list(self._walk(dict(frame.f_locals), location, set(), 0))
                 trace = trace.tb_next
             error = error.__cause__ or error.__context__
         assert not findings, "raw holdout scores found:\n" + "\n".join(map(str, findings))
 
     # -- looking ----------------------------------------------------------------------------------
 
-    def _walk(self, thing, where, known, depth):
+    def _walk(self, item, location, visited_ids, depth):
         """Look at an object and everything it refers to."""
-        if depth > 40 or isinstance(thing, _SKIPPED) or id(thing) in known:
+        if depth > 40 or isinstance(item, _SKIPPED) or id(item) in visited_ids:
             return
-        if isinstance(thing, str):
-            yield from self._in_text(thing, where)
-        elif isinstance(thing, bytes | bytearray | memoryview):
-            yield from self._in_bytes(bytes(thing), where)
-        elif isinstance(thing, bool | int | complex | None.__class__):
+        if isinstance(item, str):
+            yield from self._in_text(item, location)
+        elif isinstance(item, bytes | bytearray | memoryview):
+            yield from self._in_bytes(bytes(item), location)
+        elif isinstance(item, bool | int | complex | None.__class__):
             return
-        elif isinstance(thing, float | np.floating):
-            yield from self._in_numbers(np.array([float(thing)]), where)
-        elif isinstance(thing, pathlib.PurePath):
-            yield from self._in_files(pathlib.Path(thing), where)
+        elif isinstance(item, float | np.floating):
+            yield from self._in_numbers(np.array([float(item)]), location)
+        elif isinstance(item, pathlib.PurePath):
+            yield from self._in_files(pathlib.Path(item), location)
         else:
-            known.add(id(thing))
-            self._alive = thing  # ids of collected objects would be used again
-            for name, part in self._parts(thing, where):
-                yield from self._walk(part, name, known, depth + 1)
-            if isinstance(thing, np.ndarray | array.array) or hasattr(thing, "__array__"):
-                yield from self._in_array(thing, where)
+            visited_ids.add(id(item))
+            self._alive = item  # ids of collected objects would be used again
+            for name, part in self._parts(item, location):
+                yield from self._walk(part, name, visited_ids, depth + 1)
+            if isinstance(item, np.ndarray | array.array) or hasattr(item, "__array__"):
+                yield from self._in_array(item, location)
 
-    def _parts(self, thing, where):
+    def _parts(self, item, location):
         """Yield names and parts of an object."""
-        if isinstance(thing, collections.abc.Mapping):
-            for key, part in list(thing.items()):
-                yield f"{where}[key]", key
-                yield f"{where}[{key!r:.40}]", part
-        elif isinstance(thing, list | tuple | set | frozenset | collections.deque):
-            yield from ((f"{where}[{index}]", part) for index, part in enumerate(thing))
-        elif isinstance(thing, sqlite3.Connection):
-            yield f"{where} database", _database(thing)
-        elif isinstance(thing, types.FunctionType | types.MethodType):
-            function = getattr(thing, "__func__", thing)
-            yield f"{where} self", getattr(thing, "__self__", None)
-            yield f"{where} defaults", (function.__defaults__, function.__kwdefaults__)
+        if isinstance(item, collections.abc.Mapping):
+            for key, part in list(item.items()):
+                yield f"{location}[key]", key
+                yield f"{location}[{key!r:.40}]", part
+        elif isinstance(item, list | tuple | set | frozenset | collections.deque):
+            yield from ((f"{location}[{index}]", part) for index, part in enumerate(item))
+        elif isinstance(item, sqlite3.Connection):
+            yield f"{location} database", _database(item)
+        elif isinstance(item, types.FunctionType | types.MethodType):
+            function = getattr(item, "__func__", item)
+            yield f"{location} self", getattr(item, "__self__", None)
+            yield f"{location} defaults", (function.__defaults__, function.__kwdefaults__)
             for cell in function.__closure__ or ():
                 with contextlib.suppress(ValueError):
-                    yield f"{where} closure", cell.cell_contents
-        elif isinstance(thing, np.ndarray) and thing.dtype.hasobject:
-            yield f"{where} elements", thing.ravel().tolist()
-        elif isinstance(thing, BaseException):
-            yield f"{where} args", thing.args
+                    yield f"{location} closure", cell.cell_contents
+        elif isinstance(item, np.ndarray) and item.dtype.hasobject:
+            yield f"{location} elements", item.ravel().tolist()
+        elif isinstance(item, BaseException):
+            yield f"{location} args", item.args
         with contextlib.suppress(TypeError):
-            yield from ((f"{where}.{name}", part) for name, part in list(vars(thing).items()))
-        for kind in type(thing).__mro__:
-            for name in _slots(kind):
-                if hasattr(thing, name):
-                    yield f"{where}.{name}", getattr(thing, name)
+            yield from ((f"{location}.{name}", part) for name, part in list(vars(item).items()))
+        for base_class in type(item).__mro__:
+            for name in _slots(base_class):
+                if hasattr(item, name):
+                    yield f"{location}.{name}", getattr(item, name)
 
-    def _in_array(self, thing, where):
+    def _in_array(self, item, location):
         with contextlib.suppress(Exception):
-            numbers = np.asarray(thing)
+            numbers = np.asarray(item)
             if numbers.dtype.kind in "fiub":
                 for row in self.rows:
                     if numbers.size == row.size and np.array_equal(numbers.ravel(), row):
-                        yield Finding(where, "per-record scores")
+                        yield Finding(location, "per-record scores")
                 if numbers.dtype.kind == "f":
-                    yield from self._in_numbers(numbers.ravel().astype(float), where)
+                    yield from self._in_numbers(numbers.ravel().astype(float), location)
 
-    def _in_numbers(self, numbers, where):
-        near = np.searchsorted(self.values, numbers)
+    def _in_numbers(self, numbers, location):
+        insertion_points = np.searchsorted(self.values, numbers)
         for shift in (-1, 0):
-            close = self.values[np.clip(near + shift, 0, self.values.size - 1)]
-            if np.any(np.abs(numbers - close) <= 1e-9):
-                yield Finding(where, "number")
+            nearest_values = self.values[np.clip(insertion_points + shift, 0, self.values.size - 1)]
+            if np.any(np.abs(numbers - nearest_values) <= 1e-9):
+                yield Finding(location, "number")
                 return
 
-    def _in_text(self, text, where):
-        return [Finding(where, f"digits {part}") for part in sorted(self.texts) if part in text]
+    def _in_text(self, text, location):
+        return [
+            Finding(location, f"digits {digits}") for digits in sorted(self.texts) if digits in text
+        ]
 
-    def _in_bytes(self, data, where):
-        found = [Finding(where, "bytes") for pack in self.packs if pack in data]
-        for part in sorted(self.texts):
-            if part.encode() in data or part.encode("utf-16-le") in data:
-                found.append(Finding(where, f"digits {part}"))
-        return found
+    def _in_bytes(self, data, location):
+        findings = [Finding(location, "bytes") for pack in self.packs if pack in data]
+        for digits in sorted(self.texts):
+            if digits.encode() in data or digits.encode("utf-16-le") in data:
+                findings.append(Finding(location, f"digits {digits}"))
+        return findings
 
-    def _in_files(self, path, where):
+    def _in_files(self, path, location):
         files = [path, *path.parent.glob(f"{path.name}*")] if path.name else []
         for file in files:
             if file.is_file():
-                yield from self._in_bytes(file.read_bytes(), f"{where} {file.name}")
+                yield from self._in_bytes(file.read_bytes(), f"{location} {file.name}")
 
 
-def _shown(thing):
+def _representations(item):
     """Yield the label and text of each representation of an object."""
-    for label, show in (("repr", repr), ("str", str)):
+    for label, represent in (("repr", repr), ("str", str)):
         with contextlib.suppress(Exception):
-            yield label, show(thing)
+            yield label, represent(item)
     for label in ("_repr_html_", "_repr_mimebundle_"):
         with contextlib.suppress(Exception):
-            yield label, str(getattr(thing, label)())
+            yield label, str(getattr(item, label)())
 
 
-def _slots(kind):
-    names = kind.__dict__.get("__slots__", ())
-    return (names,) if isinstance(names, str) else names
+def _slots(base_class):
+    slots = base_class.__dict__.get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else slots
 
 
 def _database(connection):

@@ -53,10 +53,10 @@ def assert_informative(answer, holdout_score):
 
 @pytest.mark.parametrize("scoring", CLASSIFICATION_METRICS)
 def test_score_of_a_classifier_has_an_approximate_interval(scoring):
-    training, held, model = classification()
-    holdout = ReusableHoldout(*held, random_state=0)
+    training, holdout_data, model = classification()
+    holdout = ReusableHoldout(*holdout_data, random_state=0)
     answer = holdout.score(model, scoring=scoring, training=training)
-    assert_informative(answer, get_scorer(scoring)(model, *held))
+    assert_informative(answer, get_scorer(scoring)(model, *holdout_data))
     if scoring != "average_precision":  # which reads the decision function
         score = {
             "f1": f1_score,
@@ -71,18 +71,20 @@ def test_score_of_a_classifier_has_an_approximate_interval(scoring):
 
 @pytest.mark.parametrize("scoring", REGRESSION_METRICS)
 def test_score_of_a_regressor_has_an_approximate_interval(scoring):
-    training, held, model = regression()
-    answer = ReusableHoldout(*held, random_state=0).score(model, scoring=scoring, training=training)
-    assert_informative(answer, get_scorer(scoring or "r2")(model, *held))
+    training, holdout_data, model = regression()
+    answer = ReusableHoldout(*holdout_data, random_state=0).score(
+        model, scoring=scoring, training=training
+    )
+    assert_informative(answer, get_scorer(scoring or "r2")(model, *holdout_data))
 
 
 def test_score_of_a_function_has_no_interval():
-    training, held, model = classification()
+    training, holdout_data, model = classification()
 
     def mean_margin(estimator, X, y):
         return float(np.mean(np.abs(estimator.decision_function(X))))
 
-    answer = ReusableHoldout(*held, random_state=0).score(
+    answer = ReusableHoldout(*holdout_data, random_state=0).score(
         model, scoring=mean_margin, training=training
     )
     assert answer.interval == "none"
@@ -90,27 +92,27 @@ def test_score_of_a_function_has_no_interval():
     assert (answer.lower, answer.upper) == (-np.inf, np.inf)
 
 
-def test_score_needs_training_records_before_anything_is_asked():
-    _, held, model = classification()
-    holdout = ReusableHoldout(*held, random_state=0)
+def test_score_needs_training_records_before_any_query():
+    _, holdout_data, model = classification()
+    holdout = ReusableHoldout(*holdout_data, random_state=0)
     with pytest.raises(UnboundedMetricError):
         holdout.score(model, 0.9, scoring="f1")
     assert len(holdout.history()) == 0
 
 
 def test_score_after_a_search_uses_the_records_of_the_search():
-    (X, y), held, _ = classification()
+    (X, y), holdout_data, _ = classification()
     search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, random_state=0)
-    search.fit(X, y, X_val=held[0], y_val=held[1])
+    search.fit(X, y, X_val=holdout_data[0], y_val=holdout_data[1])
     answer = search.holdout_.score(search.best_estimator_, scoring="f1")
-    assert_informative(answer, get_scorer("f1")(search.best_estimator_, *held))
+    assert_informative(answer, get_scorer("f1")(search.best_estimator_, *holdout_data))
 
 
 def test_score_rejects_training_records_that_are_holdout_records():
-    _, held, model = classification()
-    holdout = ReusableHoldout(*held, random_state=0)
+    _, holdout_data, model = classification()
+    holdout = ReusableHoldout(*holdout_data, random_state=0)
     with pytest.raises(SharedRecordsError):
-        holdout.score(model, scoring="f1", training=held)
+        holdout.score(model, scoring="f1", training=holdout_data)
     assert len(holdout.history()) == 0
 
 
@@ -118,14 +120,14 @@ def test_score_rejects_training_records_that_are_holdout_records():
     "training", [(1,), "rows", ([[0.0]], [0, 1]), ([[0.0]], [0], [0], [0])], ids=str
 )
 def test_score_rejects_malformed_training_records(training):
-    _, held, model = classification()
+    _, holdout_data, model = classification()
     with pytest.raises((TypeError, ValueError)):
-        ReusableHoldout(*held, random_state=0).score(model, scoring="f1", training=training)
+        ReusableHoldout(*holdout_data, random_state=0).score(model, scoring="f1", training=training)
 
 
 def test_score_by_a_proven_metric_needs_a_training_value():
-    training, held, model = classification()
-    holdout = ReusableHoldout(*held, random_state=0)
+    training, holdout_data, model = classification()
+    holdout = ReusableHoldout(*holdout_data, random_state=0)
     with pytest.raises(TypeError):
         holdout.score(model, scoring="accuracy", training=training)
     assert len(holdout.history()) == 0
@@ -138,19 +140,19 @@ def test_score_by_a_proven_metric_needs_a_training_value():
 )
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_settings_that_need_a_proof_reject_approximate_metrics(parameters):
-    training, held, model = classification()
-    holdout = ReusableHoldout(*held, random_state=0, **parameters)
+    training, holdout_data, model = classification()
+    holdout = ReusableHoldout(*holdout_data, random_state=0, **parameters)
     with pytest.raises(UnboundedMetricError):
         holdout.score(model, scoring="f1", training=training)
     assert len(holdout.history()) == 0
 
 
 def test_groups_of_the_training_records_give_the_interval():
-    (X, y), held, model = classification()
+    (X, y), holdout_data, model = classification()
     groups = Groups(np.repeat(np.arange(50), 4))
-    holdout = ReusableHoldout(*held, correlation=groups, random_state=0)
-    unknown = holdout.score(model, scoring="f1", training=(X, y))
-    assert unknown.interval == "none"
+    holdout = ReusableHoldout(*holdout_data, correlation=groups, random_state=0)
+    answer_without_groups = holdout.score(model, scoring="f1", training=(X, y))
+    assert answer_without_groups.interval == "none"
     training_groups = np.repeat(np.arange(200), 4)
     answer = holdout.score(model, scoring="f1", training=(X, y, training_groups))
     assert answer.interval == "approximate"
@@ -158,47 +160,47 @@ def test_groups_of_the_training_records_give_the_interval():
 
 @pytest.mark.parametrize("scoring", ["f1", "f1_macro", "average_precision"])
 def test_predictions_have_an_approximate_interval(scoring):
-    (X, y), held, model = classification()
-    holdout = ReusableHoldout(*held, random_state=0)
+    (X, y), holdout_data, model = classification()
+    holdout = ReusableHoldout(*holdout_data, random_state=0)
     method = "predict_proba" if scoring == "average_precision" else "predict"
-    predicted = getattr(model, method)(held[0])
+    predicted = getattr(model, method)(holdout_data[0])
     out_of_fold = cross_val_predict(LogisticRegression(), X, y, method=method)
     answer = holdout.answer_predictions(
         predicted, scoring=scoring, training_predictions=(y, out_of_fold)
     )
-    assert_informative(answer, get_scorer(scoring)(model, *held))
-    again = holdout.answer_predictions(
+    assert_informative(answer, get_scorer(scoring)(model, *holdout_data))
+    repeated = holdout.answer_predictions(
         predicted, scoring=scoring, training_predictions=(y, out_of_fold)
     )
-    assert again.value == answer.value
+    assert repeated.value == answer.value
     assert len(holdout.history()) == 1
 
 
 def test_predictions_without_training_predictions_are_rejected():
-    _, held, model = classification()
-    holdout = ReusableHoldout(*held, random_state=0)
+    _, holdout_data, model = classification()
+    holdout = ReusableHoldout(*holdout_data, random_state=0)
     with pytest.raises(UnboundedMetricError):
-        holdout.answer_predictions(model.predict(held[0]), scoring="f1")
+        holdout.answer_predictions(model.predict(holdout_data[0]), scoring="f1")
     with pytest.raises(ValueError):  # noqa: PT011
         holdout.answer_predictions(
-            model.predict(held[0]), scoring="f1", training_predictions=([0, 1], [0])
+            model.predict(holdout_data[0]), scoring="f1", training_predictions=([0, 1], [0])
         )
     assert len(holdout.history()) == 0
 
 
 @pytest.mark.parametrize("scoring", ["r2", "neg_root_mean_squared_error"])
 def test_predictions_of_fitted_records_do_not_confirm_the_score_on_them(scoring):
-    (X, y), held, _ = regression()
+    (X, y), holdout_data, _ = regression()
     noise = np.random.default_rng(0).normal(scale=150.0, size=1_000)
     y = y + noise[N_HOLDOUT:]
-    y_holdout = held[1] + noise[:N_HOLDOUT]
+    y_holdout = holdout_data[1] + noise[:N_HOLDOUT]
     model = DecisionTreeRegressor(min_samples_leaf=2, random_state=0).fit(X, y)
     scorer = get_scorer(scoring)
     on_fitted = scorer(model, X, y)
-    on_holdout = scorer(model, held[0], y_holdout)
+    on_holdout = scorer(model, holdout_data[0], y_holdout)
     holdout = ReusableHoldout.from_targets(y_holdout, training_targets=y, random_state=0)
     answer = holdout.answer_predictions(
-        model.predict(held[0]), scoring=scoring, training_predictions=(y, model.predict(X))
+        model.predict(holdout_data[0]), scoring=scoring, training_predictions=(y, model.predict(X))
     )
     assert answer.lower <= on_holdout <= answer.upper
     assert abs(answer.value - on_holdout) < abs(answer.value - on_fitted)
@@ -221,17 +223,17 @@ def test_certificate_states_the_level_down_to_which_limits_were_simulated(scorin
 
 
 def test_scorer_cross_validates_a_model_that_is_scored_by_itself():
-    training, held, model = classification()
-    scorer = HoldoutScorer(ReusableHoldout(*held, random_state=0), "f1_macro")
+    training, holdout_data, model = classification()
+    scorer = HoldoutScorer(ReusableHoldout(*holdout_data, random_state=0), "f1_macro")
     value = scorer(model, *training)
     assert value == scorer.last_answer_.value
-    assert_informative(scorer.last_answer_, get_scorer("f1_macro")(model, *held))
+    assert_informative(scorer.last_answer_, get_scorer("f1_macro")(model, *holdout_data))
 
 
 @pytest.mark.parametrize(("cv", "interval"), [(4, "approximate"), (5, "none")])
 def test_scorer_in_cross_validation_needs_folds_as_large_as_the_holdout(cv, interval):
-    (X, y), held, _ = classification()  # folds of 200 and of 160 records
-    scorer = HoldoutScorer(ReusableHoldout(*held, random_state=0), "f1")
+    (X, y), holdout_data, _ = classification()  # folds of 200 and of 160 records
+    scorer = HoldoutScorer(ReusableHoldout(*holdout_data, random_state=0), "f1")
     scores = cross_val_score(LogisticRegression(), X, y, cv=cv, scoring=scorer)
     assert np.isfinite(scores).all()
     assert {answer.interval for answer in scorer.holdout.history()} == {interval}
@@ -239,15 +241,15 @@ def test_scorer_in_cross_validation_needs_folds_as_large_as_the_holdout(cv, inte
 
 @pytest.mark.parametrize("scoring", ["r2", None, make_scorer(max_error, greater_is_better=False)])
 def test_scorer_chooses_in_grid_search(scoring):
-    (X, y), held, _ = regression()
-    scorer = HoldoutScorer(ReusableHoldout(*held, random_state=0), scoring)
+    (X, y), holdout_data, _ = regression()
+    scorer = HoldoutScorer(ReusableHoldout(*holdout_data, random_state=0), scoring)
     search = GridSearchCV(Ridge(), {"alpha": [0.1, 1e5]}, scoring=scorer, cv=3).fit(X, y)
     assert search.best_params_["alpha"] == 0.1
 
 
 def test_scorer_in_permutation_importance_has_no_interval_for_shuffled_columns():
-    training, held, model = classification()
-    holdout = ReusableHoldout(*held, random_state=0)
+    training, holdout_data, model = classification()
+    holdout = ReusableHoldout(*holdout_data, random_state=0)
     result = permutation_importance(
         model, *training, scoring=HoldoutScorer(holdout, "f1"), n_repeats=1, random_state=0
     )
@@ -264,10 +266,10 @@ def test_scorer_in_permutation_importance_has_no_interval_for_shuffled_columns()
     ids=["epsilon", "zhao2017"],
 )
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
-def test_scorer_rejects_approximate_metrics_where_a_proof_is_needed(parameters):
-    training, held, model = classification()
+def test_scorer_rejects_approximate_metrics_if_a_proof_is_needed(parameters):
+    training, holdout_data, model = classification()
     config = HoldoutConfig(**parameters)
-    holdout = ReusableHoldout.from_config(config, *held, random_state=0)
+    holdout = ReusableHoldout.from_config(config, *holdout_data, random_state=0)
     with pytest.raises(UnboundedMetricError):
         HoldoutScorer(holdout, "f1")(model, *training)
     assert len(holdout.history()) == 0

@@ -17,25 +17,26 @@ from sklearn_bdp.mechanisms.thresholdout import thresholdout_epsilon
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 N = 2000
-X, Y = np.zeros((N, 1)), np.zeros(N)
+X = np.zeros((N, 1))
+Y = np.zeros(N)
 CHAIN = MarkovChain([[0.9, 0.1], [0.2, 0.8]])
 
 
-def raw(*means):
+def constant_mean_scores(*means):
     return np.array([(np.arange(N) < mean * N).astype(float) for mean in means])
 
 
-def test_every_answer_given_and_the_next_are_within_its_half_width():
+def test_all_answers_and_the_next_one_are_within_the_half_width():
     holdout = ReusableHoldout(X, Y)
     for guesses in ([0.5, 0.9], [0.1], [0.5, 0.5, 0.5]):
-        before = holdout.certificate().half_width
-        answers = holdout.answer(guesses, raw(*[0.5] * len(guesses)))
+        half_width_before = holdout.certificate().half_width
+        answers = holdout.answer(guesses, constant_mean_scores(*[0.5] * len(guesses)))
         certificate = holdout.certificate()
         widths = np.maximum(answers.values - answers.lower, answers.upper - answers.values)
         assert widths.max() <= certificate.half_width
-        assert certificate.half_width >= before
-        lone = holdout.answer([0.5], raw(0.5))
-        assert max(lone.upper - lone.values) <= certificate.half_width + 1e-12
+        assert certificate.half_width >= half_width_before
+        single_answers = holdout.answer([0.5], constant_mean_scores(0.5))
+        assert max(single_answers.upper - single_answers.values) <= certificate.half_width + 1e-12
 
 
 def test_the_level_spent_grows_round_by_round():
@@ -45,9 +46,11 @@ def test_the_level_spent_grows_round_by_round():
         name: getattr(holdout.account.settings, name)
         for name in ("threshold_scale", "query_scale", "answer_scale")
     }
-    for rounds in (1, 2, 3):
-        assert holdout.answer([0.9 if rounds % 2 else 0.1], raw(0.4 + 0.1 * rounds)).corrected[0]
-        level = thresholdout_epsilon(sensitivity=1 / N, budget=rounds, **scales)
+    for n_rounds in (1, 2, 3):
+        assert holdout.answer(
+            [0.9 if n_rounds % 2 else 0.1], constant_mean_scores(0.4 + 0.1 * n_rounds)
+        ).corrected[0]
+        level = thresholdout_epsilon(sensitivity=1 / N, budget=n_rounds, **scales)
         assert holdout.certificate().dp_epsilon == pytest.approx(level, rel=1e-6)
 
 
@@ -58,35 +61,35 @@ def test_bayesian_levels_follow_the_correlation():
     assert "Markov" in certificate.records.correlation
 
 
-def test_a_capped_level_is_that_of_the_whole_life():
+def test_a_declared_privacy_level_stays_constant():
     holdout = ReusableHoldout(X, Y, epsilon=1.0, budget=3)
-    before = holdout.certificate().bdp_epsilon
-    holdout.answer([0.9], raw(0.1))
-    assert holdout.certificate().bdp_epsilon == before <= 1.0 + 1e-12
+    level_before = holdout.certificate().bdp_epsilon
+    holdout.answer([0.9], constant_mean_scores(0.1))
+    assert holdout.certificate().bdp_epsilon == level_before <= 1.0 + 1e-12
 
 
-def lines(holdout):
+def assumptions_and_notes(holdout):
     certificate = holdout.certificate()
     return " | ".join((*certificate.assumptions, *certificate.notes))
 
 
-def test_it_says_what_it_rests_on(path):
-    assert "kept in memory only" in lines(ReusableHoldout(X, Y))
-    assert "kept in memory only" not in lines(ReusableHoldout(X, Y, ledger=path))
-    assert "fixed random_state" in lines(ReusableHoldout(X, Y, random_state=0))
-    assert "fixed random_state" not in lines(ReusableHoldout(X, Y))
-    assert "gap" in lines(ReusableHoldout(X, Y, correlation=CHAIN, gap=30))
+def test_the_certificate_states_its_assumptions(path):
+    assert "kept in memory only" in assumptions_and_notes(ReusableHoldout(X, Y))
+    assert "kept in memory only" not in assumptions_and_notes(ReusableHoldout(X, Y, ledger=path))
+    assert "fixed random_state" in assumptions_and_notes(ReusableHoldout(X, Y, random_state=0))
+    assert "fixed random_state" not in assumptions_and_notes(ReusableHoldout(X, Y))
+    assert "gap" in assumptions_and_notes(ReusableHoldout(X, Y, correlation=CHAIN, gap=30))
 
 
-def test_a_fixed_seed_is_never_forgotten(path):
-    ReusableHoldout(X, Y, ledger=path, random_state=0).answer([0.5], raw(0.5))
-    honest = ReusableHoldout(X, Y, ledger=path)
-    assert "fixed random_state" in lines(honest)
-    honest.answer([0.5], raw(0.5))
-    assert "fixed random_state" in lines(honest)
+def test_a_fixed_seed_stays_in_the_certificate(path):
+    ReusableHoldout(X, Y, ledger=path, random_state=0).answer([0.5], constant_mean_scores(0.5))
+    reopened = ReusableHoldout(X, Y, ledger=path)
+    assert "fixed random_state" in assumptions_and_notes(reopened)
+    reopened.answer([0.5], constant_mean_scores(0.5))
+    assert "fixed random_state" in assumptions_and_notes(reopened)
 
 
-def test_it_prints_and_holds_no_mechanism_in_use():
+def test_a_certificate_is_printed_and_has_no_active_mechanism():
     holdout = ReusableHoldout(X, Y, expert=ExpertSettings(threshold=0.05))
     certificate = holdout.certificate()
     assert "within ±" in str(certificate)
@@ -96,14 +99,15 @@ def test_it_prints_and_holds_no_mechanism_in_use():
     assert math.isfinite(certificate.half_width)
 
 
-def test_the_advice_keeps_its_word():
+def test_the_advised_number_of_records_gives_the_advised_width():
     def certificate(n):
         return ReusableHoldout(np.zeros((n, 1)), np.arange(n) % 2).certificate()
 
     advice = certificate(1000).forecast.advice
-    more, goal = advice.split()[1], advice.split()[5].lstrip("±")
-    width = certificate(1000 + int(more.replace(",", ""))).half_width
-    assert width == pytest.approx(float(goal), rel=0.05)
+    n_more_text = advice.split()[1]
+    goal_text = advice.split()[5].lstrip("±")
+    width = certificate(1000 + int(n_more_text.replace(",", ""))).half_width
+    assert width == pytest.approx(float(goal_text), rel=0.05)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -113,37 +117,49 @@ def test_a_handful_of_records_has_a_certificate():
 
 def test_certificates_state_errors_in_score_units():
     """A score from -50.5 to -5.1 is not known to within .138."""
-    plain = ReusableHoldout(X, Y).certificate()
-    assert plain.in_units("accuracy", 0.0, 1.0) is plain
-    scaled = plain.in_units("neg_mean_absolute_error", -50.0, 0.0)
-    printed = float(str(scaled).split("±")[1].split(" ")[0])
-    assert 50.0 * plain.half_width <= printed <= 50.0 * plain.half_width * 1.01
+    unscaled = ReusableHoldout(X, Y).certificate()
+    assert unscaled.in_units("accuracy", 0.0, 1.0) is unscaled
+    scaled = unscaled.in_units("neg_mean_absolute_error", -50.0, 0.0)
+    printed_half_width = float(str(scaled).split("±")[1].split(" ")[0])
+    assert 50.0 * unscaled.half_width <= printed_half_width <= 50.0 * unscaled.half_width * 1.01
     for text in (str(scaled), scaled._repr_html_()):
         assert "neg_mean_absolute_error, from -50 to 0" in text
         assert "of the range, 50" in text
-    assert scaled.half_width == plain.half_width
+    assert scaled.half_width == unscaled.half_width
 
 
-def test_why_an_interval_is_wide_is_told_of_the_chosen_answer_itself():
+def test_width_components_are_those_of_the_selected_answer():
     """Trees on iris release equal scores: 3.80 nats were reported for an answer of 2.55 nats."""
-    tree, grid = DecisionTreeClassifier(random_state=0), {"max_depth": [1, 2, 3, 4, 5, 6]}
+    tree = DecisionTreeClassifier(random_state=0)
+    grid = {"max_depth": [1, 2, 3, 4, 5, 6]}
     for seed in range(3):
         search = ReusableHoldoutSearchCV(tree, grid, random_state=seed, holdout=0.4)
         search.fit(*load_iris(return_X_y=True))
-        holdout, depth = search.holdout_, search.best_params_["max_depth"]
-        (own,) = [one for one in holdout.history() if one.model == f"max_depth={depth}"]
-        assert (own.lower, own.upper) == search.best_interval_
-        sampling, asked, noise = search.certificate_.half_width_components
-        assert sampling + asked + noise == pytest.approx(0.5 * (own.upper - own.lower))
+        holdout = search.holdout_
+        depth = search.best_params_["max_depth"]
+        (chosen_record,) = [
+            record for record in holdout.history() if record.model == f"max_depth={depth}"
+        ]
+        assert (chosen_record.lower, chosen_record.upper) == search.best_interval_
+        sampling, spending, noise = search.certificate_.half_width_components
+        assert sampling + spending + noise == pytest.approx(
+            0.5 * (chosen_record.upper - chosen_record.lower)
+        )
         # An exact score: intervals at beta and at the level that this answer's code length leaves.
         tail = score_tail(holdout.dependence, holdout.n, binary=True)
-        for level, half in ((0.0, sampling), (own.code_length - math.log(0.9), sampling + asked)):
-            side = math.log(0.05 / 2) - level
-            ends = [f([own.value], side)[0] for f in (tail.lower_limit, tail.upper_limit)]
-            assert half == pytest.approx(0.5 * np.ptp(ends))
+        for level, half_width in (
+            (0.0, sampling),
+            (chosen_record.code_length - math.log(0.9), sampling + spending),
+        ):
+            log_alpha_one_sided = math.log(0.05 / 2) - level
+            limits = [
+                limit_function([chosen_record.value], log_alpha_one_sided)[0]
+                for limit_function in (tail.lower_limit, tail.upper_limit)
+            ]
+            assert half_width == pytest.approx(0.5 * np.ptp(limits))
 
 
-def test_scores_by_class_know_their_class_and_why_they_are_wide():
+def test_width_components_of_scores_by_class_sum_to_the_half_width():
     search = ReusableHoldoutSearchCV(
         DecisionTreeClassifier(random_state=0), {"max_depth": [1, 2]}, scoring="recall",
         random_state=0,
@@ -157,15 +173,17 @@ def test_scores_by_class_know_their_class_and_why_they_are_wide():
 def test_a_list_of_groups_is_previewed_as_it_is_reported():
     """Units are independent under each of the models: ±.27 was promised for [0, 1]."""
     rng = np.random.default_rng(0)
-    wards, patients = np.repeat(np.arange(12), 50), np.arange(600) // 3
-    X, y = rng.normal(size=(600, 2)), np.arange(600) % 2
-    each = {}
+    wards = np.repeat(np.arange(12), 50)
+    patients = np.arange(600) // 3
+    X = rng.normal(size=(600, 2))
+    y = np.arange(600) % 2
+    half_widths = {}
     for name, correlation in (
         ("wards", Groups(wards)),
         ("nested", [Groups(patients - patients % 10), Groups(wards)]),
         ("crossed", [Groups(patients), Groups(rng.permutation(wards))]),
     ):
         holdout = ReusableHoldout(X, y, correlation=correlation)
-        each[name] = holdout.preview(10, score=0.8).half_width_final
-    assert each["wards"] < each["nested"] < each["crossed"]
-    assert each["crossed"] > 0.45
+        half_widths[name] = holdout.preview(10, score=0.8).half_width_final
+    assert half_widths["wards"] < half_widths["nested"] < half_widths["crossed"]
+    assert half_widths["crossed"] > 0.45

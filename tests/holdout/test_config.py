@@ -27,12 +27,21 @@ GRID = {"C": [0.1, 1.0]}
 
 
 def test_fields_are_the_parameters_of_the_holdout_with_their_defaults():
-    theirs = inspect.signature(ReusableHoldout).parameters
+    parameters = inspect.signature(ReusableHoldout).parameters
     for field in fields(HoldoutConfig)[1:]:
-        assert field.default == theirs[field.name].default
+        assert field.default == parameters[field.name].default
         assert field.name in HoldoutConfig.__doc__
-    apart = {"X", "y", "correlation", "random_state", "gap", "notes"}  # of the records at hand
-    assert {field.name for field in fields(HoldoutConfig)[1:]} == set(theirs) - apart
+    runtime_parameters = {
+        "X",
+        "y",
+        "correlation",
+        "random_state",
+        "gap",
+        "notes",
+    }  # of the records at hand
+    assert {field.name for field in fields(HoldoutConfig)[1:]} == set(
+        parameters
+    ) - runtime_parameters
 
 
 @pytest.mark.parametrize(
@@ -55,7 +64,7 @@ def test_fields_are_the_parameters_of_the_holdout_with_their_defaults():
         ({"allow_shared_rows": 1}, "allow_shared_rows"),
     ],
 )
-def test_fields_are_checked_when_it_is_made(changes, fact):
+def test_fields_are_validated_on_creation(changes, fact):
     with refused((TypeError, ValueError), fact):
         HoldoutConfig(**changes)
 
@@ -72,92 +81,108 @@ def test_fields_are_checked_when_it_is_made(changes, fact):
         {"ledger_timeout": -1.0},
     ],
 )
-def test_expert_settings_are_checked_when_they_are_made(changes):
+def test_expert_settings_are_validated_on_creation(changes):
     with refused(ValueError, *changes):
         ExpertSettings(**changes)
 
 
-def test_it_shows_what_was_changed_and_cannot_be_changed():
+def test_a_configuration_shows_changed_fields_and_is_frozen():
     config = HoldoutConfig(0.3, ledger="a.sqlite")
     assert repr(config) == "HoldoutConfig(0.3, ledger='a.sqlite')"
     assert repr(HoldoutConfig()) == "HoldoutConfig(0.25)"
     with pytest.raises(FrozenInstanceError):
         config.confidence_level = 0.9
     assert replace(config, confidence_level=0.9).confidence_level == 0.9
-    for twin in (
+    for config_copy in (
         copy.deepcopy(config),
         pickle.loads(pickle.dumps(config)),
         clone(config, safe=False),
     ):
-        assert twin == config
+        assert config_copy == config
 
 
-@pytest.mark.parametrize("kind", [ReusableHoldoutSearchCV, HalvingReusableHoldoutSearchCV])
-def test_a_search_opens_what_it_says(kind, tmp_path):
+@pytest.mark.parametrize("search_class", [ReusableHoldoutSearchCV, HalvingReusableHoldoutSearchCV])
+def test_a_search_opens_the_configured_holdout(search_class, tmp_path):
     path = tmp_path / "holdout.sqlite"
     config = HoldoutConfig(0.4, confidence_level=0.9, budget=7, on_exhausted="nan", ledger=path)
-    search = clone(kind(LogisticRegression(), GRID, holdout=config, random_state=0)).fit(X, Y)
+    search = clone(search_class(LogisticRegression(), GRID, holdout=config, random_state=0)).fit(
+        X, Y
+    )
     holdout = search.holdout_
     assert (holdout.n, holdout.confidence_level, holdout.remaining_budget) == (160, 0.9, 7)
     assert (holdout.on_exhausted, holdout.ledger) == ("nan", path)
 
 
-def test_a_splitter_may_stand_for_the_size():
+def test_a_splitter_can_replace_the_size():
     splitter = ShuffleSplit(1, test_size=0.3, random_state=0)
-    plain = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=splitter).fit(X, Y)
+    splitter_search = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=splitter).fit(
+        X, Y
+    )
     config = HoldoutConfig(splitter, confidence_level=0.9)
-    same = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=config).fit(X, Y)
-    np.testing.assert_array_equal(plain.holdout_indices_, same.holdout_indices_)
+    config_search = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=config).fit(X, Y)
+    np.testing.assert_array_equal(splitter_search.holdout_indices_, config_search.holdout_indices_)
     with refused(ValueError, "holdout", "KFold"):
         ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=HoldoutConfig(KFold(3))).fit(
             X, Y
         )
 
 
-def test_a_validation_set_takes_the_place_of_the_size():
+def test_a_validation_set_overrides_the_size():
     config = HoldoutConfig(0.9, confidence_level=0.9)
     search = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=config)
     search.fit(X[:300], Y[:300], X_val=X[300:], y_val=Y[300:])
     assert (search.holdout_.n, search.holdout_.confidence_level) == (100, 0.9)
 
 
-def test_shared_rows_are_allowed_where_it_says_so_and_told():
-    twice = np.repeat(X, 2, axis=0), np.repeat(Y, 2)
+def test_allowed_shared_rows_are_reported_in_the_certificate():
+    duplicated_data = np.repeat(X, 2, axis=0), np.repeat(Y, 2)
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), GRID, holdout=HoldoutConfig(allow_shared_rows=True)
     )
-    search.fit(twice[0][::2], twice[1][::2], X_val=twice[0][1::2][:100], y_val=twice[1][1::2][:100])
-    assert any("allow_shared_rows" in said for said in search.certificate_.assumptions)
+    search.fit(
+        duplicated_data[0][::2],
+        duplicated_data[1][::2],
+        X_val=duplicated_data[0][1::2][:100],
+        y_val=duplicated_data[1][1::2][:100],
+    )
+    assert any("allow_shared_rows" in assumption for assumption in search.certificate_.assumptions)
 
 
 def test_a_search_changes_its_configuration_by_nested_parameters(tmp_path):
     """It replaces ``holdout`` by a changed copy; a fraction becomes a configuration first."""
-    shared = HoldoutConfig(0.3, confidence_level=0.9)
-    search = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=shared)
-    twin = clone(search)
-    twin.set_params(holdout__confidence_level=0.8, holdout__ledger=tmp_path / "a.sqlite", n_jobs=2)
-    levels = [each.confidence_level for each in (shared, search.holdout, twin.holdout)]
-    assert (levels, twin.n_jobs) == ([0.9, 0.9, 0.8], 2)
-    assert twin.get_params(deep=True)["holdout__ledger"] == tmp_path / "a.sqlite"
-    plain = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=0.4, random_state=0)
-    plain.set_params(holdout__budget=7)
-    assert plain.holdout == HoldoutConfig(0.4, budget=7)
-    assert clone(plain).fit(X, Y).holdout_.config is plain.holdout
+    config = HoldoutConfig(0.3, confidence_level=0.9)
+    search = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=config)
+    cloned_search = clone(search)
+    cloned_search.set_params(
+        holdout__confidence_level=0.8, holdout__ledger=tmp_path / "a.sqlite", n_jobs=2
+    )
+    levels = [
+        configuration.confidence_level
+        for configuration in (config, search.holdout, cloned_search.holdout)
+    ]
+    assert (levels, cloned_search.n_jobs) == ([0.9, 0.9, 0.8], 2)
+    assert cloned_search.get_params(deep=True)["holdout__ledger"] == tmp_path / "a.sqlite"
+    fraction_search = ReusableHoldoutSearchCV(
+        LogisticRegression(), GRID, holdout=0.4, random_state=0
+    )
+    fraction_search.set_params(holdout__budget=7)
+    assert fraction_search.holdout == HoldoutConfig(0.4, budget=7)
+    assert clone(fraction_search).fit(X, Y).holdout_.config is fraction_search.holdout
     selector = HoldoutFeatureSelector(LogisticRegression()).set_params(holdout__spending="even")
     assert selector.holdout.spending == "even"
-    for wrong in ({"holdout__confidence_level": 2.0}, {"holdout__typo": 1}):
-        with refused(ValueError, next(iter(wrong)).removeprefix("holdout__")):
-            plain.set_params(**wrong)
-    for fixed in (None, ReusableHoldout(X, Y)):
+    for invalid_parameters in ({"holdout__confidence_level": 2.0}, {"holdout__typo": 1}):
+        with refused(ValueError, next(iter(invalid_parameters)).removeprefix("holdout__")):
+            fraction_search.set_params(**invalid_parameters)
+    for holdout_value in (None, ReusableHoldout(X, Y)):
         with refused(ValueError, "holdout__confidence_level"):
-            clone(plain).set_params(holdout=fixed, holdout__confidence_level=0.9)
+            clone(fraction_search).set_params(holdout=holdout_value, holdout__confidence_level=0.9)
 
 
-def test_one_configuration_is_made_and_checked_in_a_fit(monkeypatch):
-    made = []
+def test_a_fit_creates_and_validates_one_configuration(monkeypatch):
+    created_configs = []
     check = HoldoutConfig.__post_init__
     monkeypatch.setattr(
-        HoldoutConfig, "__post_init__", lambda self: (made.append(self), check(self))[1]
+        HoldoutConfig, "__post_init__", lambda self: (created_configs.append(self), check(self))[1]
     )
     search = ReusableHoldoutSearchCV(LogisticRegression(), GRID, random_state=0).fit(X, Y)
-    assert made == [search.holdout_.config]
+    assert created_configs == [search.holdout_.config]

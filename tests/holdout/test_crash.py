@@ -17,7 +17,7 @@ from tests.holdout import workers
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="kill -9 is POSIX")
 
 
-def received(log):
+def received_answers(log):
     """Return the released numbers that victims wrote, by key; skip an incomplete last line."""
     if not log.exists():
         return {}
@@ -28,41 +28,42 @@ def received(log):
 def wait_for_an_answer(log, seconds=120):
     """Wait until the first answer has arrived."""
     deadline = time.monotonic() + seconds
-    while not received(log):
+    while not received_answers(log):
         assert time.monotonic() < deadline, "no victim has answered anything"
         time.sleep(0.01)
 
 
 def kill_at_random(server, folder, *, kills, seed):
     """Kill ``kills`` victims on one ledger; return its path and the received answers."""
-    path, log = folder / "holdout.sqlite", folder / "received"
-    moments = random.Random(seed)
+    path = folder / "holdout.sqlite"
+    log = folder / "received"
+    rng = random.Random(seed)
     for number in range(kills):
-        victim = server.Process(target=workers.ask_until_killed, args=(path, log, number))
+        victim = server.Process(target=workers.query_until_killed, args=(path, log, number))
         victim.start()
         if number == 0:  # life began: on a busy machine all might die before their first query
             wait_for_an_answer(log)
-        time.sleep(moments.expovariate(1 / 0.05))
+        time.sleep(rng.expovariate(1 / 0.05))
         os.kill(victim.pid, signal.SIGKILL)
         victim.join()
-    return path, received(log)
+    return path, received_answers(log)
 
 
 def check_survival(path, answers):
     """The ledger is whole, holds every received answer, and counts nothing twice."""
     holdout = ReusableHoldout(workers.X, workers.Y, ledger=path)
     history = holdout.history()
-    kept = {record.key: (record.value, record.lower, record.upper) for record in history}
-    assert len(kept) == len(history) == 3 * history[-1].batch
-    lost = {key for key, numbers in answers.items() if kept.get(key) != numbers}
+    recorded = {record.key: (record.value, record.lower, record.upper) for record in history}
+    assert len(recorded) == len(history) == 3 * history[-1].batch
+    lost = {key for key, numbers in answers.items() if recorded.get(key) != numbers}
     assert not lost
     # State resumes: recorded queries are free, new ones go on counting, intervals stay ordered.
-    known = next(iter(answers))
-    before = holdout.information_spent
-    asked_with = next(record.cv_score for record in history if record.key == known)
-    again = holdout.answer([asked_with], workers.scores(1, 5), keys=[known])
-    assert (again.values[0], again.lower[0], again.upper[0]) == answers[known]
-    assert holdout.information_spent == before
+    recorded_key = next(iter(answers))
+    spent = holdout.information_spent
+    cv_score = next(record.cv_score for record in history if record.key == recorded_key)
+    repeated = holdout.answer([cv_score], workers.scores(1, 5), keys=[recorded_key])
+    assert (repeated.values[0], repeated.lower[0], repeated.upper[0]) == answers[recorded_key]
+    assert holdout.information_spent == spent
     holdout.answer([0.5], workers.scores(1, 6))
     assert len(holdout.history()) == len(history) + 1
     assert all(record.lower <= record.value <= record.upper for record in history)
@@ -79,38 +80,44 @@ def test_received_answers_survive_kill_9(server, tmp_path):
 
 @pytest.mark.slow
 def test_received_answers_survive_a_thousand_kills(server, tmp_path):
-    survived = 0
-    for part in range(20):
-        folder = tmp_path / str(part)
+    n_recorded = 0
+    for i in range(20):
+        folder = tmp_path / str(i)
         folder.mkdir()
-        path, answers = kill_at_random(server, folder, kills=50, seed=100 + part)
-        survived += check_survival(path, answers)
-    assert survived > 200  # how many depends on the machine; each of them was received and kept
+        path, answers = kill_at_random(server, folder, kills=50, seed=100 + i)
+        n_recorded += check_survival(path, answers)
+    assert n_recorded > 200  # how many depends on the machine; each of them was received and kept
 
 
-@pytest.mark.parametrize("asked", [0, 2])
+@pytest.mark.parametrize("n_batches", [0, 2])
 def test_a_process_that_dies_in_a_report_leaves_the_holdout_open_and_is_charged(
-    server, tmp_path, asked
+    server, tmp_path, n_batches
 ):
     """Killed after *begun*: every resumption pays the same and computes the same numbers (G35)."""
-    path, copy = tmp_path / "holdout.sqlite", tmp_path / "copy.sqlite"
-    victim = server.Process(target=workers.report_until_killed, args=(path, asked))
+    path = tmp_path / "holdout.sqlite"
+    copy = tmp_path / "copy.sqlite"
+    victim = server.Process(target=workers.report_until_killed, args=(path, n_batches))
     victim.start()
     victim.join()
     assert victim.exitcode == -signal.SIGKILL
-    with contextlib.closing(sqlite3.connect(path)) as whole:  # includes its journal
-        whole.execute("VACUUM INTO ?", (str(copy),))
-    plain = ReusableHoldout(workers.X, workers.Y)
-    for number in range(asked):
-        plain.answer([0.5], workers.scores(1, number))
+    with contextlib.closing(sqlite3.connect(path)) as connection:  # includes its journal
+        connection.execute("VACUUM INTO ?", (str(copy),))
+    unreported_holdout = ReusableHoldout(workers.X, workers.Y)
+    for number in range(n_batches):
+        unreported_holdout.answer([0.5], workers.scores(1, number))
     reports = []
     for file in (path, copy):
         holdout = ReusableHoldout(workers.X, workers.Y, ledger=file)
-        assert len(holdout.history()) == asked
+        assert len(holdout.history()) == n_batches
         charge = report_attempt_length(n_earlier=0, finished=False)
-        if not asked:
-            assert holdout.information_spent - plain.information_spent == pytest.approx(charge)
+        if not n_batches:
+            assert (
+                holdout.information_spent - unreported_holdout.information_spent
+                == pytest.approx(charge)
+            )
         assert holdout.information_spent > charge
-        reports.append(holdout.final_report({"mine": workers.Dying()}, scoring=workers.GRADED))
+        reports.append(
+            holdout.final_report({"mine": workers.KillsProcess()}, scoring=workers.GRADED)
+        )
     assert reports[0].rows == reports[1].rows
     assert reports[0].rows[0].method == "bets on units in a secret order"

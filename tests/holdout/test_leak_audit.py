@@ -24,9 +24,9 @@ class Slotted:
 
 
 def slotted(value):
-    thing = Slotted()
-    thing.hidden = value
-    return thing
+    instance = Slotted()
+    instance.hidden = value
+    return instance
 
 
 def closure(value):
@@ -42,7 +42,7 @@ def in_database(value):
 
 
 @pytest.mark.parametrize(
-    "thing",
+    "item",
     [
         SCORE,
         1 - SCORE,
@@ -60,10 +60,10 @@ def in_database(value):
         in_database(SCORE),
         ValueError("bad", SCORE),
     ],
-    ids=lambda thing: type(thing).__name__,
+    ids=lambda item: type(item).__name__,
 )
-def test_planted_scores_are_found(audit, thing):
-    assert audit.find(thing)
+def test_planted_scores_are_found(audit, item):
+    assert audit.find(item)
 
 
 def test_files_are_searched(audit, tmp_path):
@@ -80,11 +80,14 @@ def test_per_record_scores_are_found():
     assert audit.find(hits.tobytes())
 
 
-def test_what_is_shown_is_recorded(audit):
-    with audit.watch() as seen:
+def test_printed_and_warned_text_is_captured(audit):
+    with audit.watch() as output:
         print(SCORE)
         warnings.warn(f"score {SCORE}", UserWarning, stacklevel=1)
-    assert {finding.where for finding in audit.find(seen)} >= {"0:Seen.stdout", "0:Seen.warnings"}
+    assert {finding.where for finding in audit.find(output)} >= {
+        "0:CapturedOutput.stdout",
+        "0:CapturedOutput.warnings",
+    }
 
 
 def test_locals_of_frames_and_causes_are_searched(audit):
@@ -99,5 +102,5 @@ def test_locals_of_frames_and_causes_are_searched(audit):
     audit.check_error(caught.value, callers=[__file__])
 
 
-def test_innocent_things_pass(audit):
+def test_values_without_planted_scores_pass(audit):
     audit.check({"a": [0.5, 0.73, "0.731"]}, np.linspace(0, 1, 101), b"\x00" * 100, None)

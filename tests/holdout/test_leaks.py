@@ -45,20 +45,21 @@ ENTRIES = pytest.mark.parametrize("ask", [by_scores, by_estimator, by_evaluation
 
 @ENTRIES
 @pytest.mark.parametrize("value", [0.75, 0.2], ids=["below", "above"])
-def test_answers_and_everything_behind_them_hold_no_raw_score(holdout, audit, ask, value, capfd):
-    with audit.watch() as seen:
+def test_answers_and_their_objects_contain_no_raw_score(holdout, audit, ask, value, capfd):
+    with audit.watch() as output:
         answers = ask(holdout, value)
-        certificate, history = holdout.certificate(), holdout.history()
+        certificate = holdout.certificate()
+        history = holdout.history()
     files = [holdout.ledger] if holdout.ledger else []
     audit.check(
-        seen, answers, holdout, certificate, history, history.to_frame(), str(certificate), *files
+        output, answers, holdout, certificate, history, history.to_frame(), str(certificate), *files
     )
     audit.check(pickle.dumps(holdout), clone(holdout), repr(holdout), holdout._repr_html_())
     audit.check(*capfd.readouterr())
 
 
 @ENTRIES
-def test_an_exhausted_budget_says_nothing_of_the_score(holdout, audit, ask):
+def test_an_exhausted_budget_does_not_reveal_the_score(holdout, audit, ask):
     with pytest.raises(BudgetExhaustedError):
         # Scores that jump from 0 to 1 cannot be learned from one another.
         holdout.answer([0.5] * 8, np.tile([[0.0], [1.0]], (4, X.shape[0])))
@@ -70,7 +71,7 @@ def test_an_exhausted_budget_says_nothing_of_the_score(holdout, audit, ask):
 
 
 @ENTRIES
-def test_a_broken_ledger_says_nothing_of_the_score(audit, ask, tmp_path):
+def test_a_broken_ledger_does_not_reveal_the_score(audit, ask, tmp_path):
     backend = FailingBackend(tmp_path / "holdout.sqlite")
     holdout = ReusableHoldout(X, Y, ledger=backend)
     backend.error = LedgerUnavailableError("gone")
@@ -98,12 +99,12 @@ def test_an_interrupt_inside_carries_no_frames(holdout, audit, monkeypatch):
     assert len(holdout.history()) == 0
 
 
-def test_a_failing_model_is_an_ordinary_worst_score(holdout, audit):
-    with audit.watch() as seen:
+def test_a_failing_model_gets_the_worst_score(holdout, audit):
+    with audit.watch() as output:
         released = holdout.score(fitted(fails=True), 0.9, scoring="accuracy")
     (answer,) = holdout.history()
     assert released.lower == answer.lower == 0.0
-    audit.check(seen, answer, holdout, released)
+    audit.check(output, answer, holdout, released)
 
 
 def test_the_command_line_shows_no_raw_score_and_no_threshold_noise(
@@ -117,9 +118,9 @@ def test_the_command_line_shows_no_raw_score_and_no_threshold_noise(
         )
     for action in ("show", "verify", "export"):
         assert command_line("ledger", action, path) == 0
-    shown = capsys.readouterr()
-    audit.check(shown.out, shown.err)
-    assert noise not in shown.out
+    printed = capsys.readouterr()
+    audit.check(printed.out, printed.err)
+    assert noise not in printed.out
 
 
 def test_threshold_noise_is_not_an_attribute_nor_in_a_pickle(holdout):
@@ -127,6 +128,7 @@ def test_threshold_noise_is_not_an_attribute_nor_in_a_pickle(holdout):
     with holdout.account.read_transaction() as transaction:
         noise = holdout.account.batch_context(transaction).mechanism.state()["threshold_noise"]
     audit = LeakAudit(noise)
-    audit.texts, audit.values = {repr(noise)}, np.array([noise])
+    audit.texts = {repr(noise)}
+    audit.values = np.array([noise])
     audit.packs = audit.packs[:2]
     audit.check(pickle.dumps(holdout), repr(holdout), holdout.history(), holdout.certificate())

@@ -16,23 +16,24 @@ from tests.holdout.leak_audit import LeakAudit
 from tests.holdout.planted import HITS, Planted, X, Y
 from tests.ledger.failing import FailingBackend
 
-TRAIN, HELD = slice(0, 400), slice(400, None)
+TRAINING_ROWS = slice(0, 400)
+HOLDOUT_ROWS = slice(400, None)
 WIDE = np.column_stack([X, np.random.default_rng(3).normal(size=(X.shape[0], 2))])
 
 
-class Ending(Planted):
+class EndsRun(Planted):
     """Different candidates with known scores; some end the run, in fits or on the holdout."""
 
     calls = 0
 
-    def __init__(self, label=0, ends="nowhere", kind=KeyboardInterrupt):
+    def __init__(self, label=0, failing_step="nowhere", error_class=KeyboardInterrupt):
         self.label = label
-        self.ends = ends
-        self.kind = kind
+        self.failing_step = failing_step
+        self.error_class = error_class
 
     def fit(self, X, y):
-        if self.ends == "fit" and self.label == 2:
-            raise self.kind("the fit was ended")
+        if self.failing_step == "fit" and self.label == 2:
+            raise self.error_class("the fit was ended")
         return self._fitted()
 
     def _fitted(self):
@@ -41,18 +42,20 @@ class Ending(Planted):
 
     def predict(self, X):
         rows = np.asarray(X)[:, 0].astype(int)
-        if self.ends == "holdout" and self.label == 2 and rows.max() >= 400:
-            raise self.kind("scoring was ended")
+        if self.failing_step == "holdout" and self.label == 2 and rows.max() >= 400:
+            raise self.error_class("scoring was ended")
         hits = HITS[rows] ^ (rows % (7 + self.label) == 0)
         return np.where(hits, Y[rows], 1 - Y[rows])
 
 
-RAW = [(HITS ^ (np.arange(X.shape[0]) % (7 + label) == 0))[HELD] for label in (0, 1, 2)]
+RAW_HITS = [
+    (HITS ^ (np.arange(X.shape[0]) % (7 + label) == 0))[HOLDOUT_ROWS] for label in (0, 1, 2)
+]
 
 
 @pytest.fixture
 def audit():
-    return LeakAudit(*[float(row.mean()) for row in RAW], per_record=RAW)
+    return LeakAudit(*[float(row.mean()) for row in RAW_HITS], per_record=RAW_HITS)
 
 
 def search(estimator, holdout, **options):
@@ -77,56 +80,59 @@ MODES = pytest.mark.parametrize("training_score", ["cv", "resubstitution"])
 
 
 @MODES
-@pytest.mark.parametrize("ends", ["fit", "holdout"])
-def test_ctrl_c_in_a_search(audit, training_score, ends):
-    holdout = ReusableHoldout(X[HELD], Y[HELD])
-    owner = search(Ending(ends=ends), holdout, training_score=training_score)
+@pytest.mark.parametrize("failing_step", ["fit", "holdout"])
+def test_ctrl_c_in_a_search(audit, training_score, failing_step):
+    holdout = ReusableHoldout(X[HOLDOUT_ROWS], Y[HOLDOUT_ROWS])
+    owner = search(EndsRun(failing_step=failing_step), holdout, training_score=training_score)
     with pytest.raises(KeyboardInterrupt) as caught:
-        owner.fit(X[TRAIN], Y[TRAIN])
+        owner.fit(X[TRAINING_ROWS], Y[TRAINING_ROWS])
     check(audit, owner, caught.value, holdout)
 
 
 @MODES
-@pytest.mark.parametrize("kind", [ValueError, SystemExit])
-def test_a_failing_fit_that_is_raised_by_a_search(audit, training_score, kind):
-    holdout = ReusableHoldout(X[HELD], Y[HELD])
-    estimator = Ending(ends="fit", kind=kind)
+@pytest.mark.parametrize("error_class", [ValueError, SystemExit])
+def test_a_failing_fit_that_is_raised_by_a_search(audit, training_score, error_class):
+    holdout = ReusableHoldout(X[HOLDOUT_ROWS], Y[HOLDOUT_ROWS])
+    estimator = EndsRun(failing_step="fit", error_class=error_class)
     owner = search(estimator, holdout, training_score=training_score, error_score="raise")
-    with refused(kind) as caught:
-        owner.fit(X[TRAIN], Y[TRAIN])
+    with refused(error_class) as caught:
+        owner.fit(X[TRAINING_ROWS], Y[TRAINING_ROWS])
     check(audit, owner, caught.value, holdout)
 
 
 @MODES
 def test_warnings_as_errors_in_a_search(audit, training_score):
-    holdout = ReusableHoldout(X[HELD], Y[HELD])
-    estimator = Ending(ends="fit", kind=ValueError)
+    holdout = ReusableHoldout(X[HOLDOUT_ROWS], Y[HOLDOUT_ROWS])
+    estimator = EndsRun(failing_step="fit", error_class=ValueError)
     owner = search(estimator, holdout, training_score=training_score)
     with warnings.catch_warnings():
         warnings.simplefilter("error", FitFailedWarning)
         with pytest.raises(FitFailedWarning) as caught:
-            owner.fit(X[TRAIN], Y[TRAIN])
+            owner.fit(X[TRAINING_ROWS], Y[TRAINING_ROWS])
     check(audit, owner, caught.value, holdout)
 
 
-@pytest.mark.parametrize("place", ["search", "selector"])
-def test_a_ledger_that_fails_when_it_is_asked(audit, path, place):
+@pytest.mark.parametrize("interface", ["search", "selector"])
+def test_a_ledger_that_fails_during_a_query(audit, path, interface):
     backend = FailingBackend(path)
-    holdout = ReusableHoldout(X[HELD], Y[HELD], ledger=backend)
+    holdout = ReusableHoldout(X[HOLDOUT_ROWS], Y[HOLDOUT_ROWS], ledger=backend)
     data = X
-    owner = search(Ending(), holdout)
-    if place == "selector":
-        holdout = ReusableHoldout(WIDE[HELD], Y[HELD], ledger=(backend := FailingBackend(None)))
-        owner, data = selector(Ending(), holdout), WIDE
+    owner = search(EndsRun(), holdout)
+    if interface == "selector":
+        holdout = ReusableHoldout(
+            WIDE[HOLDOUT_ROWS], Y[HOLDOUT_ROWS], ledger=(backend := FailingBackend(None))
+        )
+        owner = selector(EndsRun(), holdout)
+        data = WIDE
     backend.error = LedgerUnavailableError("gone")
     with pytest.raises(LedgerUnavailableError) as caught:
-        owner.fit(data[TRAIN], Y[TRAIN])
+        owner.fit(data[TRAINING_ROWS], Y[TRAINING_ROWS])
     check(audit, owner, caught.value, holdout)
 
 
 def exhausted(data):
     """Return a holdout whose budget is spent."""
-    holdout = ReusableHoldout(data[HELD], Y[HELD], budget=1)
+    holdout = ReusableHoldout(data[HOLDOUT_ROWS], Y[HOLDOUT_ROWS], budget=1)
     with pytest.raises(BudgetExhaustedError):
         holdout.answer([0.0, 1.0, 0.0], np.array([1.0, 0.0, 1.0])[:, None] * np.ones(609))
     return holdout
@@ -134,49 +140,49 @@ def exhausted(data):
 
 def test_a_spent_budget_in_a_selection(audit):
     holdout = exhausted(WIDE)
-    owner = selector(Ending(), holdout)
+    owner = selector(EndsRun(), holdout)
     with pytest.raises(BudgetExhaustedError) as caught:
-        owner.fit(WIDE[TRAIN], Y[TRAIN])
+        owner.fit(WIDE[TRAINING_ROWS], Y[TRAINING_ROWS])
     check(audit, owner, caught.value, holdout)
 
 
 def test_a_spent_budget_in_a_search(audit):
     holdout = exhausted(X)
-    owner = search(Ending(), holdout)
+    owner = search(EndsRun(), holdout)
     with pytest.raises(BudgetExhaustedError) as caught:
-        owner.fit(X[TRAIN], Y[TRAIN])
+        owner.fit(X[TRAINING_ROWS], Y[TRAINING_ROWS])
     check(audit, owner, caught.value, holdout)
 
 
-@pytest.mark.parametrize("ends", ["fit", "holdout"])
-def test_ctrl_c_in_a_selection(audit, ends):
-    holdout = ReusableHoldout(WIDE[HELD], Y[HELD])
-    owner = selector(Ending(label=2, ends=ends), holdout)
+@pytest.mark.parametrize("failing_step", ["fit", "holdout"])
+def test_ctrl_c_in_a_selection(audit, failing_step):
+    holdout = ReusableHoldout(WIDE[HOLDOUT_ROWS], Y[HOLDOUT_ROWS])
+    owner = selector(EndsRun(label=2, failing_step=failing_step), holdout)
     with pytest.raises(KeyboardInterrupt) as caught:
-        owner.fit(WIDE[TRAIN], Y[TRAIN])
+        owner.fit(WIDE[TRAINING_ROWS], Y[TRAINING_ROWS])
     check(audit, owner, caught.value, holdout)
 
 
 def test_ctrl_c_in_a_scorer(audit):
-    holdout = ReusableHoldout(X[HELD], Y[HELD])
+    holdout = ReusableHoldout(X[HOLDOUT_ROWS], Y[HOLDOUT_ROWS])
     scorer = HoldoutScorer(holdout, scoring="accuracy")
-    model = Ending(label=2, ends="holdout").fit(X[TRAIN], Y[TRAIN])
+    model = EndsRun(label=2, failing_step="holdout").fit(X[TRAINING_ROWS], Y[TRAINING_ROWS])
     with pytest.raises(KeyboardInterrupt) as caught:
-        scorer(model, X[TRAIN], Y[TRAIN])
+        scorer(model, X[TRAINING_ROWS], Y[TRAINING_ROWS])
     check(audit, scorer, caught.value, holdout)
 
 
 def test_ctrl_c_in_a_correlation_filter(monkeypatch):
-    holdout = ReusableHoldout(WIDE[HELD], Y[HELD])
-    raw = []
+    holdout = ReusableHoldout(WIDE[HOLDOUT_ROWS], Y[HOLDOUT_ROWS])
+    raw_scores = []
 
     def interrupted(self, batch, **kwargs):
-        raw.extend(np.asarray(batch.values, dtype=float).tolist())
+        raw_scores.extend(np.asarray(batch.values, dtype=float).tolist())
         raise KeyboardInterrupt
 
     monkeypatch.setattr(type(holdout.account), "ask", interrupted)
     owner = HoldoutCorrelationFilter(holdout=holdout, alpha=0.999)
     with pytest.raises(KeyboardInterrupt) as caught:
-        owner.fit(WIDE[TRAIN], Y[TRAIN])
-    assert raw
-    LeakAudit(*raw).check_error(caught.value, callers=[__file__])
+        owner.fit(WIDE[TRAINING_ROWS], Y[TRAINING_ROWS])
+    assert raw_scores
+    LeakAudit(*raw_scores).check_error(caught.value, callers=[__file__])

@@ -26,7 +26,7 @@ TEXT = np.array(["no", "yes"])[Y]
 
 
 def from_targets(y=Y, **options):
-    return ReusableHoldout.from_targets(y, **{"training_targets": np.unique(y)} | options)
+    return ReusableHoldout.from_targets(y, training_targets=np.unique(y), **options)
 
 
 @pytest.mark.parametrize(
@@ -35,34 +35,45 @@ def from_targets(y=Y, **options):
      ("balanced_accuracy", "predict", 0.4), ("neg_brier_score", "predict_proba", -0.6),
      ("neg_log_loss", "predict_proba", -3.0)],
 )  # fmt: skip
-def test_predictions_are_answered_as_their_model_is(scoring, method, expected):
+def test_predictions_have_the_answer_of_their_model(scoring, method, expected):
     X = RNG.normal(size=(N, 2)) + Y[:, None]
     model = LogisticRegression().fit(X[:50], Y[:50])
     options = {"random_state": 0, "expert": ExpertSettings(resolution=1e-6)}
-    asked = ReusableHoldout(X, Y, **options).score(model, expected, scoring=scoring)
-    told = from_targets(**options).answer_predictions(
+    model_answer = ReusableHoldout(X, Y, **options).score(model, expected, scoring=scoring)
+    prediction_answer = from_targets(**options).answer_predictions(
         getattr(model, method)(X), scoring=scoring, cv_score=expected
     )
-    assert (told.value, told.lower, told.upper) == (asked.value, asked.lower, asked.upper)
+    assert (prediction_answer.value, prediction_answer.lower, prediction_answer.upper) == (
+        model_answer.value,
+        model_answer.lower,
+        model_answer.upper,
+    )
 
 
 def test_text_labels_and_numbers():
     holdout = from_targets(TEXT)
     answer = holdout.answer_predictions(np.array(["no", "yes"])[GOOD], cv_score=0.8)
     assert answer.lower < 0.8 < answer.upper
-    numbers = RNG.normal(size=N)
-    holdout = ReusableHoldout.from_targets(numbers, training_targets=[-3.0, 0.0, 3.0])
-    answer = holdout.answer_predictions(numbers + 0.1, scoring="neg_mean_absolute_error")
+    real_targets = RNG.normal(size=N)
+    holdout = ReusableHoldout.from_targets(real_targets, training_targets=[-3.0, 0.0, 3.0])
+    answer = holdout.answer_predictions(real_targets + 0.1, scoring="neg_mean_absolute_error")
     assert answer.lower < -0.1 < answer.upper
-    whole = ReusableHoldout.from_targets(numbers, training_targets=[-3, 3])  # a range, not classes
-    assert whole.final_report(numbers + 0.1, scoring="neg_mean_absolute_error").value < 0.0
+    integer_range_holdout = ReusableHoldout.from_targets(
+        real_targets, training_targets=[-3, 3]
+    )  # a range, not classes
+    assert (
+        integer_range_holdout.final_report(
+            real_targets + 0.1, scoring="neg_mean_absolute_error"
+        ).value
+        < 0.0
+    )
 
 
-def test_history_shows_the_submission_and_who_submitted_it(path):
+def test_history_shows_the_submission_and_its_submitter(path):
     holdout = from_targets(ledger=path)
     holdout.answer_predictions(GOOD, name="tree 3", submitter="ann")
     holdout.answer_predictions(1 - GOOD, name="tree 4", submitter="bob")
-    assert [(a.model, a.submitter, a.metric) for a in holdout.history()] == [
+    assert [(answer.model, answer.submitter, answer.metric) for answer in holdout.history()] == [
         ("tree 3", "ann", "accuracy"), ("tree 4", "bob", "accuracy")
     ]  # fmt: skip
     frame = from_targets(ledger=path).history().to_frame()
@@ -71,63 +82,69 @@ def test_history_shows_the_submission_and_who_submitted_it(path):
         from_targets(1 - Y, ledger=path)
 
 
-def test_the_prediction_is_what_the_submitter_was_told_last():
+def test_the_default_cv_score_is_the_last_released_score_of_the_submitter():
     holdout = from_targets(random_state=0)
-    first = holdout.answer_predictions(GOOD, submitter="ann")
-    assert first.cv_score == 0.5
-    assert first.corrected
-    better = np.where(np.arange(N) < 20, Y, GOOD)
-    second = holdout.answer_predictions(better, submitter="ann")
-    assert second.cv_score == pytest.approx(first.value)
-    assert not second.corrected
-    assert holdout.answer_predictions(1 - better, submitter="bob").cv_score == 0.5
+    first_answer = holdout.answer_predictions(GOOD, submitter="ann")
+    assert first_answer.cv_score == 0.5
+    assert first_answer.corrected
+    better_predictions = np.where(np.arange(N) < 20, Y, GOOD)
+    second_answer = holdout.answer_predictions(better_predictions, submitter="ann")
+    assert second_answer.cv_score == pytest.approx(first_answer.value)
+    assert not second_answer.corrected
+    assert holdout.answer_predictions(1 - better_predictions, submitter="bob").cv_score == 0.5
     assert holdout.answer_predictions(1 - GOOD).cv_score == 0.5
-    other = holdout.answer_predictions(better, submitter="ann", scoring="balanced_accuracy")
-    assert other.cv_score == 0.5  # of another metric
+    answer_by_other_metric = holdout.answer_predictions(
+        better_predictions, submitter="ann", scoring="balanced_accuracy"
+    )
+    assert answer_by_other_metric.cv_score == 0.5  # of another metric
 
 
-def test_the_same_predictions_are_free_whoever_submits_them():
+def test_the_same_predictions_are_free_for_all_submitters():
     holdout = from_targets()
-    first = holdout.answer_predictions(GOOD, name="one", submitter="ann")
+    first_answer = holdout.answer_predictions(GOOD, name="one", submitter="ann")
     spent = holdout.information_spent
-    for again in (GOOD, GOOD.tolist(), GOOD.astype(np.int8).astype(np.int64)):
-        told = holdout.answer_predictions(again, name="two", submitter="bob", cv_score=0.9)
-        assert (told.value, told.lower, told.upper) == (first.value, first.lower, first.upper)
+    for predictions in (GOOD, GOOD.tolist(), GOOD.astype(np.int8).astype(np.int64)):
+        answer = holdout.answer_predictions(predictions, name="two", submitter="bob", cv_score=0.9)
+        assert (answer.value, answer.lower, answer.upper) == (
+            first_answer.value,
+            first_answer.lower,
+            first_answer.upper,
+        )
     assert holdout.information_spent == spent
     assert len(holdout.history()) == 1
 
 
-CHANCES = np.column_stack([1 - GOOD, GOOD]).astype(float)
-WRONG = {
+PROBABILITIES = np.column_stack([1 - GOOD, GOOD]).astype(float)
+INVALID_PREDICTIONS = {
     "too few": GOOD[:-1],
     "a table": np.zeros((N, 2, 2)),
     "a number": 0.7310585,
     "three columns": np.full((N, 3), 1 / 3),
-    "not finite": np.where(np.arange(N) == 7, np.nan, CHANCES[:, 1]),
-    "no chance": CHANCES * 1.7310585,
-    "negative": CHANCES - np.array([0.5, -0.5]),
+    "not finite": np.where(np.arange(N) == 7, np.nan, PROBABILITIES[:, 1]),
+    "no chance": PROBABILITIES * 1.7310585,
+    "negative": PROBABILITIES - np.array([0.5, -0.5]),
     "another label": np.where(np.arange(N) == 7, 731, GOOD),
     "text": np.array(["no", "yes"])[GOOD],
     "a model": LogisticRegression(),
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_what_no_model_would_say_is_rejected_before_anything_is_spent(name):
+@pytest.mark.parametrize("name", INVALID_PREDICTIONS)
+def test_invalid_predictions_are_rejected_before_any_charge(name):
     holdout = from_targets()
     with pytest.raises((TypeError, ValueError)) as caught:
-        holdout.answer_predictions(WRONG[name], name="a", submitter="b")
+        holdout.answer_predictions(INVALID_PREDICTIONS[name], name="a", submitter="b")
     assert "731" not in str(caught.value)
     assert len(holdout.history()) == 0
 
 
 @pytest.mark.parametrize("cell", [None, np.nan, 731])
-def test_predictions_that_are_no_labels_are_rejected_before_anything_is_spent(cell):
-    said = TEXT.astype(object)
-    said[7] = cell
+def test_predictions_that_are_not_labels_are_rejected_before_any_charge(cell):
+    predictions = TEXT.astype(object)
+    predictions[7] = cell
     for holdout in (from_targets(TEXT), ReusableHoldout.from_targets(TEXT)):
         with refused(ValueError, "y_pred") as caught:
-            holdout.answer_predictions(said)
+            holdout.answer_predictions(predictions)
         assert "731" not in str(caught.value)
         assert len(holdout.history()) == 0
 
@@ -142,28 +159,33 @@ def test_names_are_texts(texts):
     assert len(holdout.history()) == 0
 
 
-@pytest.mark.parametrize("public", [None, [0, 1]])
-def test_whole_number_targets_have_classes_0_and_1_unless_public_targets_say_more(public):
+@pytest.mark.parametrize("training_targets", [None, [0, 1]])
+def test_integer_targets_have_classes_0_and_1_unless_training_targets_have_more(training_targets):
     rng = np.random.default_rng(0)
-    chance = np.clip(0.3 + 0.4 * Y + 0.2 * rng.normal(size=len(Y)), 0.01, 0.99)
-    options = {} if public is None else {"training_targets": public}
+    probabilities = np.clip(0.3 + 0.4 * Y + 0.2 * rng.normal(size=len(Y)), 0.01, 0.99)
+    options = {} if training_targets is None else {"training_targets": training_targets}
     holdout = ReusableHoldout.from_targets(Y, **options)
-    answer = holdout.answer_predictions(chance, scoring="roc_auc")
-    assert answer.lower < roc_auc_score(Y, chance) < answer.upper
-    for scoring, wrong in (("accuracy", chance), ("roc_auc", (chance > 0.5).astype(int))):
+    answer = holdout.answer_predictions(probabilities, scoring="roc_auc")
+    assert answer.lower < roc_auc_score(Y, probabilities) < answer.upper
+    for scoring, invalid_predictions in (
+        ("accuracy", probabilities),
+        ("roc_auc", (probabilities > 0.5).astype(int)),
+    ):
         with refused(TypeError, "predictions"):
-            holdout.answer_predictions(wrong, scoring=scoring)
+            holdout.answer_predictions(invalid_predictions, scoring=scoring)
     with refused(ValueError, "labels"):
         holdout.answer_predictions(np.where(Y == 1, "yes", "no"))
     assert len(holdout.history()) == 1
     with refused(TypeError, "predictions"):
-        holdout.final_report({"a": chance})
-    auc, brier = holdout.final_report({"a": chance}, scoring=["roc_auc", "neg_brier_score"]).rows
-    assert auc.value == pytest.approx(roc_auc_score(Y, chance))
-    assert brier.value == pytest.approx(-np.mean((chance - Y) ** 2))
+        holdout.final_report({"a": probabilities})
+    auc_row, brier_row = holdout.final_report(
+        {"a": probabilities}, scoring=["roc_auc", "neg_brier_score"]
+    ).rows
+    assert auc_row.value == pytest.approx(roc_auc_score(Y, probabilities))
+    assert brier_row.value == pytest.approx(-np.mean((probabilities - Y) ** 2))
 
 
-def test_chances_of_classes_that_nobody_named_are_rejected():
+def test_probabilities_of_undeclared_classes_are_rejected():
     holdout = ReusableHoldout.from_targets(TEXT)
     with refused(ValueError, "classes"):
         holdout.answer_predictions(np.full((N, 2), 0.5), scoring="neg_brier_score")
@@ -174,7 +196,7 @@ def test_labels_are_reported_by_accuracy():
     assert from_targets().final_report({"a": Y}).rows[0].metric == "accuracy"
 
 
-def test_models_cannot_be_asked_of_targets_alone():
+def test_models_cannot_be_scored_on_targets_alone():
     holdout = from_targets()
     with refused(ValueError, "columns"):
         holdout.score(LogisticRegression().fit(np.eye(2), [0, 1]), 0.5)
@@ -189,19 +211,19 @@ def test_a_final_report_of_predictions_closes():
     assert report.rows[0].lower < 0.8 < report.rows[0].upper
 
 
-def test_no_raw_score_of_predictions_gets_out(path):
+def test_raw_scores_of_predictions_are_not_released(path):
     y = np.arange(1009) % 2
-    said = np.where(np.arange(1009) < 738, y, 1 - y)
-    audit = LeakAudit(738 / 1009, per_record=[said == y])
+    predictions = np.where(np.arange(1009) < 738, y, 1 - y)
+    audit = LeakAudit(738 / 1009, per_record=[predictions == y])
     holdout = ReusableHoldout.from_targets(y, training_targets=[0, 1], ledger=path)
-    with audit.watch() as seen:
-        answer = holdout.answer_predictions(said, name="mine", submitter="ann")
-    audit.check(seen, answer, holdout.history(), repr(holdout), holdout.certificate(), path)
+    with audit.watch() as output:
+        answer = holdout.answer_predictions(predictions, name="mine", submitter="ann")
+    audit.check(output, answer, holdout.history(), repr(holdout), holdout.certificate(), path)
     assert json.loads(json.dumps(answer.submitter)) == "ann"
 
 
 def test_public_targets_travel_with_a_pickle(path, server):
     holdout = from_targets(TEXT, ledger=path)
-    again = pickle.loads(pickle.dumps(holdout))
-    assert again.answer_predictions(np.full(N, "no"), scoring="balanced_accuracy").answered
+    reloaded = pickle.loads(pickle.dumps(holdout))
+    assert reloaded.answer_predictions(np.full(N, "no"), scoring="balanced_accuracy").answered
     assert HoldoutConfig().ledger is None

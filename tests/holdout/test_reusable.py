@@ -28,16 +28,17 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHo
 
 ZHAO = ExpertSettings(n_queries=5)
 N = 400
-X, Y = np.arange(2.0 * N).reshape(N, 2), np.arange(N) % 2
+X = np.arange(2.0 * N).reshape(N, 2)
+Y = np.arange(N) % 2
 
 
-def level(score):
+def scores_with_mean(score):
     """Per-record scores with the given mean."""
     return (np.arange(N) < round(score * N)).astype(float)
 
 
-def levels(*scores):
-    return np.array([level(score) for score in scores])
+def scores_with_means(*scores):
+    return np.array([scores_with_mean(score) for score in scores])
 
 
 @pytest.fixture
@@ -48,8 +49,8 @@ def holdout():
 # -- answers --------------------------------------------------------------------------------------
 
 
-def test_a_right_guess_is_confirmed_and_a_wrong_one_corrected(holdout):
-    answers = holdout.answer([0.7, 0.95], levels(0.7, 0.4))
+def test_a_correct_prediction_is_confirmed_and_a_wrong_one_corrected(holdout):
+    answers = holdout.answer([0.7, 0.95], scores_with_means(0.7, 0.4))
     assert answers.corrected.tolist() == [False, True]
     assert answers.values[0] == 0.7
     assert abs(answers.values[1] - 0.4) < 0.1
@@ -57,36 +58,36 @@ def test_a_right_guess_is_confirmed_and_a_wrong_one_corrected(holdout):
     assert ((answers.lower <= answers.values) & (answers.values <= answers.upper)).all()
 
 
-def test_what_one_answer_teaches_moves_the_predictions_of_the_rest():
+def test_one_answer_moves_the_predictions_of_the_rest_of_a_batch():
     """A constant bias is discovered once: the first corrected, the others below."""
     holdout = ReusableHoldout(X, Y, spending="even", random_state=0)
-    answers = holdout.answer(np.full(20, 0.8), np.tile(level(0.6), (20, 1)))
+    answers = holdout.answer(np.full(20, 0.8), np.tile(scores_with_mean(0.6), (20, 1)))
     assert answers.corrected[0]
     assert answers.corrected.sum() <= 2
     assert np.all(np.abs(answers.values - 0.6) < 0.06)
 
 
 def test_a_scalar_query_is_a_batch_of_one(holdout):
-    answers = holdout.answer(0.7, level(0.7))
+    answers = holdout.answer(0.7, scores_with_mean(0.7))
     assert answers.values.shape == (1,)
 
 
 def test_answers_are_read_only(holdout):
-    answers = holdout.answer([0.7], levels(0.7))
+    answers = holdout.answer([0.7], scores_with_means(0.7))
     with refused(ValueError, "read-only"):
         answers.values[0] = 1.0
 
 
 def test_released_values_lie_on_the_grid():
     holdout = ReusableHoldout(X, Y, expert=ExpertSettings(resolution=0.05))
-    answers = holdout.answer([0.0] * 6, levels(0.9, 0.1, 0.5, 0.7, 0.3, 0.6))
+    answers = holdout.answer([0.0] * 6, scores_with_means(0.9, 0.1, 0.5, 0.7, 0.3, 0.6))
     cells = answers.values[answers.corrected] / 0.05 - 0.5
     assert np.allclose(cells, np.round(cells), atol=1e-9)
 
 
 def test_information_spent_is_the_code_length_of_the_next_query(holdout):
     assert holdout.information_spent == pytest.approx(math.log(20))
-    holdout.answer([0.5, 0.5, 0.5], levels(0.5, 0.5, 0.5))
+    holdout.answer([0.5, 0.5, 0.5], scores_with_means(0.5, 0.5, 0.5))
     with holdout.account.read_transaction() as transaction:
         released = transaction.last.released
     assert 0 < released < 1
@@ -95,83 +96,99 @@ def test_information_spent_is_the_code_length_of_the_next_query(holdout):
     assert lengths == pytest.approx(math.log(20) + rank_code_lengths([0.5, 0.5, 0.5]))
 
 
-def test_intervals_widen_with_what_was_spent(holdout):
-    first = holdout.answer([0.5], levels(0.5))
+def test_intervals_widen_with_the_information_spent(holdout):
+    first_answers = holdout.answer([0.5], scores_with_means(0.5))
     for _ in range(20):
-        holdout.answer([0.1, 0.9], levels(0.9, 0.1))
-    last = holdout.answer([0.5], levels(0.5))
-    assert last.upper[0] - last.lower[0] > first.upper[0] - first.lower[0]
+        holdout.answer([0.1, 0.9], scores_with_means(0.9, 0.1))
+    last_answers = holdout.answer([0.5], scores_with_means(0.5))
+    assert (
+        last_answers.upper[0] - last_answers.lower[0]
+        > first_answers.upper[0] - first_answers.lower[0]
+    )
 
 
 def test_a_larger_n_train_narrows_the_threshold():
-    few, many = (
-        ReusableHoldout(X, Y, spending="even").answer([0.5], levels(0.5), n_train=size)
-        for size in (50, 5000)
+    small_training_answers, large_training_answers = (
+        ReusableHoldout(X, Y, spending="even").answer(
+            [0.5], scores_with_means(0.5), n_train=n_train
+        )
+        for n_train in (50, 5000)
     )
-    assert many.upper[0] - many.lower[0] < few.upper[0] - few.lower[0]
+    assert (
+        large_training_answers.upper[0] - large_training_answers.lower[0]
+        < small_training_answers.upper[0] - small_training_answers.lower[0]
+    )
 
 
 # -- keys -----------------------------------------------------------------------------------------
 
 
-def test_asking_again_is_free_and_gives_the_same(holdout):
+def test_repeated_queries_are_free_and_have_the_same_answer(holdout):
     keys = ["a", "b"]
-    first = holdout.answer([0.9, 0.5], levels(0.3, 0.5), keys=keys)
+    first_answers = holdout.answer([0.9, 0.5], scores_with_means(0.3, 0.5), keys=keys)
     spent = holdout.information_spent
-    again = holdout.answer([0.9, 0.5], levels(0.9, 0.9), keys=keys)
+    repeated = holdout.answer([0.9, 0.5], scores_with_means(0.9, 0.9), keys=keys)
     for name in ("values", "lower", "upper", "corrected", "answered"):
-        assert np.array_equal(getattr(first, name), getattr(again, name))
+        assert np.array_equal(getattr(first_answers, name), getattr(repeated, name))
     assert holdout.information_spent == spent
     assert len(holdout.history()) == 2
 
 
 def test_a_key_under_another_cv_score_is_another_query(holdout):
-    first = holdout.answer([0.9], levels(0.3), keys=["a"])
-    other = holdout.answer([0.5], levels(0.6), keys=["a"])
+    first_answers = holdout.answer([0.9], scores_with_means(0.3), keys=["a"])
+    other_answers = holdout.answer([0.5], scores_with_means(0.6), keys=["a"])
     assert len(holdout.history()) == 2
-    assert other.values[0] != first.values[0]
-    assert holdout.answer([0.9], levels(0.3), keys=["a"]).values[0] == first.values[0]
-    assert holdout.answer([0.5 + 1e-9], levels(0.6), keys=["a"]).values[0] == other.values[0]
+    assert other_answers.values[0] != first_answers.values[0]
+    assert (
+        holdout.answer([0.9], scores_with_means(0.3), keys=["a"]).values[0]
+        == first_answers.values[0]
+    )
+    assert (
+        holdout.answer([0.5 + 1e-9], scores_with_means(0.6), keys=["a"]).values[0]
+        == other_answers.values[0]
+    )
     assert len(holdout.history()) == 2
 
 
 def test_a_key_twice_in_a_batch_is_one_query(holdout):
-    answers = holdout.answer([0.9, 0.9, 0.5], levels(0.3, 0.3, 0.5), keys=["a", "a", None])
+    answers = holdout.answer(
+        [0.9, 0.9, 0.5], scores_with_means(0.3, 0.3, 0.5), keys=["a", "a", None]
+    )
     assert answers.values[0] == answers.values[1]
     assert len(holdout.history()) == 2
-    two = math.log(20) + rank_code_lengths([0.9, 0.5])[0]  # two queries, not three
-    assert holdout.history()[0].code_length == pytest.approx(two)
+    two_query_length = math.log(20) + rank_code_lengths([0.9, 0.5])[0]  # two queries, not three
+    assert holdout.history()[0].code_length == pytest.approx(two_query_length)
 
 
 def test_only_new_queries_of_a_mixed_batch_are_charged(holdout):
-    holdout.answer([0.5], levels(0.5), keys=["old"])
-    holdout.answer([0.5, 0.6], levels(0.5, 0.6), keys=["old", "new"])
+    holdout.answer([0.5], scores_with_means(0.5), keys=["old"])
+    holdout.answer([0.5, 0.6], scores_with_means(0.5, 0.6), keys=["old", "new"])
     assert [record.key for record in holdout.history()] == ["old", "new"]
     assert set(holdout.find_answers(["old", "new", "never"])) == {"old", "new"}
 
 
 def test_queries_without_keys_are_always_new(holdout):
-    holdout.answer([0.5], levels(0.5))
-    holdout.answer([0.5], levels(0.5))
+    holdout.answer([0.5], scores_with_means(0.5))
+    holdout.answer([0.5], scores_with_means(0.5))
     assert len(holdout.history()) == 2
 
 
 @pytest.mark.parametrize("keys", [["a"], ["a", ""], ["a", 3], ["a", "x" * 2000], ["a", b"b"]])
 def test_bad_keys_are_rejected(holdout, keys):
     with refused(ValueError, "keys"):
-        holdout.answer([0.5, 0.5], levels(0.5, 0.5), keys=keys)
+        holdout.answer([0.5, 0.5], scores_with_means(0.5, 0.5), keys=keys)
     assert len(holdout.history()) == 0
 
 
 # -- exhaustion -----------------------------------------------------------------------------------
 
-FAR = levels(0.1, 0.9, 0.1, 0.9, 0.1)
+FAR_SCORES = scores_with_means(0.1, 0.9, 0.1, 0.9, 0.1)
 GUESSES = [0.9, 0.1, 0.9, 0.1, 0.9]
 KEYS = list("abcde")
 
 
 @pytest.fixture
-def spent():
+def make_limited_holdout():
     """Each query is far from the predictions: all are corrected, until the budget is spent."""
 
     def make(on_exhausted):
@@ -180,21 +197,21 @@ def spent():
     return make
 
 
-def test_raise_records_what_came_before_and_says_so(spent):
-    holdout = spent("raise")
+def test_on_exhausted_raise_records_earlier_answers_and_reports_the_budget(make_limited_holdout):
+    holdout = make_limited_holdout("raise")
     with refused(BudgetExhaustedError, "budget=2"):
-        holdout.answer(GUESSES, FAR, keys=KEYS)
+        holdout.answer(GUESSES, FAR_SCORES, keys=KEYS)
     assert [record.key for record in holdout.history()] == ["a", "b"]
     assert holdout.remaining_budget == 0
-    assert holdout.answer(GUESSES[:2], FAR[:2], keys=KEYS[:2]).answered.all()
+    assert holdout.answer(GUESSES[:2], FAR_SCORES[:2], keys=KEYS[:2]).answered.all()
     with refused(BudgetExhaustedError):
-        holdout.answer(GUESSES, FAR, keys=KEYS)
+        holdout.answer(GUESSES, FAR_SCORES, keys=KEYS)
     assert len(holdout.history()) == 2
 
 
-def test_nan_leaves_the_rest_empty(spent):
-    holdout = spent("nan")
-    answers = holdout.answer(GUESSES, FAR, keys=KEYS)
+def test_on_exhausted_nan_leaves_later_values_empty(make_limited_holdout):
+    holdout = make_limited_holdout("nan")
+    answers = holdout.answer(GUESSES, FAR_SCORES, keys=KEYS)
     assert answers.answered.tolist() == [True, True, False, False, False]
     for array in (answers.values, answers.lower, answers.upper):
         assert np.isnan(array).tolist() == [False, False, True, True, True]
@@ -202,23 +219,23 @@ def test_nan_leaves_the_rest_empty(spent):
     assert len(holdout.history()) == 2
 
 
-def test_training_hands_back_the_training_side_and_promises_nothing(spent):
-    holdout = spent("cv")
-    answers = holdout.answer(GUESSES, FAR)
+def test_on_exhausted_cv_returns_cv_scores_without_a_guarantee(make_limited_holdout):
+    holdout = make_limited_holdout("cv")
+    answers = holdout.answer(GUESSES, FAR_SCORES)
     assert answers.values[2:].tolist() == GUESSES[2:]
     assert answers.lower[2:].tolist() == [0.0] * 3
     assert answers.upper[2:].tolist() == [1.0] * 3
     assert answers.answered.tolist() == [True, True, False, False, False]
 
 
-@pytest.mark.parametrize("mode", ["raise", "nan", "cv"])
-def test_an_exhausted_holdout_charges_nothing_more(spent, mode):
-    holdout = spent(mode)
+@pytest.mark.parametrize("on_exhausted", ["raise", "nan", "cv"])
+def test_an_exhausted_holdout_charges_nothing_more(make_limited_holdout, on_exhausted):
+    holdout = make_limited_holdout(on_exhausted)
     for _ in range(3):
         try:
-            holdout.answer(GUESSES, FAR)
+            holdout.answer(GUESSES, FAR_SCORES)
         except BudgetExhaustedError:
-            assert mode == "raise"
+            assert on_exhausted == "raise"
     assert len(holdout.history()) == 2
     assert holdout.history()[-1].batch == 1
 
@@ -226,11 +243,11 @@ def test_an_exhausted_holdout_charges_nothing_more(spent, mode):
 def test_below_answers_cost_no_budget():
     holdout = ReusableHoldout(X, Y, budget=1)
     for _ in range(5):
-        assert not holdout.answer([0.5], levels(0.5)).corrected[0]
+        assert not holdout.answer([0.5], scores_with_means(0.5)).corrected[0]
     assert holdout.remaining_budget == 1
 
 
-def test_without_a_budget_there_is_no_count_of_what_is_left(holdout):
+def test_remaining_budget_is_none_without_a_budget(holdout):
     assert holdout.remaining_budget is None
 
 
@@ -252,9 +269,9 @@ def test_a_numeric_epsilon_has_a_budget_of_ten():
         (([0.5], np.full((1, N), -0.01)), ValueError, "[0, 1]"),
         (([0.5], "scores"), TypeError, "per_record_scores"),
         (([0.5], [[object()] * N]), TypeError, "per_record_scores"),
-        (([1.5], levels(0.5)), ValueError, "cv_scores"),
-        (([np.nan], levels(0.5)), ValueError, "cv_scores"),
-        (([0.5, 0.5], levels(0.5)), ValueError, "cv_scores"),
+        (([1.5], scores_with_means(0.5)), ValueError, "cv_scores"),
+        (([np.nan], scores_with_means(0.5)), ValueError, "cv_scores"),
+        (([0.5, 0.5], scores_with_means(0.5)), ValueError, "cv_scores"),
         (([], np.empty((0, N))), ValueError, "0"),
     ],
 )
@@ -264,10 +281,10 @@ def test_bad_queries_are_rejected_and_free(holdout, arguments, error, fact):
     assert len(holdout.history()) == 0
 
 
-@pytest.mark.parametrize("size", [0, -1, np.nan, [1, 2, 3], "many"])
-def test_bad_training_sizes_are_rejected(holdout, size):
+@pytest.mark.parametrize("n_train", [0, -1, np.nan, [1, 2, 3], "many"])
+def test_bad_training_sizes_are_rejected(holdout, n_train):
     with refused((ValueError, TypeError), "n_train"):
-        holdout.answer([0.5, 0.5], levels(0.5, 0.5), n_train=size)
+        holdout.answer([0.5, 0.5], scores_with_means(0.5, 0.5), n_train=n_train)
     assert len(holdout.history()) == 0
 
 
@@ -334,13 +351,15 @@ def test_a_short_gap_in_a_slow_chain_is_rejected_with_one_that_suffices():
 
 def test_a_gap_is_paid_from_beta_on_each_side():
     chain = MarkovChain([[0.9, 0.1], [0.2, 0.8]])
-    one = ReusableHoldout(np.zeros((3000, 1)), np.zeros(3000), correlation=chain, gap=20)
-    two = ReusableHoldout(np.zeros((3000, 1)), np.zeros(3000), correlation=chain, gap=(20, 20))
-    assert one.account.settings.cut_failure == pytest.approx(chain.cut_failure(20))
-    assert two.account.settings.cut_failure == pytest.approx(2 * chain.cut_failure(20))
-    for settings in (one.account.settings, two.account.settings):
-        parts = settings.sampling_failure + settings.noise_failure + settings.cut_failure
-        assert parts == pytest.approx(0.05)
+    one_sided = ReusableHoldout(np.zeros((3000, 1)), np.zeros(3000), correlation=chain, gap=20)
+    two_sided = ReusableHoldout(
+        np.zeros((3000, 1)), np.zeros(3000), correlation=chain, gap=(20, 20)
+    )
+    assert one_sided.account.settings.cut_failure == pytest.approx(chain.cut_failure(20))
+    assert two_sided.account.settings.cut_failure == pytest.approx(2 * chain.cut_failure(20))
+    for settings in (one_sided.account.settings, two_sided.account.settings):
+        total_failure = settings.sampling_failure + settings.noise_failure + settings.cut_failure
+        assert total_failure == pytest.approx(0.05)
 
 
 # -- data -----------------------------------------------------------------------------------------
@@ -361,7 +380,7 @@ def test_a_gap_is_paid_from_beta_on_each_side():
     ids=["array", "float32", "list", "csr_matrix", "csr_array", "frame", "mixed", "texts"],
 )
 def test_data_of_every_kind_reopen_their_ledger(data, path):
-    ReusableHoldout(data, Y, ledger=path).answer([0.5], levels(0.5))
+    ReusableHoldout(data, Y, ledger=path).answer([0.5], scores_with_means(0.5))
     assert len(ReusableHoldout(data, pd.Series(Y).to_numpy(), ledger=path).history()) == 1
 
 
@@ -372,7 +391,7 @@ def test_changes_of_the_callers_data_do_not_reach_the_holdout():
     assert np.array_equal(holdout.X, X)
 
 
-def test_a_holdout_that_is_too_small_says_so():
+def test_a_too_small_holdout_gives_a_warning():
     with warned(UninformativeIntervalWarning, "12"):
         ReusableHoldout(X[:12], Y[:12])
 
@@ -381,23 +400,23 @@ def test_a_holdout_that_is_too_small_says_so():
 
 
 @pytest.fixture
-def planted():
+def planted_holdout():
     return ReusableHoldout(X_PLANTED, Y_PLANTED, random_state=0)
 
 
-def test_score_speaks_the_units_of_its_metric(planted):
+def test_scores_are_in_the_units_of_their_metric(planted_holdout):
     cv_score = round(SCORE, 3)  # near enough to be confirmed as it is
-    score = planted.score(fitted(), cv_score, scoring="accuracy")
+    score = planted_holdout.score(fitted(), cv_score, scoring="accuracy")
     assert float(score) == score.value == cv_score
     assert score.lower < SCORE < score.upper
-    loss = planted.score(fitted(), -0.27, scoring="zero_one_loss")
+    loss = planted_holdout.score(fitted(), -0.27, scoring="zero_one_loss")
     assert loss.lower < SCORE - 1 < loss.upper < 0
 
 
-def test_score_equals_answer(planted):
-    by_score = planted.score(fitted(), 0.75, scoring="accuracy")
-    other = ReusableHoldout(X_PLANTED, Y_PLANTED, random_state=0)
-    by_hand = other.answer([0.75], [HITS])
+def test_score_equals_answer(planted_holdout):
+    by_score = planted_holdout.score(fitted(), 0.75, scoring="accuracy")
+    second_holdout = ReusableHoldout(X_PLANTED, Y_PLANTED, random_state=0)
+    by_hand = second_holdout.answer([0.75], [HITS])
     assert (by_score.value, by_score.lower, by_score.upper) == (
         by_hand.values[0],
         by_hand.lower[0],
@@ -405,39 +424,39 @@ def test_score_equals_answer(planted):
     )
 
 
-def test_unbounded_metrics_are_rejected_and_free(planted):
+def test_unbounded_metrics_are_rejected_and_free(planted_holdout):
     with pytest.raises(UnboundedMetricError):
-        planted.score(fitted(), 0.5, scoring="f1")
-    assert len(planted.history()) == 0
+        planted_holdout.score(fitted(), 0.5, scoring="f1")
+    assert len(planted_holdout.history()) == 0
 
 
-def test_metrics_that_are_no_means_need_independent_records_or_groups():
+def test_metrics_that_are_not_means_need_independent_records_or_groups():
     score = ReusableHoldout(X_PLANTED, Y_PLANTED).score(fitted(), 0.75, scoring="balanced_accuracy")
     assert score.lower < score.value < score.upper
-    chain = ReusableHoldout(X_PLANTED, Y_PLANTED, correlation=[[0.9, 0.1], [0.2, 0.8]])
+    chain_holdout = ReusableHoldout(X_PLANTED, Y_PLANTED, correlation=[[0.9, 0.1], [0.2, 0.8]])
     with refused(ValueError, "independent"):
-        chain.score(fitted(), 0.75, scoring="balanced_accuracy")
-    assert len(chain.history()) == 0
+        chain_holdout.score(fitted(), 0.75, scoring="balanced_accuracy")
+    assert len(chain_holdout.history()) == 0
 
 
-def test_a_score_by_key_is_free_the_second_time(planted):
-    first = planted.score(fitted(), 0.75, scoring="accuracy", key="model")
-    assert planted.score(fitted(), 0.75, scoring="accuracy", key="model") == first
-    assert len(planted.history()) == 1
+def test_a_score_by_key_is_free_the_second_time(planted_holdout):
+    first_answer = planted_holdout.score(fitted(), 0.75, scoring="accuracy", key="model")
+    assert planted_holdout.score(fitted(), 0.75, scoring="accuracy", key="model") == first_answer
+    assert len(planted_holdout.history()) == 1
 
 
-def test_a_key_under_another_metric_is_another_query(planted):
-    planted.score(fitted(), 0.75, scoring="accuracy", key="model")
-    half = PerRecordScore(lambda model, X, y: np.full(len(y), 0.5), name="accuracy")
-    planted.score(fitted(), 0.75, scoring=half, key="model")
-    assert len(planted.history()) == 2
+def test_a_key_under_another_metric_is_another_query(planted_holdout):
+    planted_holdout.score(fitted(), 0.75, scoring="accuracy", key="model")
+    constant_score = PerRecordScore(lambda model, X, y: np.full(len(y), 0.5), name="accuracy")
+    planted_holdout.score(fitted(), 0.75, scoring=constant_score, key="model")
+    assert len(planted_holdout.history()) == 2
 
 
 # -- displays -------------------------------------------------------------------------------------
 
 
-def test_representations_name_shape_and_fuel(holdout):
-    holdout.answer([0.9], levels(0.3))
+def test_representations_show_size_and_information_spent(holdout):
+    holdout.answer([0.9], scores_with_means(0.3))
     assert "400" in repr(holdout)
     assert "nats" in repr(holdout)
     assert "<table>" in holdout._repr_html_()
@@ -445,14 +464,14 @@ def test_representations_name_shape_and_fuel(holdout):
 
 
 def test_the_history_is_a_sequence_and_a_frame(holdout):
-    holdout.answer([0.9, 0.5], levels(0.3, 0.5), keys=["a", None])
+    holdout.answer([0.9, 0.5], scores_with_means(0.3, 0.5), keys=["a", None])
     history = holdout.history()
     assert len(history[:1]) == 1
     frame = history.to_frame()
     assert frame["key"][0] == "a"
     assert pd.isna(frame["key"][1])
-    shown = {"batch", "code_length", "corrected", "value", "lower", "upper", "cv_score"}
-    assert shown <= set(frame)
+    expected_columns = {"batch", "code_length", "corrected", "value", "lower", "upper", "cv_score"}
+    assert expected_columns <= set(frame)
 
 
 def test_an_unfitted_model_is_rejected_and_costs_nothing():
@@ -495,8 +514,9 @@ def test_a_model_that_fails_on_every_record_gets_the_worst_score():
     assert len(holdout.history()) == 1
 
 
-def test_a_part_of_the_answers_is_answers_again():
-    X, y = np.zeros((40, 1)), np.arange(40) % 2
+def test_slices_of_answers_are_answers():
+    X = np.zeros((40, 1))
+    y = np.arange(40) % 2
     holdout = ReusableHoldout(X, y, random_state=0)
     answers = holdout.answer([0.2, 0.5, 0.8], np.full((3, 40), 0.5))
     assert len(answers[:2]) == 2

@@ -13,7 +13,8 @@ from sklearn_bdp.holdout import ExpertSettings
 from sklearn_bdp.metrics import PerRecordScore
 
 N = 200
-X, Y = np.arange(2.0 * N).reshape(N, 2), np.arange(N) % 2
+X = np.arange(2.0 * N).reshape(N, 2)
+Y = np.arange(N) % 2
 
 
 def scores(count, seed):
@@ -21,7 +22,7 @@ def scores(count, seed):
     return np.random.default_rng(seed).integers(0, 2, size=(count, N)).astype(float)
 
 
-def ask_once(holdout, seed=0):
+def query_once(holdout, seed=0):
     """Ask one query; return whether it was answered, or the name of the error."""
     try:
         answers = holdout.answer([0.0], scores(1, seed), keys=[f"seed {seed}"])
@@ -30,7 +31,7 @@ def ask_once(holdout, seed=0):
     return bool(answers.answered.all())
 
 
-def ask_many(path, worker, batches, size, shared):
+def query_many(path, worker, batches, size, shared):
     """Ask batches of a ledger; return (queries of its own, seconds)."""
     from sklearn_bdp.holdout import ReusableHoldout
 
@@ -44,7 +45,7 @@ def ask_many(path, worker, batches, size, shared):
     return batches, time.perf_counter() - start
 
 
-def ask_as(path, group, user):
+def query_as_user(path, group, user):
     """Ask as another user (for good); return how many answers there are, or the error."""
     from sklearn_bdp.exceptions import LedgerUnavailableError
     from sklearn_bdp.holdout import ReusableHoldout
@@ -69,7 +70,7 @@ def run_code(code, *arguments):
     return out.getvalue()
 
 
-def ask_until_killed(path, log, worker):
+def query_until_killed(path, log, worker):
     """Ask for ever; write every answer that arrived to ``log`` the moment it arrives."""
     from sklearn_bdp.holdout import ReusableHoldout
 
@@ -97,29 +98,30 @@ def revive(data):
     Returns a dict of the values that are readable without a query, and of the error of a query.
     """
     holdout = pickle.loads(data)
-    seen = {"repr": repr(holdout)}
+    results = {"repr": repr(holdout)}
     try:
-        seen["history"] = len(holdout.history())
-        seen["half_width"] = holdout.certificate().half_width
-        seen["spent"] = holdout.information_spent
-        seen["again"] = len(pickle.loads(pickle.dumps(holdout)).history())
+        results["history"] = len(holdout.history())
+        results["half_width"] = holdout.certificate().half_width
+        results["spent"] = holdout.information_spent
+        results["again"] = len(pickle.loads(pickle.dumps(holdout)).history())
     except Exception as error:
-        seen["unreadable"] = type(error).__name__
+        results["unreadable"] = type(error).__name__
     try:
         holdout.answer([0.5], np.ones((1, N)))
     except Exception as error:
-        seen["error"], seen["message"] = type(error).__name__, str(error)
-    return seen
+        results["error"] = type(error).__name__
+        results["message"] = str(error)
+    return results
 
 
-class Dying:
+class KillsProcess:
     """A model whose prediction kills its process if ``deadly`` is set."""
 
     deadly = False
 
     def predict(self, rows):
         """Return classes of the second column, or nothing ever again."""
-        if Dying.deadly and len(rows) == N:  # not on the blank records before the closing
+        if KillsProcess.deadly and len(rows) == N:  # not on the blank records before the closing
             os.kill(os.getpid(), 9)
         return np.asarray(rows)[:, 1].astype(int) // 6 % 2
 
@@ -132,24 +134,24 @@ def graded(model, rows, y):
 GRADED = PerRecordScore(graded)
 
 
-def report_until_killed(path, asked):
+def report_until_killed(path, n_batches):
     """Ask so many batches, then close the holdout and die before anything is reported."""
     from sklearn_bdp.holdout import ReusableHoldout
 
     holdout = ReusableHoldout(X, Y, ledger=path)
-    for number in range(asked):
+    for number in range(n_batches):
         holdout.answer([0.5], scores(1, number))
-    Dying.deadly = True
-    holdout.final_report({"mine": Dying()}, scoring=GRADED)
+    KillsProcess.deadly = True
+    holdout.final_report({"mine": KillsProcess()}, scoring=GRADED)
 
 
-def hold_writing(path, held):
+def hold_writing(path, lock_file):
     """Hold the lock of a ledger for ever, and create a file as soon as it is held."""
     from sklearn_bdp.holdout import ReusableHoldout
 
     expert = ExpertSettings(ledger_timeout=1.0)
     with ReusableHoldout(X, Y, ledger=path, expert=expert).account.write_transaction():
-        held.touch()
+        lock_file.touch()
         time.sleep(1e6)
 
 
@@ -175,6 +177,6 @@ def write_notes(path, worker, count):
     ledger = Ledger(path)
     start = time.perf_counter()
     for _ in range(count):
-        with ledger.transaction(write=True) as book:
-            book.note("turn", worker)
+        with ledger.transaction(write=True) as transaction:
+            transaction.note("turn", worker)
     return time.perf_counter() - start

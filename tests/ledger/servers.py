@@ -187,7 +187,7 @@ def kill_at_random(server, location, folder, *, kills, seed, first_victim=0, kil
     for victim_number in range(first_victim, first_victim + kills):
         n_received = len(received_answers(log))
         victim = server.Process(
-            target=workers.ask_until_killed, args=(location, log, victim_number)
+            target=workers.query_until_killed, args=(location, log, victim_number)
         )
         victim.start()
         deadline = time.monotonic() + 60

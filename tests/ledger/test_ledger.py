@@ -655,7 +655,7 @@ def test_a_full_disk_is_named_and_nothing_is_released(path):
 def ask_as(server, path, group, user):
     """Return the result of ``workers.ask_as`` in a process of another user."""
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=server) as pool:
-        return pool.submit(workers.ask_as, path, group, user).result()
+        return pool.submit(workers.query_as_user, path, group, user).result()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX")

@@ -336,7 +336,7 @@ def run_workers(server, url, *, processes, batches):
     make(url)
     with server.Pool(processes) as pool:
         jobs = [(url, number, batches, 3, True) for number in range(processes)]
-        pool.starmap(workers.ask_many, jobs)
+        pool.starmap(workers.query_many, jobs)
     history = make(url).history()
     keys = [record.key for record in history]
     assert len(keys) == len(set(keys)) == processes * batches * 2 + batches

@@ -16,7 +16,7 @@ def holdout():
     return ReusableHoldout(X, Y)
 
 
-ODD = {
+INVALID_NUMBERS = {
     "complex": np.full((1, N), 0.5 + 1j),
     "durations": np.zeros((1, N), "m8[s]"),
     "dates": np.zeros((1, N), "M8[s]"),
@@ -27,13 +27,15 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("name", ODD)
-@pytest.mark.parametrize("place", ["per_record_scores", "cv_scores", "n_train", "relaxed_to"])
-def test_odd_numbers_are_rejected_by_name(holdout, name, place):
-    given = {"cv_scores": [0.5], "per_record_scores": np.full((1, N), 0.5)}
-    given[place] = ODD[name] if place == "per_record_scores" else ODD[name][0, :1]
-    with refused((TypeError, ValueError), place):
-        holdout.answer(**given)
+@pytest.mark.parametrize("name", INVALID_NUMBERS)
+@pytest.mark.parametrize("argument", ["per_record_scores", "cv_scores", "n_train", "relaxed_to"])
+def test_invalid_numbers_are_rejected_by_name(holdout, name, argument):
+    arguments = {"cv_scores": [0.5], "per_record_scores": np.full((1, N), 0.5)}
+    arguments[argument] = (
+        INVALID_NUMBERS[name] if argument == "per_record_scores" else INVALID_NUMBERS[name][0, :1]
+    )
+    with refused((TypeError, ValueError), argument):
+        holdout.answer(**arguments)
     assert len(holdout.history()) == 0
 
 
