@@ -42,6 +42,10 @@ BENCHMARKS = {
         "Final reports: coverage and width of proven and of approximate rows",
         {"small": "", "full": "--size full"},
     ),
+    "confirmed_searches": (
+        "Searches that cross-validation predicts well: cost, forecast and final report",
+        {"small": "--lives 2", "full": "--lives 24"},
+    ),
     "real_searches": (
         "Four adaptive searches of support vector machines on a small holdout, beside Bonferroni",
         {"small": "--seeds 1", "full": "--data all"},

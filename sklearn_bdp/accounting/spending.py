@@ -257,6 +257,10 @@ _STEP_DECAY = 0.8
 _MAX_SQUARED_SURPRISE = 0.015**2
 _MAX_DISTANCE = 1.5  # bandwidths beyond which a pair has no influence
 _EVEN_WEIGHT = 0.15  # of the weights of ranks is spread evenly, the rest falls with the rank
+# Prior probability, worth one earlier query, that the first limit of a mean square does not hold,
+# and probability that each further limit does not hold.
+_LIMIT_SURPRISE = 0.05
+_FURTHER_LIMIT_SURPRISE = 0.3
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -280,6 +284,9 @@ class PredictiveCode:
         Number of batches.
     steps : tuple of float
         Sum and number of squared surprises of the first leaders of batches, both with decay.
+    spreads : dict
+        For each metric whose mean squares were limited: the step of the limit that last held, and
+        the numbers of queries and of those whose first limit held.
 
     Examples
     --------
@@ -296,6 +303,7 @@ class PredictiveCode:
     n_fine: int = 0
     n_batches: int = 0
     steps: tuple[float, ...] = (0.0, 0.0)
+    spreads: dict[str, list[int]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.log_weights is None:
@@ -430,6 +438,27 @@ class PredictiveCode:
         tail_weights = tail * TAILS[:, None]
         masses = (1.0 - tail_weights) * normal[:, :, None] + tail_weights * heavy[:, :, None]
         return masses.reshape(math.prod(_SHAPE), -1)
+
+    def first_limit(self, metric: str) -> int:
+        """Return the step of the limit to try first for a mean square: the one that last held."""
+        return self.spreads.get(metric, [0, 0, 0])[0]
+
+    def charge_limit(self, metric: str, step: int | None, n_steps: int) -> float:
+        """Learn which limit of a mean square was the first to hold; return its code length in nats.
+
+        Limits are tried from :meth:`first_limit` on, up to ``n_steps``; ``step=None``: none of them
+        holds. How often the first one holds is learned, so that it soon costs next to nothing.
+        """
+        first, n_queries, n_held = self.spreads.get(metric, [0, 0, 0])
+        probability = (n_held + 1.0 - _LIMIT_SURPRISE) / (n_queries + 1.0)
+        if step != first:
+            n_failed = (n_steps if step is None else step) - first
+            probability = (1.0 - probability) * _FURTHER_LIMIT_SURPRISE ** (n_failed - 1)
+            if step is not None:
+                probability *= 1.0 - _FURTHER_LIMIT_SURPRISE
+        held = n_steps - 1 if step is None else step
+        self.spreads = self.spreads | {metric: [held, n_queries + 1, n_held + int(step == first)]}
+        return -math.log(probability)
 
     def charge(self, log_masses: Array) -> float:
         """Update the mixture by releases with log masses; return their code length in nats."""

@@ -534,6 +534,7 @@ class Assessment:
     training: float  # cross-validated score
     answer: Any = field(default_factory=NoAnswer)  # of the holdout, with its interval
     variance: float = math.nan  # of a record's score on the training set
+    kurtosis: float = math.nan  # of the same scores
     key: str | None = None  # query key
     #: Outcome of the fit. It holds raw scores until the query is answered.
     outcome: object = field(default=None, repr=False)
@@ -690,6 +691,7 @@ class Verifier:
         rows=None,
         secondary=None,
         variances=None,
+        kurtosis=None,
         references=None,
         n_train=None,
     ):
@@ -697,7 +699,8 @@ class Verifier:
 
         ``rows``: rows of candidates that were fitted before; if None, they are fitted here.
         ``secondary``: cross-validated scores by name of secondary metric (``None`` if the fit
-        computes them). ``variances``: of records' scores on the training set. ``references``, for
+        computes them). ``variances``, ``kurtosis``: of records' scores on the training set.
+        ``references``, for
         metrics without a proven bound: function of the index of a candidate and the name of a
         secondary metric (None for the metric that ranks), which returns the reference from
         out-of-fold predictions. ``n_train``: number of training records behind a cross-validated
@@ -714,7 +717,7 @@ class Verifier:
                 [training[index] for index in with_score],
             )
         assessments = self._queries(
-            candidates, rows, training, secondary or {}, variances, references
+            candidates, rows, training, secondary or {}, variances, kurtosis, references
         )
         # A constant prediction never fails, and alone it does not justify a query.
         errors = [query.outcome.error or None for query in assessments if query.columns != ()]
@@ -751,6 +754,7 @@ class Verifier:
                     relaxed_to=np.where(is_secondary, 0.0, RELAXED_PART * (leader - values)),
                     secondary=is_secondary,
                     training_variance=[query.variance for query in queries],
+                    training_kurtosis=[query.kurtosis for query in queries],
                     about=[query.about for query in queries],
                 )
             except BudgetExhaustedError:
@@ -771,7 +775,7 @@ class Verifier:
         self.setting = replace(self.setting, metric=metric, secondary=secondary)
         self._reported = {None: metric, **secondary}
 
-    def _queries(self, candidates, rows, training, secondary, variances, references):
+    def _queries(self, candidates, rows, training, secondary, variances, kurtosis, references):
         """Return the queries about fitted candidates, with their recorded answers."""
         assessments = []
         for index, (row, candidate) in enumerate(zip(rows, candidates, strict=True)):
@@ -807,6 +811,8 @@ class Verifier:
             assessment.secondary = queries
             if variances is not None:
                 assessment.variance = variances[index]
+            if kurtosis is not None:
+                assessment.kurtosis = kurtosis[index]
             assessments.append(assessment)
         queries = []
         for assessment in assessments:

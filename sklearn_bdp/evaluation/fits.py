@@ -106,8 +106,8 @@ class FoldScores:
     #: Scores of the test records; None if they are unknown or were dropped for lack of room.
     scores: np.ndarray | None = field(default=None, repr=False)
     clipping: Any = None  # effect of clipping on these scores, if computed
-    #: Number of scores, their sum and the sum of their squares.
-    sums: tuple = (0, 0.0, 0.0)
+    #: Number of scores, and sums of their first four powers.
+    sums: tuple = (0, 0.0, 0.0, 0.0, 0.0)
     #: Predictions of the tested records, by metric without a proven bound.
     predictions: dict | None = field(default=None, repr=False)
     #: Contribution to the score that predicts the holdout: weighted sum of scores in [0, 1].
@@ -136,6 +136,8 @@ class Progress:
             with contextlib.suppress(ValueError, TypeError):
                 name, result, sums, clipping, weighted_sum, predictions = json.loads(line)
                 clipping = clipping and Clipping(*clipping)
+                if len(sums) != 5:  # a file of an earlier version: the fold is fitted again
+                    continue
                 self._known[name] = FoldScores(
                     result,
                     None,
@@ -161,7 +163,9 @@ class Progress:
             fold.weighted_sum = float(weights @ fold.scores.astype(float))
         if fold.scores is not None:
             values = (fold.scores if units is None else units).astype(float)
-            fold.sums = len(values), float(values.sum()), float(values @ values)
+            squares = values**2
+            powers = values.sum(), squares.sum(), squares @ values, squares @ squares
+            fold.sums = len(values), *map(float, powers)
         if name is not None:
             self._known[name] = fold
         if name is not None and self.file is not None:
@@ -199,11 +203,24 @@ class Progress:
 
     def variance(self, row):
         """Return the variance of a record's score in the folds of a row; NaN if it is not known."""
-        sums = [(0, 0.0, 0.0), *(fold.sums for fold in self._rows[row].values())]
-        count, total, squares = np.sum(sums, axis=0)
+        return self._variance_and_kurtosis(row)[0]
+
+    def kurtosis(self, row):
+        """Return the kurtosis of a record's score in the folds of a row; NaN if it is not known."""
+        return self._variance_and_kurtosis(row)[1]
+
+    def _variance_and_kurtosis(self, row):
+        """Return the second central moment and the ratio of the fourth to its square."""
+        sums = [(0, 0.0, 0.0, 0.0, 0.0), *(fold.sums for fold in self._rows[row].values())]
+        count, *powers = np.sum(sums, axis=0)
         if not count:
-            return np.nan
-        return float(np.clip(squares / count - (total / count) ** 2, 0.0, 0.25))
+            return np.nan, np.nan
+        mean, square, cube, fourth = np.array(powers) / count
+        variance = float(np.clip(square - mean**2, 0.0, 0.25))
+        fourth_moment = fourth - 4.0 * mean * cube + 6.0 * mean**2 * square - 3.0 * mean**4
+        if not variance > 1e-7:  # rounding would determine the fourth moment
+            return variance, np.nan
+        return variance, max(1.0, float(fourth_moment) / variance**2)
 
     def weighted_score(self, row, n_folds):
         """Return the score of a row in [0, 1] that predicts the holdout; NaN if it is not known."""

@@ -416,6 +416,7 @@ class ReusableHoldout:
         relaxed_to: Any = None,
         secondary: ArrayLike | None = None,
         training_variance: Any = None,
+        training_kurtosis: Any = None,
         own_cells: ArrayLike | None = None,
         about: Sequence[tuple[Any, ...]] | None = None,
     ) -> HoldoutAnswers:
@@ -435,6 +436,9 @@ class ReusableHoldout:
             the others and are asked coarsely, so that those keep their narrow intervals.
         training_variance : object
             As for :meth:`answer`.
+        training_kurtosis : float or array-like of shape (m,), default=None
+            Kurtosis of the same scores, 3 for normal ones; NaN: unknown. The variance of scores
+            with a large kurtosis is allowed to be larger on the holdout.
         own_cells : array-like of shape (m,), default=None
             For queries that have nothing in common, as associations of attributes: each is asked
             once and by itself, with a cell of this half-width around its training value.
@@ -459,6 +463,7 @@ class ReusableHoldout:
             relaxed_to=relaxed_to,
             secondary=secondary,
             training_variance=training_variance,
+            training_kurtosis=training_kurtosis,
             own_cells=own_cells,
             about=about,
         )

@@ -45,9 +45,11 @@ from sklearn_bdp.utils.validation import check_array, check_integer, check_real
 #: Part of a limit's failure probability for limits by squares; the rest is for plain ones.
 SHARE = 0.8
 #: Upper limits that are tried one after the other, in units of the first.
-LEVELS = (1.0, 2.0, 4.0)
-#: Probability that a limit which is tried does not hold.
-SURPRISE = 0.1
+LEVELS = tuple(2.0 ** (0.5 * step) for step in range(7))
+#: Deviations by which mean squares may exceed the expected ones at the first limit, and the same
+#: for scores whose kurtosis is not known. Limits matter for interim intervals only.
+_ALLOWED_DEVIATIONS = 2.5
+_LEAST_ALLOWED = 4.0
 
 _RATES = np.r_[np.geomspace(1e-3, 0.5, 48, endpoint=False), 1.0 - np.geomspace(0.5, 1e-3, 48)]
 
@@ -108,6 +110,7 @@ class SquaresPlan:
 
     centers: Array  # of the deviations
     levels: Array  # upper limits of mean squared deviations that are tried, (m, len(LEVELS))
+    margin: float  # of noise: a limit that holds is known up to it
     eligible: Array  # queries whose scores are known to vary little
     log_failure: float  # of the limits that the rates are chosen for
     units: Units
@@ -125,12 +128,6 @@ class SquaresPlan:
         """
         means, squares = moments.T
         return np.clip(squares - 2.0 * self.centers * means + self.centers**2, 0.0, 1.0)
-
-    def price(self, level: int | None) -> float:
-        """Return the nats of one release: the first level that held (its position), or ``None``."""
-        if level is None:
-            return -len(LEVELS) * math.log(SURPRISE)
-        return -level * math.log(SURPRISE) - math.log1p(-SURPRISE)
 
     def limits(
         self, least: Array, most: Array, side: Array, known: dict[int, float]
@@ -161,7 +158,7 @@ class SquaresPlan:
             self.log_failure,
             self.units,
             center=center,
-            squares=self.levels[query, 0],
+            squares=self.levels[query, 0] + self.margin,
             rate=_RATES,
         )
         return squares_lower_limit(
@@ -174,13 +171,17 @@ class SquaresPlan:
         )
 
 
-def plan_squares(predictions, variances, *, training_sizes, units, log_failure):
+def plan_squares(
+    predictions, variances, *, training_sizes, units, log_failure, kurtosis=math.nan, margin=0.0
+):
     """Fix centers, levels and rates from public numbers.
 
-    ``variances`` are those of a unit's score on the training side, NaN where unknown. Eligible
+    ``variances`` and ``kurtosis`` are those of a unit's score on the training side, NaN where
+    unknown: a mean of squares deviates from ``v`` by ``v * sqrt((kurtosis - 1) / n)``. Eligible
     are queries whose variance is known and clearly below ``p (1 - p)``. ``log_failure`` is about
     the log of the one-sided failure probability that limits will have; any number is valid, the
-    right one gives the sharpest limits.
+    right one gives the sharpest limits. ``margin``: of the noise of a comparison with a limit.
+    Limits are larger by it, so that noise alone does not reject them.
     """
     log_failure = check_real("log_failure", log_failure, high=0.0)
     centers = np.clip(predictions, 1e-3, 1.0 - 1e-3)
@@ -188,10 +189,11 @@ def plan_squares(predictions, variances, *, training_sizes, units, log_failure):
     expected = drawn_variances(variances, worst, training_sizes)
     eligible = np.isfinite(expected) & (expected < 0.7 * worst)
     expected = np.where(eligible, expected, worst)
-    # Squares of scores have a kurtosis of their own; four is generous for losses.
-    spread = 4.0 * np.sqrt(1.0 / units.effective + 1.0 / training_sizes)
-    levels = expected[:, None] * (1.0 + spread[:, None]) * np.array(LEVELS)
-    return SquaresPlan(centers, np.minimum(levels, 1.0), eligible, log_failure, units)
+    allowed = _ALLOWED_DEVIATIONS * np.sqrt(np.fmax(kurtosis, 1.0) - 1.0)
+    relative_deviation = np.sqrt(1.0 / units.effective + 1.0 / training_sizes)
+    spread = np.fmax(allowed, _LEAST_ALLOWED) * relative_deviation
+    levels = (expected * (1.0 + spread) + margin)[:, None] * np.array(LEVELS)
+    return SquaresPlan(centers, np.minimum(levels, 1.0), margin, eligible, log_failure, units)
 
 
 def drawn_variances(variances: Array, worst: Array, training_sizes: Array) -> Array:

@@ -161,11 +161,13 @@ def half_width(log_failure: FloatOrArray, model: CorrelationModel, n: int) -> Ar
     return np.where(reached, alpha, np.inf)
 
 
-#: Half-width of a share's cell in standard deviations, for two classes and for more: finer cells
-#: cost more nats than higher floors save (20 to 5,000 records, shares from .03 to .5).
-_CELL, _MANY = 2.0, 2.5
+#: Half-width of a share's cell in standard deviations: finer cells cost more nats than higher
+#: floors save (20 to 5,000 records, shares from .03 to .5), and a final report reads the counts.
+_CELL = 3.0
+#: Width of the next cells in standard deviations, for two classes and for more.
+_NEXT, _NEXT_OF_MANY = 2.0, 2.5
 #: Probability that a share is outside the central cell: predicted from labels, and from nothing.
-_SURPRISE, _UNKNOWN = 0.1, 0.75
+_SURPRISE, _UNKNOWN = 0.05, 0.75
 #: Log odds that a far cell covers: a training table that was balanced is asked coarsely.
 _FAR = 0.2
 #: Deviations inside groups by which the least share of 64 slices is smaller, and its own variance.
@@ -217,15 +219,15 @@ class ShareCells:
             guess_variance = _INSIDE_VARIANCE
         # The deviation of arcsin(sqrt(share)) is 1/2 sqrt(1/n), whatever the share. Between groups
         # shares of slices vary together; inside, the least of them is far down.
-        n_deviations = 0.5 * (_CELL if n_classes == 2 else _MANY)
+        half_deviation = 0.5 * _CELL
         least_variance = _LEAST_VARIANCE * inside
         holdout_variance = (1.0 - inside + least_variance + guess_variance) / n
-        half = n_deviations * math.sqrt(holdout_variance + training_variance)
-        step = 2.0 * n_deviations * math.sqrt(1.0 / n)
+        half = half_deviation * math.sqrt(holdout_variance + training_variance)
+        step = (_NEXT if n_classes == 2 else _NEXT_OF_MANY) * math.sqrt(1.0 / n)
         low = 0.5 * _LEAST * math.sqrt(inside / n)
         angle = max(0.0, math.asin(math.sqrt(share)) - low)
         surprise = _UNKNOWN if n_training is None else _SURPRISE
-        error = n_deviations * math.sqrt((2.0 * least_variance + 4.0 * guess_variance) / n)
+        error = half_deviation * math.sqrt((2.0 * least_variance + 4.0 * guess_variance) / n)
         center, edges = _edges(angle, half, step)
         return cls(center, edges, surprise, step, low, error)
 

@@ -568,6 +568,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             rows=rows,
             secondary=secondary,
             variances=variances,
+            kurtosis=[folds.progress.kurtosis(row) for row in rows],
             references=lambda index, name: folds.reference(rows[index], name),
             n_train=folds.n_train,
         )

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri_exp
 
 from sklearn_bdp._typing import Array, FloatOrArray
-from sklearn_bdp.accounting.spending import AlphaSpending, PredictiveCode, rank_code_lengths
+from sklearn_bdp.accounting.spending import OFFSET, AlphaSpending, PredictiveCode, rank_code_lengths
 
 # Noise may release the central cell as "above": it is priced like the rim of the cell (RIM), and
 # every cell has this fraction of its price in addition (CROSSING).
@@ -163,20 +163,18 @@ def fine_half_width(
 
     ``code`` has learned that precision, and the number of earlier fine cells. ``deviation`` returns
     the deviation of scores at predictions, ``factor`` is ``1 + n / training size``, ``drift`` the
-    deviation of the common offset; ``sharpness`` is the deviation that determines intervals, in
-    deviations of the score, ``places`` code lengths of the ranks in the batch.
+    deviation of the common offset; ``sharpness`` is the deviation of scores by the training set, in
+    these deviations, ``places`` code lengths of the ranks in the batch.
     """
     predictions = np.asarray(predictions, dtype=float)
-    score_deviation = deviation(predictions)
+    score_deviation = deviation(predictions) * sharpness
     scale, drift_scale = code.scales()
     drift = drift_scale * np.asarray(drift)
     prediction_deviation = np.hypot(scale * score_deviation * np.sqrt(factor), drift)
     toward = _TOWARD[0] * np.minimum(drift, _TOWARD[1])
     moved = predictions + np.minimum(np.maximum(0.5 - predictions, -toward), toward)
-    unit = np.maximum(score_deviation, deviation(moved)) * sharpness
-    return unit * pace.fine(
-        prediction_deviation * sharpness / unit, code.n_fine, places=places, alone=alone
-    )
+    unit = np.maximum(score_deviation, deviation(moved) * sharpness)
+    return unit * pace.fine(prediction_deviation / unit, code.n_fine, places=places, alone=alone)
 
 
 class Cells:
@@ -275,12 +273,14 @@ class Race:
     # Queries without influence on decisions, such as other metrics of the same candidates: they
     # come last, get coarse cells, and are never refined.
     secondary: Any = False  # or an array of bool
-    # By how much intervals of leaders are narrower than these deviations say (theory G15).
+    # Deviations of the scores by the training set, in those deviations (theory G15).
     sharpness: Array | None = None
 
     def __post_init__(self) -> None:
         m = self.cv_scores.size
         self.outcome = Outcome(m)
+        if self.sharpness is None:
+            self.sharpness = np.ones(m)
         self.low, self.high = np.full((2, m), np.nan)  # known cells, no margin
         self.half = np.full(m, np.inf)  # half-widths they were asked with
         self.taught: dict[int, int] = {}
@@ -304,9 +304,10 @@ class Race:
         def choose(positions, leads):
             predicted = self._predicted(positions)
             halves = self._fine(pace, positions, predicted, leads=leads)
-            min_thresholds = (
-                halves if leads else np.maximum(halves, pace.coarsely(m) * predicted[1])
-            )
+            min_thresholds = halves
+            if not leads:
+                plain_deviations = predicted[1] / self.sharpness[positions]
+                min_thresholds = np.maximum(halves, pace.coarsely(m) * plain_deviations)
             relaxed_to = self.relaxed_to[positions]
             thresholds = np.maximum(min_thresholds, relaxed_to)
             cells = pace.surprised(halves, thresholds, leads=leads, first=not self.knew)
@@ -439,9 +440,15 @@ class Race:
         return True
 
     def _predicted(self, positions):
-        """Return predictions, deviations of the values and of the common offset."""
+        """Return predictions, deviations of the values and of the common offset.
+
+        Scores that vary less than the worst case are predicted more precisely, and their offset is
+        smaller: the code prices the cells that :meth:`_fine` chooses.
+        """
+        sharpness = self.sharpness[positions]
         centers, drifts = self.code.predict(self.cv_scores[positions])
-        deviations = self.deviation(positions, centers)
+        deviations = self.deviation(positions, centers) * sharpness
+        drifts = np.minimum(drifts, OFFSET * sharpness)
         return centers, deviations * np.sqrt(self.training_factors[positions]), drifts
 
     def _fine(self, pace, positions, predicted, *, leads):
@@ -452,7 +459,7 @@ class Race:
             deviation=lambda predictions: self.deviation(positions, predictions),
             factor=self.training_factors[positions],
             drift=predicted[2],
-            sharpness=self.sharpness[positions] if leads and self.sharpness is not None else 1.0,
+            sharpness=self.sharpness[positions] if leads else 1.0,
             places=self.outcome.places[positions],
             alone=self.order.size == 1,
         )
@@ -523,6 +530,7 @@ class Race:
         half = 0.5 * (self.high[position] - self.low[position])
         # The deviation at the released value, not at the prediction.
         deviation = self.deviation(np.array([position]), np.array([value]))[0]
+        deviation *= self.sharpness[position]
         score_variance = (self.code.scales()[0] * deviation) ** 2 * self.training_factors[position]
         self.taught[position] = self.code.learn(
             self.cv_scores[position],

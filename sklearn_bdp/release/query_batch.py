@@ -51,6 +51,7 @@ class Batch:
     keys: list  # the keys, ``None`` for queries that cannot be repeated for free
     #: (m,): variance of a record's cross-validated score; NaN: unknown or not used.
     variances: np.ndarray
+    kurtosis: np.ndarray  # (m,): of the same scores, NaN: unknown
     #: (m, 2): means and mean squares of the units' scores on the holdout: for the mechanism only.
     squares: np.ndarray = dataclasses.field(repr=False)
     units: Units  # the independent sampling units
@@ -116,6 +117,7 @@ def make_batch(
     relaxed_to=None,
     secondary=None,
     training_variance=None,
+    training_kurtosis=None,
     own_cells=None,
     about=None,
 ):
@@ -142,6 +144,11 @@ def make_batch(
         training_variances = np.asarray(training_variance, dtype=float)
         _one_per_query("training_variance", np.nan_to_num(training_variances), count, high=0.25)
         variances = _unit_variances(training_variances, holdout_scores, units, model, n)
+    kurtosis = np.full(count, np.nan)
+    if training_kurtosis is not None:
+        kurtosis = np.asarray(training_kurtosis, dtype=float)
+        _one_per_query("training_kurtosis", np.nan_to_num(kurtosis, nan=1.0), count, low=1.0)
+        kurtosis = np.full(count, kurtosis)
     if own_cells is not None:
         own_cells = check_array("own_cells", own_cells, shape=(count,), low=1e-12, high=1.0)
     return Batch(
@@ -158,6 +165,7 @@ def make_batch(
         secondary=np.full(count, False if secondary is None else secondary, dtype=bool),
         keys=check_keys(keys, count),
         variances=variances,
+        kurtosis=kurtosis,
         squares=holdout_scores.squares,
         units=units,
         own_cells=own_cells,

@@ -46,39 +46,53 @@ def make_variance_plan(batch: Batch, context: BatchContext, log_failure: float) 
         training_sizes=batch.training_sizes * batch.units.count / settings.n,
         units=batch.units,
         log_failure=log_failure,
+        kurtosis=batch.kurtosis,
+        margin=_record_influence(batch, settings)
+        * settings.noise_margins(context.last.n_rounds)[0],
     )
     return plan if plan.eligible.any() else None
+
+
+def _record_influence(batch, settings):
+    """Return the largest change of a mean square by one record, in units of 1/n."""
+    return max(1.0, settings.n * batch.units.sensitivity)
 
 
 def release_second_moments(
     plan: Any, batch: Batch, outcome: Outcome, context: BatchContext
 ) -> SecondMoments:
-    """Query the variances of the leaders' scores; they do not count against the budget."""
+    """Query the variances of the leaders' scores; they do not count against the budget.
+
+    For each metric the levels are tried from the one that was last confirmed.
+    """
     if plan is None:
         return SecondMoments()
     deviations = plan.deviations(batch.squares)
     n_rounds = context.last.n_rounds + outcome.n_above
-    unit = max(1.0, context.settings.n * batch.units.sensitivity)
+    unit = _record_influence(batch, context.settings)
     cells: list[list[int | None]] = []
     limits = {}
     released = 0.0
     n_rejected = 0
     for position in _leading_positions(plan, batch, outcome)[:MAX_VARIANCE_QUERIES]:
+        # The metric of a query is public, as all that determines the order of the levels is.
+        metric = batch.labels[position][0] or ""
+        levels = plan.levels[position]
         confirmed_level = None
-        for level, limit in enumerate(plan.levels[position]):
+        for level in range(context.code.first_limit(metric), len(levels)):
             run = context.mechanism.answer_run(
                 np.zeros(1),
                 deviations[position : position + 1] / unit,
-                thresholds=np.array([limit / unit]),
+                thresholds=np.array([levels[level] / unit]),
             )
             if not run.above[0]:
                 confirmed_level = level
                 margin = unit * context.settings.noise_margins(n_rounds + n_rejected)[0]
-                limits[position] = min(1.0, float(limit) + margin)
+                limits[position] = min(1.0, float(levels[level]) + margin)
                 break
             n_rejected += 1
         cells.append([position, confirmed_level])
-        released += plan.price(confirmed_level)
+        released += context.code.charge_limit(metric, confirmed_level, len(levels))
     return SecondMoments(cells=cells, limits=limits, released=released, n_rejected=n_rejected)
 
 

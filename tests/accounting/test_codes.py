@@ -5,6 +5,7 @@ import pytest
 
 from sklearn_bdp.accounting.spending import (
     AlphaSpending,
+    PredictiveCode,
     code_length,
     final_code_length,
     leakage_code_length,
@@ -53,6 +54,39 @@ def test_code_length_of_a_reserved_report_hardly_depends_on_batches():
     assert final_code_length(released=0.0, n_batches=0) == 0.0
     assert final_code_length(released=0.0, n_batches=1) == pytest.approx(-math.log(0.95))
     assert final_code_length(released=0.0, n_batches=20) == pytest.approx(-math.log(0.9 + 0.1 / 21))
+
+
+def limit_code_lengths(code, metrics, *, n_steps):
+    """Yield the code length of each sequence of first limits that hold, one for each metric."""
+    if not metrics:
+        yield 0.0
+        return
+    metric, *later_metrics = metrics
+    for step in (*range(code.first_limit(metric), n_steps), None):
+        updated_code = code.copy()
+        length = updated_code.charge_limit(metric, step, n_steps)
+        for later_length in limit_code_lengths(updated_code, later_metrics, n_steps=n_steps):
+            yield length + later_length
+
+
+@pytest.mark.parametrize("metrics", ["a", "aa", "aba", "aaab", "aaaaa"])
+def test_code_lengths_of_limits_of_mean_squares_are_those_of_a_probability(metrics):
+    """G15: after every history, and for any order in which metrics are queried (Kraft)."""
+    lengths = list(limit_code_lengths(PredictiveCode(), list(metrics), n_steps=4))
+    assert len(lengths) > len(metrics)
+    assert np.exp(-np.array(lengths)).sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_a_limit_that_holds_again_and_again_costs_next_to_nothing():
+    code = PredictiveCode()
+    assert code.charge_limit("log loss", 2, 7) > 3.0  # a surprise
+    assert code.first_limit("log loss") == 2
+    assert code.first_limit("accuracy") == 0
+    later_lengths = [code.charge_limit("log loss", 2, 7) for _ in range(40)]
+    assert later_lengths == sorted(later_lengths, reverse=True)
+    assert later_lengths[-1] < 0.05
+    rebuilt_code = PredictiveCode(**code.state())
+    assert rebuilt_code.charge_limit("log loss", 2, 7) == code.charge_limit("log loss", 2, 7)
 
 
 def test_leakage_spends_exactly_the_failure_probability():

@@ -137,8 +137,8 @@ def test_bits_and_unknown_variances_are_left_alone():
     assert (by_squares == -math.inf).all()
 
 
-def test_shares_and_prices_sum_to_one():
-    """G15: both limits of a query, and all that may be released of its squares."""
+def test_shares_of_both_limits_sum_to_one():
+    """G15: one query has a plain limit and a limit by squares."""
     plan = plan_squares(
         np.array([0.8]),
         np.array([0.01]),
@@ -147,8 +147,31 @@ def test_shares_and_prices_sum_to_one():
         log_failure=-6.0,
     )
     assert np.exp(np.concatenate(plan.shares)).sum() == pytest.approx(1.0)
-    prices = [plan.price(level) for level in (0, 1, 2, None)]
-    assert np.exp(-np.array(prices)).sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kurtosis", [2.0, 21.0, 65.0])
+def test_mean_squares_of_a_holdout_rarely_exceed_their_first_limit(kurtosis):
+    """G15: scores of two values, as losses of a model that is rarely wrong and then sure."""
+    n, n_train, n_draws = 1000, 3000, 4000
+    share = 0.5 - math.sqrt(0.25 - 1.0 / (kurtosis + 3.0))  # kurtosis is 1 / (p (1 - p)) - 3
+    rng = np.random.default_rng(0)
+    n_errors = rng.binomial(n, share, n_draws)
+    n_training_errors = rng.binomial(n_train, share, n_draws)
+    size = 0.3  # of an error
+    training_share = n_training_errors / n_train
+    plan = plan_squares(
+        1.0 - size * training_share,
+        size**2 * training_share * (1.0 - training_share),
+        training_sizes=np.full(n_draws, float(n_train)),
+        units=Units.records(n),
+        log_failure=-6.0,
+        kurtosis=np.full(n_draws, kurtosis),
+    )
+    means = 1.0 - size * n_errors / n
+    squares = 1.0 - (1.0 - (1.0 - size) ** 2) * n_errors / n
+    deviations = plan.deviations(np.column_stack([means, squares]))
+    assert plan.eligible.all()
+    assert np.mean(deviations > plan.levels[:, 0]) < 0.02
 
 
 def test_a_variance_is_never_taken_for_nothing():

@@ -23,7 +23,16 @@ def margins(n_above):
     return 0.01, 0.02
 
 
-def batch(cv_scores, *, relaxed_to=0.0, n=8, training_size=8.0, is_secondary=None, margins=margins):
+def batch(
+    cv_scores,
+    *,
+    relaxed_to=0.0,
+    n=8,
+    training_size=8.0,
+    is_secondary=None,
+    margins=margins,
+    sharpness=None,
+):
     """Return a function that makes a race of a code and of a source of replies."""
     cv_scores = np.array(cv_scores, dtype=float)
     count = cv_scores.size
@@ -38,6 +47,7 @@ def batch(cv_scores, *, relaxed_to=0.0, n=8, training_size=8.0, is_secondary=Non
             np.clip(predictions * (1 - predictions), 0.02, None) / n
         ),
         secondary=is_secondary is not None and np.array(is_secondary),
+        sharpness=None if sharpness is None else np.full(count, sharpness),
     )
 
 
@@ -123,6 +133,32 @@ def test_transcripts_of_relaxed_candidates_have_probabilities_that_sum_to_one(
         relaxed_widths = np.where(outcome.relaxed, outcome.most - outcome.least, np.inf)
         assert (relaxed_widths >= np.minimum(relaxed_to, 1.0) - 1e-12).all()  # cut off at 0 and 1
         assert outcome.places.tolist() == rank_code_lengths(np.array(cv_scores)).tolist()
+
+
+@pytest.mark.parametrize("pace", [WIDE, COARSE])
+@pytest.mark.parametrize("cv_scores", [[0.5], [0.9, 0.4]])
+def test_transcripts_of_scores_that_vary_little_have_probabilities_that_sum_to_one(cv_scores, pace):
+    """G7, G15: cells and code are scaled alike by the variance of the training set."""
+    queries = batch(cv_scores, sharpness=0.6)
+    outcomes = list(transcripts(queries, running(pace)))
+    assert len(outcomes) > 2
+    assert sum(math.exp(-outcome.released) for outcome, _ in outcomes) == pytest.approx(
+        1.0, abs=1e-9
+    )
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 0.12, 0.03])
+def test_a_right_prediction_costs_the_same_however_little_scores_vary(sharpness):
+    """G15: a first answer, and the same one again; the code expects what the cell can resolve."""
+    code = PredictiveCode()
+    costs = []
+    for _ in range(2):
+        race = batch([0.8], n=1000, training_size=3000.0, sharpness=sharpness)(
+            code=code, ask=noiseless_replies(np.array([0.8]))
+        )
+        costs.append(race.run(paced(AlphaSpending(), len(costs) + 1, -6.0)).released)
+    assert costs[0] < 0.5
+    assert costs[1] < 0.05
 
 
 def test_thresholds_that_read_the_holdout_have_too_much_weight():

@@ -8,6 +8,7 @@ from scipy.stats import binom
 
 from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.correlation import Groups, MarkovChain
+from sklearn_bdp.intervals.bounds import LEVELS
 from tests.facts import refused
 
 # Several holdouts of the same records, each for a test of its own.
@@ -77,12 +78,13 @@ def test_released_second_moments_are_recorded_and_charged():
     assert first_cells["variances"] == [0.01] * 8
     assert {level for _, level in first_cells["squares"]} == {0}
     assert all(level is None or level > 0 for _, level in second_cells["squares"])
-    n_rounds = sum(
-        len(cells["first"])
-        + sum(cell is not None for _, cell in cells["fine"])
-        + sum(3 if level is None else level for _, level in cells["squares"])
-        for cells in (first_cells, second_cells)
-    )
+    n_rounds = 0
+    first_limit = 0
+    for cells in (first_cells, second_cells):
+        n_rounds += len(cells["first"]) + sum(cell is not None for _, cell in cells["fine"])
+        for _, level in cells["squares"]:  # limits are tried from the one that last held
+            n_rounds += (len(LEVELS) if level is None else level) - first_limit
+            first_limit = len(LEVELS) - 1 if level is None else level
     assert records[-1].n_rounds == n_rounds
 
 

@@ -1,0 +1,192 @@
+"""Searches that cross-validation predicts well: information spent, its forecast, final report.
+
+One life: ten searches of four candidates each on 4,000 records, a quarter of them held out, each
+search around the best verified candidate so far; then a final report. Errors of patients instead:
+six searches on 2,000 patients of one to six visits. Every answer is confirmed, so a life should
+cost next to nothing, whichever luck its split has.
+
+Printed per metric: information spent in a life in nats, mean and largest; the same forecast by
+previews before each search but the first, over the mean of what these searches cost; the half-width
+of the final report, median and largest; and reports that missed the expected score, which is
+computed from 40,000 further records. Goals stand beside the numbers: widths and the nats of errors
+are for the worst of the lives, the forecast for their mean.
+
+    python -m benchmarks.confirmed_searches                  # 8 lives
+    python -m benchmarks.confirmed_searches --lives 24       # forecasts are judged on these
+    python -m benchmarks.confirmed_searches --first 100      # other seeds than constants were set on
+"""
+
+import argparse
+import dataclasses
+import warnings
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from sklearn_bdp import ReusableHoldoutSearchCV
+from sklearn_bdp.metrics import get_metric
+
+N_RECORDS = 4_000
+N_PATIENTS = 2_000
+N_FURTHER = 40_000  # records or patients from which the expected score is computed
+FACTORS = (0.25, 0.5, 2.0, 4.0)  # candidates of a search, around the best so far
+FLIPPED = 0.04  # share of wrong labels
+TARGET_RANGE = (-25.0, 25.0)  # declared for the errors of patients
+FORECAST_FACTOR = 1.5  # goal: forecast and mean cost agree within it
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """A metric, the number of searches, and the goals of the worst life."""
+
+    scoring: str
+    n_searches: int = 10
+    patients: bool = False
+    half_width: float | None = None
+    nats: float | None = None
+
+
+WORKLOADS = (
+    Workload("accuracy", half_width=0.025),
+    Workload("neg_brier_score", half_width=0.023),
+    Workload("neg_log_loss", half_width=0.075),
+    Workload("roc_auc", half_width=0.050),
+    Workload("neg_mean_absolute_error", n_searches=6, patients=True, nats=6.0),
+)
+
+
+def make_records(seed):
+    """Return features, targets, no groups, and the number of records that a life uses.
+
+    Three records in ten are positive. One label in 25 is wrong, so that losses have a kurtosis of
+    about 21: a few records that the model is sure about determine their variance.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(N_RECORDS + N_FURTHER, 10))
+    signal = X @ rng.normal(size=10)
+    is_flipped = rng.random(signal.size) < FLIPPED
+    y = (signal > np.quantile(signal, 0.7)) ^ is_flipped
+    return X, y.astype(int), None, N_RECORDS
+
+
+def make_visits(seed):
+    """Return features, targets and patients of visits, and the number of visits of a life."""
+    rng = np.random.default_rng(seed)
+    n_visits = rng.integers(1, 7, N_PATIENTS + N_FURTHER)
+    patients = np.repeat(np.arange(n_visits.size), n_visits)
+    X = rng.normal(size=(patients.size, 10))
+    patient_effects = 0.8 * rng.normal(size=n_visits.size)
+    y = X @ rng.normal(size=10) + patient_effects[patients] + rng.normal(size=patients.size)
+    return X, y, patients, int(n_visits[:N_PATIENTS].sum())
+
+
+@dataclasses.dataclass(frozen=True)
+class Life:
+    """Outcome of the searches and the report on one holdout."""
+
+    nats: float  # of all searches
+    later_nats: float  # of all searches but the first
+    forecast: float  # the same by previews
+    half_width: float
+    is_missed: bool
+
+
+def simulate_life(workload, seed):
+    """Search, report, and compare the report with the expected score."""
+    X, y, groups, n = (make_visits if workload.patients else make_records)(seed)
+    model, name = LogisticRegression(), "C"
+    scoring = workload.scoring
+    if workload.patients:
+        model, name = Ridge(), "alpha"
+        scoring = get_metric(workload.scoring, bounds=TARGET_RANGE)
+    center = 1.0
+    holdout = 0.25
+    rows = np.arange(n)
+    forecast = first_nats = nats = 0.0
+    for number in range(workload.n_searches):
+        search = ReusableHoldoutSearchCV(
+            model,
+            {name: [factor * center for factor in FACTORS]},
+            scoring=scoring,
+            holdout=holdout,
+            correlation="groups" if workload.patients else None,
+            random_state=seed if number == 0 else None,
+        )
+        search.fit(X[rows], y[rows], groups=None if groups is None else groups[rows])
+        nats = _nats_released(search.holdout_)
+        if number == 0:
+            first_nats = nats
+            holdout = search.holdout_
+            rows = search.train_indices_
+        if number < workload.n_searches - 1:
+            forecast += search.preview().expected_spending
+        center = search.best_params_[name]
+    report = search.final_report()
+    expected = _expected_score(search, X[n:], y[n:], None if groups is None else groups[n:])
+    half_width = 0.5 * (report.upper - report.lower)
+    is_missed = not report.lower <= expected <= report.upper
+    return Life(nats, nats - first_nats, forecast, half_width, is_missed)
+
+
+def _nats_released(holdout):
+    """Return the code length of everything that the answers revealed."""
+    with holdout.account.read_transaction() as ledger_state:
+        return ledger_state.last.released
+
+
+def _expected_score(search, X, y, groups):
+    """Return the score of the selected model on further records; of patients, one visit each."""
+    rows = np.arange(len(y))
+    if groups is not None:  # a random visit of a random patient
+        order = np.random.default_rng(0).permutation(len(y))
+        rows = order[np.unique(groups[order], return_index=True)[1]]
+    return search.scorer_(search.best_estimator_, X[rows], y[rows])
+
+
+def print_row(workload, lives):
+    """Print one line: measured numbers, and whether they reach the goals."""
+    nats = np.array([life.nats for life in lives])
+    half_widths = np.array([life.half_width for life in lives])
+    cost = float(np.mean([life.later_nats for life in lives]))
+    ratio = float(np.mean([life.forecast for life in lives])) / max(cost, 1e-12)
+    goals = [(1.0 / FORECAST_FACTOR <= ratio <= FORECAST_FACTOR, "forecast")]
+    wanted = f"forecast within {FORECAST_FACTOR:g}"
+    if workload.half_width is not None:
+        goals.append((half_widths.max() <= workload.half_width, "width"))
+        wanted += f", width {workload.half_width:.3f}"
+    if workload.nats is not None:
+        goals.append((nats.max() <= workload.nats, "nats"))
+        wanted += f", nats {workload.nats:g}"
+    missed_goals = [name for is_reached, name in goals if not is_reached]
+    verdict = f"missed: {', '.join(missed_goals)}" if missed_goals else "reached"
+    print(
+        f"{workload.scoring:<26}{nats.mean():>7.2f}{nats.max():>7.2f}{ratio:>10.2f}"
+        f"{np.median(half_widths):>9.4f}{half_widths.max():>9.4f}"
+        f"{sum(life.is_missed for life in lives):>5} of {len(lives)}   {wanted} ({verdict})",
+        flush=True,
+    )
+
+
+def main():
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--lives", type=int, default=8)
+    parser.add_argument("--first", type=int, default=0, metavar="SEED", help="of the first life")
+    parser.add_argument("--work", type=int, nargs="*", help="metrics by number, from 0")
+    parser.add_argument("--each", action="store_true", help="print every life, too")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    print(
+        f"{'':<26}{'nats':>14}{'forecast':>10}{'report ±':>18}{'missed':>10}   goals\n"
+        f"{'':<26}{'mean':>7}{'worst':>7}{'/ cost':>10}{'median':>9}{'worst':>9}"
+    )
+    for workload in [WORKLOADS[i] for i in options.work or range(len(WORKLOADS))]:
+        seeds = range(options.first, options.first + options.lives)
+        lives = [simulate_life(workload, seed) for seed in seeds]
+        for seed, life in zip(seeds, lives, strict=True) if options.each else ():
+            print(f"  {seed}: {life}")
+        print_row(workload, lives)
+
+
+if __name__ == "__main__":
+    main()
