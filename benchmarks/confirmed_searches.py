@@ -13,7 +13,7 @@ are for the worst of the lives, the forecast for their mean.
 
     python -m benchmarks.confirmed_searches                  # 8 lives
     python -m benchmarks.confirmed_searches --lives 24       # forecasts are judged on these
-    python -m benchmarks.confirmed_searches --first 100      # other seeds than constants were set on
+    python -m benchmarks.confirmed_searches --first 100      # seeds that set no constant
 """
 
 import argparse

@@ -48,7 +48,7 @@ SHARE = 0.8
 LEVELS = tuple(2.0 ** (0.5 * step) for step in range(7))
 #: Deviations by which mean squares may exceed the expected ones at the first limit, and the same
 #: for scores whose kurtosis is not known. Limits matter for interim intervals only.
-_ALLOWED_DEVIATIONS = 2.5
+_ALLOWED_DEVIATIONS = 3.0
 _LEAST_ALLOWED = 4.0
 
 _RATES = np.r_[np.geomspace(1e-3, 0.5, 48, endpoint=False), 1.0 - np.geomspace(0.5, 1e-3, 48)]
