@@ -27,7 +27,7 @@ help:
 	@echo "  make docs         the documentation, in doc/_build/html"
 	@echo "  make test-oldest  the tests with the oldest versions that are supported"
 	@echo "  make test-all     the tests with the statistical ones in full size (40 minutes)"
-	@echo "  make bench        all benchmarks, into doc/benchmarks.md (hours)"
+	@echo "  make bench        all benchmarks, into benchmarks/results.md (hours)"
 	@echo "                    SIZE=small: minutes, into $(OUTPUT)/"
 	@echo "  make dist         source distribution and wheel, in dist/ (URL=: of the repository, for links)"
 	@echo "  make clean        remove everything that the targets above made"

@@ -42,10 +42,12 @@ AVOID = {
 def prose():
     """Yield (place, text) of each line of prose."""
     pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "examples" / "README.md"]
-    names = "index reference which_correlation searching metrics guarantees"
-    names += " correlation"
-    pages += [ROOT / "doc" / f"{name}.md" for name in names.split()]
-    pages += [*(ROOT / "doc" / "start").glob("*.md"), *(ROOT / "doc" / "guide").glob("*.md")]
+    pages += [ROOT / "doc" / "index.md"]
+    pages += [
+        page
+        for folder in ("start", "guide", "how_it_works")
+        for page in (ROOT / "doc" / folder).glob("*.md")
+    ]
     for page in sorted(pages):
         inside = False
         for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):

@@ -1,4 +1,4 @@
-"""Write doc/works_with.md from the tests with real clients: ``python .ci/works_with.py``.
+"""Write the table of clients of doc/guide/tools.md: ``python .ci/works_with.py``.
 
 A test names its client by a marker, ``@pytest.mark.client("optuna", "samplers, pruning")``. Clients
 whose tests pass in this environment get a row with their version; rows of clients that are not
@@ -11,15 +11,8 @@ import sys
 
 import pytest
 
-PAGE = pathlib.Path(__file__).parents[1] / "doc" / "works_with.md"
-HEAD = """# Works with
-
-Each row is a test with the real client (`pytest -m client`). `python .ci/works_with.py` writes this
-page from the tests that pass.
-
-| client | version tested | what is tested |
-|---|---|---|
-"""
+PAGE = pathlib.Path(__file__).parents[1] / "doc" / "guide" / "tools.md"
+HEAD = "| client | version tested | what is tested |\n|---|---|---|\n"
 
 
 class Clients:
@@ -58,12 +51,11 @@ def main():
     """Run the tests and write the page; return the exit code."""
     clients = Clients()
     code = pytest.main(["-q", "-m", "client", "tests", *sys.argv[1:]], plugins=[clients])
-    known = {}
-    if PAGE.exists():
-        lines = PAGE.read_text("utf-8").partition("|---|---|---|\n")[2].splitlines()
-        known = {line.split("|")[1].strip(): line for line in lines if line}
-    rows = known | clients.rows()
-    PAGE.write_text(HEAD + "\n".join(rows[name] for name in sorted(rows, key=str.lower)) + "\n")
+    text, _, table = PAGE.read_text("utf-8").partition(HEAD)
+    earlier = {line.split("|")[1].strip(): line for line in table.splitlines() if line}
+    rows = earlier | clients.rows()
+    lines = [rows[name] for name in sorted(rows, key=str.lower)]
+    PAGE.write_text(text + HEAD + "\n".join(lines) + "\n", encoding="utf-8")
     return int(code)
 
 

@@ -1,6 +1,6 @@
 """Write what the code blocks of documentation pages print below them.
 
-Run as ``python .ci/write_outputs.py README.md doc/start/swap.md``: outputs that stand after an
+Run as ``python .ci/write_outputs.py README.md doc/start/index.md``: outputs that stand after an
 ``<!-- output -->`` comment are replaced; ``--new`` adds those of blocks that print and show none.
 ``tests/test_docs.py`` compares them.
 """

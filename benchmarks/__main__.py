@@ -1,7 +1,7 @@
 """Run the benchmarks and write their page: ``python -m benchmarks [NAME ...] [--size small|full]``.
 
-``--size full`` writes ``doc/benchmarks.md``, one section for each benchmark with its command, the
-time, the versions and what it printed; sections of benchmarks that did not run stay as they are.
+``--size full`` writes ``benchmarks/results.md``, one section for each benchmark with its command,
+the time, the versions and its output; sections of benchmarks that did not run stay as they are.
 ``--size small`` is a quick look: it runs minutes, not hours, and writes ``output/benchmarks.md``.
 """
 
@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = {"full": ROOT / "doc" / "benchmarks.md", "small": ROOT / "output" / "benchmarks.md"}
+PAGES = {"full": ROOT / "benchmarks" / "results.md", "small": ROOT / "output" / "benchmarks.md"}
 PACKAGES = ("sklearn_bdp", "scikit-learn", "numpy", "scipy")
 
 #: What a benchmark shows, and its arguments at either size.

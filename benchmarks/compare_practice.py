@@ -16,7 +16,7 @@ thirty candidates; each round starts from the best subset of the round before. N
 * ``final report``: the same, with the final report of the winner.
 
 Run ``python -m benchmarks.compare_practice [--replications 40] [--sizes 400 2000]``; with
-``--draw`` it only draws the table that stands in ``doc/benchmarks.md``.
+``--draw`` it only draws the table that stands in ``benchmarks/results.md``.
 """
 
 import argparse

@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import inspect
 import io
 import os
 import re
@@ -75,7 +76,7 @@ html_theme_options = {
     "footer_end": [],
     "show_prev_next": True,
 }
-html_sidebars = {"start/*": [], "changelog": [], "contributing": []}
+
 html_copy_source = False
 html_show_sourcelink = False
 
@@ -139,35 +140,55 @@ def public_names(package):
 
 
 def write_api_page():
-    """Write a page for each task, which list everything public, so that none can be forgotten."""
-    left, first = {}, set()
+    """Write one page with a table for each task; every public name is in one of them."""
+    packages_of_names = {}
+    listed_members = set()
     for package in PACKAGES:
         for name, member in public_names(package).items():
-            if member not in first:  # a name that two packages export is listed once
-                first.add(member)
-                left[name] = package
-    folder, listed_names = Path(__file__).parent, set()
-    index = ["API reference", "=============", "", "By task.", "", ".. toctree::", ""]
-    for task, listed in (TASKS | {"More": " ".join(PACKAGES)}).items():
-        names = [n for each in listed.split() for n in left if each in (n, left[n])]
+            if member not in listed_members:  # a name that two packages export is listed once
+                listed_members.add(member)
+                packages_of_names[name] = package
+    lines = ["API", "===", ""]
+    unlisted = dict(packages_of_names)
+    for task, entries in (TASKS | {"More": " ".join(PACKAGES)}).items():
+        names = [
+            name
+            for entry in entries.split()
+            for name, package in unlisted.items()
+            if entry in (name, package)
+        ]
         if not names:
             continue
-        lines = [task, "=" * len(task), "", ".. autosummary::", "   :toctree: generated"]
-        lines += ["   :nosignatures:", "", *(f"   ~{name}" for name in names), ""]
-        page = f"api_{task.lower().replace(' ', '_')}"
-        folder.joinpath(f"{page}.rst").write_text("\n".join(lines), encoding="utf-8")
-        index.append(f"   {page}")
-        listed_names.update(names)
-        left = {name: package for name, package in left.items() if name not in names}
-    folder.joinpath("api.rst").write_text("\n".join([*index, ""]), encoding="utf-8")
-    for page in Path(__file__).with_name("generated").glob("*.rst"):
-        if page.stem not in listed_names:  # of a name that is public no longer
+        unlisted = {name: package for name, package in unlisted.items() if name not in names}
+        lines += [task, "-" * len(task), ""]
+        if task == "Errors and warnings":
+            lines += exception_entries(names)
+            continue
+        lines += [".. autosummary::", "   :toctree: generated", "   :nosignatures:", ""]
+        lines += [*(f"   ~{name}" for name in names), ""]
+    folder = Path(__file__).parent
+    folder.joinpath("api.rst").write_text("\n".join(lines), encoding="utf-8")
+    for page in folder.glob("api_*.rst"):
+        page.unlink()
+    for page in folder.joinpath("generated").glob("*.rst"):
+        if page.stem not in packages_of_names or ".exceptions." in page.stem:
             page.unlink()
+
+
+def exception_entries(names):
+    """Return an entry for each exception or warning: name, and first paragraph of the docstring."""
+    entries = []
+    for name in names:
+        package, _, class_name = name.rpartition(".")
+        docstring = inspect.getdoc(getattr(importlib.import_module(package), class_name))
+        summary = " ".join(docstring.partition("\n\n")[0].split())
+        entries += [f".. py:exception:: {name}", "", f"   {summary}", ""]
+    return entries
 
 
 def write_card():
     """Write the card of the search on the page that explains it."""
-    page = Path(__file__).with_name("start") / "card.md"
+    page = Path(__file__).with_name("start") / "read_a_result.md"
     names = {}
     block = re.search(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)[1]
     with contextlib.redirect_stdout(io.StringIO()):

@@ -1,4 +1,4 @@
-"""``python -m sklearn_bdp ledger``: look at ledgers, check them and move them, without a query.
+"""``python -m sklearn_bdp``: look at ledgers, move them and check released scores, without a query.
 
 Everything printed is public: released values, counts, information, digests. The sealed noise of the
 current threshold is never read into the output; its commitment is.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import csv
 import math
+import os
 import sys
 
 import numpy as np
@@ -41,14 +42,23 @@ _EPILOG = """exit codes:
   1  a ledger cannot be used: the error's class is on stderr (with --json: on stdout)
   2  wrong usage
 """
+_CHECK_EPILOG = """exit codes:
+  0  the latest released score passes
+  1  the ledger cannot be used: the error's class is on stderr (with --json: on stdout)
+  2  wrong usage
+  3  the score fails, or no score was released
+"""
+#: Names the ledger that ``check`` reads if no argument does.
+LEDGER_VARIABLE = "SKLEARN_BDP_LEDGER"
 _LEDGER = "a file, or postgresql://user@host/database?holdout=name"
 
 
 def main(arguments=None):
     """Run the command line, and return the exit code."""
     options = _parser().parse_args(arguments)
+    exit_code = 0
     try:
-        options.run(options)
+        exit_code = options.run(options) or 0
     except LocationError as error:
         print(_clean(error), file=sys.stderr)
         return 2
@@ -58,7 +68,7 @@ def main(arguments=None):
         return _failed(options, "LedgerCorruptedError", "the header cannot be read")
     except BrokenPipeError:  # the reader of our output has had enough
         sys.stderr.close()
-    return 0
+    return exit_code
 
 
 def _failed(options, kind, message):
@@ -129,7 +139,32 @@ def _parser():
             action.add_argument("--json", action="store_true", help="print JSON")
         if name == "delete":
             action.add_argument("--yes", action="store_true", help="without it nothing is deleted")
+    _add_check(commands, layout)
     return parser
+
+
+def _add_check(commands, layout):
+    """Add the command that fails a build because of a released score."""
+    text = "compare the latest released score with a limit or with cross-validation"
+    check = commands.add_parser(
+        "check", help=text, description=text, epilog=_CHECK_EPILOG, formatter_class=layout
+    )
+    check.set_defaults(run=_check)
+    check.add_argument(
+        "path",
+        nargs="?",
+        default=os.environ.get(LEDGER_VARIABLE),
+        help=f"the ledger: {_LEDGER} (default: the environment variable {LEDGER_VARIABLE})",
+    )
+    check.add_argument("--min", type=float, help="smallest score that passes, in score units")
+    check.add_argument(
+        "--against",
+        choices=("cv",),
+        help="cv: fail if the holdout corrected the cross-validated score downward",
+    )
+    check.add_argument("--metric", help="metric of the score (default: the first one)")
+    check.add_argument("--model", help="a part of the model's name (default: any model)")
+    check.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _print_result(options, facts, text):
@@ -363,6 +398,54 @@ def _cell(value):
     if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
         return f"'{value}"
     return "" if value is None else value
+
+
+# -- checking -------------------------------------------------------------------------------------
+
+
+def _check(options):
+    """Compare the best score of the latest batch with a limit, and return the exit code."""
+    if not options.path:
+        raise LocationError(f"Name a ledger, or set the environment variable {LEDGER_VARIABLE}.")
+    if options.min is None and options.against is None:
+        raise LocationError("Nothing to check: pass --min SCORE, --against cv, or both.")
+    if options.min is not None and not math.isfinite(options.min):
+        raise LocationError(f"--min must be a finite number, got {options.min}.")
+    with Ledger(_location(options.path)).transaction() as book:
+        answer = _latest_best(book.history(), options.metric, options.model)
+    if answer is None:
+        _print_result(options, {"passed": False, "score": None}, "FAILED: no score was released.")
+        return 3
+    reasons = []
+    if options.min is not None and not answer.value >= options.min:
+        reasons.append(f"the score is below {options.min:g}")
+    if options.against == "cv" and answer.corrected and answer.value < answer.cv_score:
+        reasons.append(f"the holdout corrected the cross-validated score {answer.cv_score:.4g}")
+    verdict = f"FAILED, {' and '.join(reasons)}" if reasons else "passed"
+    text = (
+        f"{verdict}: {answer.metric or 'score'} {answer.value:.4g}, "
+        f"confidence interval [{answer.lower:.4g}, {answer.upper:.4g}] ({answer.interval}), "
+        f"batch {answer.batch} of {answer.time[:16]}, {answer.model or answer.key or 'no name'}"
+    )
+    names = ("metric", "model", "key", "value", "lower", "upper", "interval", "cv_score")
+    facts = {name: getattr(answer, name) for name in (*names, "source", "batch", "time")}
+    _print_result(options, facts | {"passed": not reasons, "reasons": reasons}, text)
+    return 3 if reasons else 0
+
+
+def _latest_best(history, metric, model):
+    """Return the answer with the best score in the latest batch that has the metric and model."""
+    answers = [
+        answer
+        for answer in history
+        if (metric is None or answer.metric == metric)
+        and (model is None or model in (answer.model or answer.key or ""))
+    ]
+    if not answers:
+        return None
+    batch = [answer for answer in answers if answer.batch == answers[-1].batch]
+    ranking = [answer for answer in batch if answer.metric == batch[0].metric]
+    return max(ranking, key=lambda answer: answer.value)
 
 
 # -- changing -------------------------------------------------------------------------------------

@@ -295,3 +295,62 @@ def test_delete_leaves_other_files_alone(path, command_line):
     path.write_text("mine")
     assert command_line("ledger", "delete", path, "--yes") == 1
     assert path.read_text() == "mine"
+
+
+@pytest.fixture
+def nightly(path):
+    """Return a ledger whose second batch has a confirmed and a corrected score."""
+    holdout = ReusableHoldout(X, Y, ledger=path, random_state=0)
+    hits = np.stack([np.arange(N) < 0.8 * N, np.arange(N) < 0.6 * N])
+    holdout.answer([0.8], hits[:1], keys=["first night"])
+    holdout.answer([0.97, 0.3], hits, keys=["tree", "stump"])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "passed"),
+    [
+        (("--min", 0.5), 0, True),
+        (("--min", 0.9), 3, False),
+        (("--against", "cv"), 3, False),
+        (("--against", "cv", "--model", "stump"), 0, True),
+        (("--against", "cv", "--model", "first night", "--min", 0.5), 0, True),
+        (("--min", 0.5, "--metric", "r2"), 3, False),
+    ],
+)
+def test_check_compares_the_best_score_of_the_latest_batch(
+    nightly, command_line, capsys, arguments, exit_code, passed
+):
+    n_answers = len(ReusableHoldout(X, Y, ledger=nightly, random_state=0).history())
+    assert command_line("check", nightly, "--json", *arguments) == exit_code
+    assert json.loads(capsys.readouterr().out)["passed"] is passed
+    holdout = ReusableHoldout(X, Y, ledger=nightly, random_state=0)
+    assert len(holdout.history()) == n_answers
+
+
+def test_check_reads_the_ledger_that_the_environment_names(
+    nightly, command_line, monkeypatch, capsys
+):
+    monkeypatch.setenv("SKLEARN_BDP_LEDGER", str(nightly))
+    assert command_line("check", "--min", 0.5) == 0
+    assert capsys.readouterr().out.startswith("passed")
+
+
+def test_check_of_an_empty_ledger_fails(path, command_line):
+    ReusableHoldout(X, Y, ledger=path)
+    assert command_line("check", path, "--min", 0.5) == 3
+
+
+@pytest.mark.parametrize("arguments", [(), ("--min", "nan"), ("--min", "high")])
+def test_check_without_a_condition_is_wrong_usage(nightly, command_line, arguments):
+    try:
+        exit_code = command_line("check", nightly, *arguments)
+    except SystemExit as error:
+        exit_code = error.code
+    assert exit_code == 2
+
+
+def test_check_of_a_missing_ledger_says_so_and_makes_none(path, command_line, capsys):
+    assert command_line("check", path, "--min", 0.5) == 1
+    assert "LedgerUnavailableError" in capsys.readouterr().err
+    assert not path.exists()

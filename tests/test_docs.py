@@ -127,10 +127,22 @@ def test_sections_are_read_as_they_were_written(tmp_path):
     )
 
 
-def test_pages_show_what_the_benchmarks_page_shows():
-    """A table that another page repeats is the one that ``python -m benchmarks`` wrote."""
-    page = (ROOT / "doc" / "start" / "for_me.md").read_text("utf-8")
-    assert printed("compare_practice") in page
+def test_the_table_of_methods_shows_the_results_of_the_benchmark():
+    """Half-width and coverage of each method, after the rounds that the page names."""
+    results = {}
+    for part in printed("compare_practice").split("\n\n"):
+        title, _, *lines = part.splitlines()
+        setting = tuple(map(int, re.findall(r"\d+", title)))[:2]
+        for line in lines:
+            method, *_, half_width, coverage = re.split(r"\s{2,}", line.strip())
+            results[setting, method] = f"±{half_width}, {coverage}"
+    page = (ROOT / "doc" / "start" / "when_to_use.md").read_text("utf-8")
+    table = page.partition("| method | what it does |")[2].partition("\n\n")[0]
+    settings = [(400, 1), (400, 10), (2000, 10)]
+    rows = [re.split(r"\s*\|\s*", line.strip("| ")) for line in table.splitlines()[2:]]
+    assert len(rows) == 9
+    for method, _, *cells in rows:
+        assert cells == [results[setting, method.strip("*")] for setting in settings]
 
 
 def test_the_picture_shows_the_table_of_the_benchmarks_page():

@@ -1,7 +1,7 @@
 """The other mechanisms of the literature, each with its certificate: peers to compare with.
 
 The library asks a holdout through `Thresholdout` only. These answer numbers, as the papers have it;
-they have no ledger and no intervals as used. See ``doc/mechanisms.md``.
+they have no ledger and no intervals as used. See ``doc/developers/mechanisms.md``.
 """
 
 from benchmarks.mechanisms._certificates import (

@@ -1,6 +1,6 @@
 """Mechanisms: state machines that stand between an analyst and the holdout.
 
-They see numbers only, no data and no files; see ``doc/mechanisms.md``.
+They see numbers only, no data and no files; see ``doc/developers/mechanisms.md``.
 """
 
 from sklearn_bdp.mechanisms.thresholdout import Answers, Thresholdout

@@ -1,6 +1,6 @@
 """Bounded metrics: scores with a known range and a proved sensitivity.
 
-See ``doc/metrics.md`` for the list and the proofs.
+See ``doc/guide/metrics.md`` for the list and the proofs.
 """
 
 from sklearn_bdp.metrics.base import BoundedMetric

@@ -201,7 +201,7 @@ def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
 
 _ERRORS = "use 'neg_mean_absolute_error' or 'neg_mean_squared_error' with bounds=(low, high)"
 _RANKS = "use 'roc_auc' (two classes), 'neg_brier_score' or 'neg_log_loss'"
-#: Names of one family, why they are refused and what to use instead (``doc/metrics.md`` has more).
+#: Names of one family, why they are rejected, and alternatives (see ``doc/guide/metrics.md``).
 _FAMILIES = {
     "f1 precision jaccard matthews_corrcoef positive_likelihood_ratio negative_likelihood_ratio": (
         "it divides by a count that one record can change from 0 to 1. Instead, use "

@@ -14,7 +14,7 @@ optuna = pytest.importorskip("optuna")
 pytestmark = pytest.mark.client(
     "optuna", "the recipe for an objective: values, pruners, a study that goes on the next day"
 )
-PAGE = Path(__file__).resolve().parents[2] / "doc" / "guide" / "optuna.md"
+PAGE = Path(__file__).resolve().parents[2] / "doc" / "guide" / "tools.md"
 
 
 def build(trial):

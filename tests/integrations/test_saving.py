@@ -149,7 +149,7 @@ def mlflow(tmp_path, monkeypatch):
 
 
 def test_the_mlflow_recipe_logs_released_values(mlflow, data):
-    page = (pathlib.Path(__file__).parents[2] / "doc" / "searching.md").read_text("utf-8")
+    page = (pathlib.Path(__file__).parents[2] / "doc" / "guide" / "tools.md").read_text("utf-8")
     (recipe,) = re.findall(r"^```py\n(with mlflow.*?)^```", page, re.M | re.S)
     X, y = data
     search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, random_state=0)

@@ -1,4 +1,4 @@
-"""The page about ledgers agrees with the command line, the docstrings and the errors."""
+"""The pages about ledgers agree with the command line, the docstrings and the errors."""
 
 import inspect
 import re
@@ -12,6 +12,7 @@ from sklearn_bdp.ledger.backend import FORMAT
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "doc" / "guide" / "teams.md").read_text("utf-8")
+FORMAT_PAGE = (ROOT / "doc" / "developers" / "ledger_format.md").read_text("utf-8")
 
 
 def test_the_page_has_the_actions_of_the_command_line(command_line, capsys):
@@ -39,8 +40,8 @@ def test_the_page_has_each_error_of_a_ledger():
     assert errors <= set(re.findall(r"`(\w+)`", table))
 
 
-def test_numbers_of_the_page_are_those_of_the_package():
-    assert f"of format {FORMAT}," in PAGE
+def test_numbers_of_the_pages_are_those_of_the_package():
+    assert f"of format {FORMAT}," in FORMAT_PAGE
     assert f"ledger_timeout={ExpertSettings().ledger_timeout}" in PAGE
 
 
