@@ -161,7 +161,7 @@ def run_dependence_test(division, estimator, metric, score, *, groups=None, know
         return result
     scheme = division.scheme if model is None else division.train_scheme
     is_independent = scheme.has_independent_records
-    placed = division.places is not None and is_independent
+    placed = division.coordinates is not None and is_independent
     in_groups = placed or (isinstance(model, Groups) and not is_independent)
     classes = is_classifier(estimator)
     labels = np.asarray(division.y) if classes and np.ndim(division.y) == 1 else None
@@ -196,7 +196,7 @@ def run_dependence_test(division, estimator, metric, score, *, groups=None, know
 
         if in_groups:
             scores = scored(n) if known is None else known[0]
-            result = _of_groups(declared, scores, labels, order, division.places)
+            result = _of_groups(declared, scores, labels, order, division.coordinates)
         else:
             result = _in_row_order(scored, order, groups, known)
     warn_undeclared_dependence(division, result[0])

@@ -8,5 +8,6 @@ from sklearn_bdp.evaluation.candidates import (
     Task,
     WholeJob,
 )
+from sklearn_bdp.evaluation.fit_data import FitData
 from sklearn_bdp.evaluation.fits import FoldScores, Progress
-from sklearn_bdp.evaluation.holdout_split import FitData, divide
+from sklearn_bdp.evaluation.holdout_split import HoldoutSplit

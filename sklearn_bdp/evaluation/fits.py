@@ -29,7 +29,7 @@ from sklearn_bdp.evaluation.candidates import (
     cross_validated,
     run_jobs,
 )
-from sklearn_bdp.evaluation.holdout_split import check_folds
+from sklearn_bdp.evaluation.inner_folds import check_folds
 from sklearn_bdp.evaluation.scoring import Kept
 from sklearn_bdp.exceptions import ScoreContractError
 from sklearn_bdp.metrics.approximate import ApproximateMetric, Predictions, TrainingReference

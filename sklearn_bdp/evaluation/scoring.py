@@ -21,7 +21,7 @@ from sklearn_bdp.diagnostics.scores import (
     warn_about_selected_model,
 )
 from sklearn_bdp.evaluation.candidates import Candidate, cross_validated, targets
-from sklearn_bdp.evaluation.holdout_split import config_of
+from sklearn_bdp.evaluation.open_holdout import config_of
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
 from sklearn_bdp.holdout import History
 from sklearn_bdp.holdout.reusable import ReusableHoldout

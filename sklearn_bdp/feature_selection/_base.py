@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.diagnostics.tables import ADDED_COLUMNS_FIX, check_row_alignment
-from sklearn_bdp.evaluation.holdout_split import Division, check_owner, divide_for
+from sklearn_bdp.evaluation.holdout_split import HoldoutSplit, split_for
+from sklearn_bdp.evaluation.open_holdout import check_holdout_parameter
 from sklearn_bdp.evaluation.scoring import Savable
 from sklearn_bdp.exceptions import (
     NothingConfirmedWarning,
@@ -119,18 +120,29 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         return X, y
 
     def _divide(self, estimator, data):
-        """Return the :class:`Division` of checked data.
+        """Return the :class:`HoldoutSplit` of checked data.
 
         The columns of the holdout get the order of those of ``X``.
         """
         if self.holdout is None:  # all records choose, and nothing is verified
             if data.X_val is not None or data.times is not None or data.has_horizon:
                 raise ValueError("holdout=None takes no X_val, times= or horizon=.")
-            model, rows = check_correlation(self.correlation, groups=data.groups), len(data.y)
-            model.check_n(rows)
-            sides = {"train": np.arange(rows), "holdout": np.arange(0), "groups": data.groups}
-            return Division(data.X, data.y, None, None, model, model, **sides)
-        division = divide_for(self, check_owner(self, data.X_val), estimator, data)
+            n = len(data.y)
+            model = check_correlation(self.correlation, groups=data.groups)
+            model.check_n(n)
+            return HoldoutSplit(
+                X=data.X,
+                y=data.y,
+                X_holdout=None,
+                y_holdout=None,
+                model=model,
+                train_model=model,
+                train=np.arange(n),
+                holdout=np.arange(0),
+                groups=data.groups,
+            )
+        config = check_holdout_parameter(self, data.X_val)
+        division = split_for(self, config, estimator, data)
         return replace(division, X_holdout=_aligned(data.X, division.X_holdout))
 
     @staticmethod

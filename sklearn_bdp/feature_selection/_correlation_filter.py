@@ -18,7 +18,8 @@ from sklearn.utils.multiclass import type_of_target
 
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.diagnostics.scores import warn_undeclared_dependence
-from sklearn_bdp.evaluation.holdout_split import FitData, open_holdout
+from sklearn_bdp.evaluation.fit_data import FitData
+from sklearn_bdp.evaluation.open_holdout import open_holdout
 from sklearn_bdp.evaluation.scoring import plain_certificate
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
 from sklearn_bdp.feature_selection._rankings import column_blocks, text_columns

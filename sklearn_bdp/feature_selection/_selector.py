@@ -17,14 +17,10 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp.evaluation.candidates import Candidate, Experiment, Verifier, fit_candidate
+from sklearn_bdp.evaluation.fit_data import FitData, check_records
 from sklearn_bdp.evaluation.fits import check_dependence, tested_units
-from sklearn_bdp.evaluation.holdout_split import (
-    FitData,
-    check_folds,
-    check_records,
-    inner_folds,
-    open_holdout,
-)
+from sklearn_bdp.evaluation.inner_folds import check_folds, inner_folds
+from sklearn_bdp.evaluation.open_holdout import open_holdout
 from sklearn_bdp.evaluation.scoring import Reporting, bounded_metric, certified, clipping_of
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
 from sklearn_bdp.feature_selection._path import ask, choose, judge, path_table, propose, verify

@@ -1132,6 +1132,10 @@ class ReusableHoldout:
     def __reduce__(self):
         return _restore, (type(self), vars(self) | {"_context": self._context.for_pickle()})
 
+    def _set_state(self, state):
+        """Set the attributes that a pickle holds."""
+        vars(self).update(state)
+
 
 def _restore(cls, state):
     """Return the holdout of this process, or a new one with the unpickled account."""
@@ -1140,5 +1144,5 @@ def _restore(cls, state):
     if holdout is None:
         holdout = cls.__new__(cls)
         LIVE_HOLDOUTS[token] = holdout
-        vars(holdout).update(state)
+        holdout._set_state(state)
     return holdout

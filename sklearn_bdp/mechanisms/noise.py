@@ -161,9 +161,9 @@ class Exponentials:
 def scaled_exp(bound, length):
     """Return a lower and an upper bound of ``exp(-bound) * 2**length``, as Decimals."""
     digits = 25 + int(0.302 * length)
-    with decimal.localcontext(prec=digits) as context:
-        context.Emin = decimal.MIN_EMIN
-        context.Emax = decimal.MAX_EMAX
+    with decimal.localcontext(prec=digits) as decimal_context:
+        decimal_context.Emin = decimal.MIN_EMIN
+        decimal_context.Emax = decimal.MAX_EMAX
         exponent = decimal.Decimal(bound.numerator) / decimal.Decimal(bound.denominator)
         value = (-exponent).exp() * (decimal.Decimal(2) ** length)
         # Division, exp, power and product are each correct to one unit in the last digit.

@@ -29,15 +29,11 @@ from sklearn_bdp.diagnostics.overlap import TrainingData, check_fingerprints
 from sklearn_bdp.diagnostics.scores import warn_undeclared_dependence
 from sklearn_bdp.diagnostics.tables import check_same_schema
 from sklearn_bdp.evaluation.candidates import Assessment, Candidate, Experiment, NoAnswer, Verifier
+from sklearn_bdp.evaluation.fit_data import FitData, check_records
 from sklearn_bdp.evaluation.fits import CrossValidation, Progress
-from sklearn_bdp.evaluation.holdout_split import (
-    FitData,
-    check_owner,
-    check_records,
-    divide_for,
-    inner_folds,
-    open_holdout,
-)
+from sklearn_bdp.evaluation.holdout_split import split_for
+from sklearn_bdp.evaluation.inner_folds import inner_folds
+from sklearn_bdp.evaluation.open_holdout import check_holdout_parameter, open_holdout
 from sklearn_bdp.evaluation.scoring import (
     RULES,
     Metrics,
@@ -440,7 +436,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             (candidate,) = ParameterSampler(space, 1, random_state=0)
             if candidate:  # an empty candidate sets no parameter
                 clone(self.estimator).set_params(**clone(candidate, safe=False))
-        return check_owner(self, X_val)
+        return check_holdout_parameter(self, X_val)
 
     def _signature(self, data):
         """Return a digest of parameters and data, or None."""
@@ -473,7 +469,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         Returns the :class:`CrossValidation` of the training set, with the verifier of the holdout.
         """
         if progress.division is None:
-            progress.division = divide_for(self, config, self.estimator, data)
+            progress.division = split_for(self, config, self.estimator, data)
         division = progress.division
         params = check_method_params(data.X, data.params, indices=division.train)
         metrics = Metrics(self, division)

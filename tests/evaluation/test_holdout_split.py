@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import PredefinedSplit, ShuffleSplit, StratifiedShuffleSplit
 
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, MarkovChain, MarkovNetwork
-from sklearn_bdp.evaluation import FitData, divide
+from sklearn_bdp.evaluation import FitData, HoldoutSplit
 from tests.facts import refused
 
 CHAIN = [[0.9, 0.1], [0.2, 0.8]]
@@ -19,9 +19,17 @@ CHAIN = [[0.9, 0.1], [0.2, 0.8]]
 def divide_example(correlation=None, holdout=0.25, n=200, estimator=None, **params):
     X = np.arange(n)[:, None].astype(float)
     y = params.pop("y", np.repeat([0, 1], [n - n // 10, n // 10]))
-    how = {"correlation": correlation, "random_state": params.pop("seed", 0)}
+    random_state = params.pop("seed", 0)
     data = FitData(X, y, **params)
-    return divide(estimator or LogisticRegression(), data, test_size=holdout, **how)
+    if data.X_val is not None:
+        return HoldoutSplit.from_validation_set(data, correlation)
+    return HoldoutSplit.from_data(
+        estimator or LogisticRegression(),
+        data,
+        test_size=holdout,
+        correlation=correlation,
+        random_state=random_state,
+    )
 
 
 @pytest.mark.parametrize("correlation", [None, CHAIN, Groups(np.arange(200) // 7)])
