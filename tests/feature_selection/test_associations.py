@@ -23,7 +23,7 @@ from sklearn_bdp.feature_selection import (
 from sklearn_bdp.report.final import fixed_length
 from tests.facts import refused
 
-KINDS = {
+DISTRIBUTIONS = {
     "normal": lambda rng, shape: rng.standard_normal(shape),
     "log-normal": lambda rng, shape: np.exp(1.5 * rng.standard_normal(shape)),
     "rare": lambda rng, shape: (rng.random(shape) < 0.05).astype(float),
@@ -31,18 +31,18 @@ KINDS = {
 }
 
 
-def planted(n=600, p=300, *, n_true=8, shift=0.7, seed=0, share=0.5):
+def make_planted(n=600, n_features=300, *, n_true=8, shift=0.7, seed=0, positive_fraction=0.5):
     rng = np.random.default_rng(seed)
-    y = (rng.random(n) < share).astype(int)
-    X = rng.standard_normal((n, p))
+    y = (rng.random(n) < positive_fraction).astype(int)
+    X = rng.standard_normal((n, n_features))
     X[:, :n_true] += shift * (y[:, None] - 0.5)
     return X, y
 
 
-def fitted(X, y, **params):
+def fit_filter(X, y, *, random_state=0, **params):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return HoldoutCorrelationFilter(**{"random_state": 0} | params).fit(X, y)
+        return HoldoutCorrelationFilter(random_state=random_state, **params).fit(X, y)
 
 
 def columns(report):
@@ -57,40 +57,53 @@ def clipped(X):
 def test_p_values_are_those_of_all_permutations():
     """G30: seven records, 5,040 permutations, counted by hand."""
     rng = np.random.default_rng(0)
-    b, s = rng.uniform(-1, 1, (7, 3)), np.array([1.0, 1, 1, -1, -1, -1, -1])[:, None]
-    _, p, _, count = permutation_statistics(b, s, np.zeros(3, int), level=0.002, rng=rng)
+    features = rng.uniform(-1, 1, (7, 3))
+    signs = np.array([1.0, 1, 1, -1, -1, -1, -1])[:, None]
+    _, p_values, _, count = permutation_statistics(
+        features, signs, np.zeros(3, int), level=0.002, rng=rng
+    )
 
-    def statistic(drawn):
-        product = (b - b.mean(axis=0)) * (drawn - s.mean())
-        alike = b.var(axis=0) * s.var()
-        return np.abs(product.mean(axis=0)) / np.sqrt(np.maximum(product.var(axis=0), alike))
+    def statistic(signed_targets):
+        product = (features - features.mean(axis=0)) * (signed_targets - signs.mean())
+        product_of_variances = features.var(axis=0) * signs.var()
+        return np.abs(product.mean(axis=0)) / np.sqrt(
+            np.maximum(product.var(axis=0), product_of_variances)
+        )
 
-    every = np.array([statistic(s[list(order)]) for order in itertools.permutations(range(7))])
-    exact = (every >= statistic(s) - 1e-6).mean(axis=0)
+    permuted_statistics = np.array(
+        [statistic(signs[list(order)]) for order in itertools.permutations(range(7))]
+    )
+    exact_p_values = (permuted_statistics >= statistic(signs) - 1e-6).mean(axis=0)
     assert count >= 5_000
-    np.testing.assert_allclose(p, exact, atol=4 * np.sqrt(0.25 / count))
+    np.testing.assert_allclose(p_values, exact_p_values, atol=4 * np.sqrt(0.25 / count))
 
 
 @pytest.mark.parametrize(
-    ("kind", "share"),
+    ("distribution", "positive_fraction"),
     [
         ("normal", 0.1),
         ("rare", 0.5),
-        *(pytest.param(k, s, marks=pytest.mark.slow) for k in KINDS for s in (0.5, 0.1)),
+        *(pytest.param(k, s, marks=pytest.mark.slow) for k in DISTRIBUTIONS for s in (0.5, 0.1)),
     ],
 )
-def test_p_values_are_small_as_rarely_as_they_say(kind, share):
+def test_p_values_of_useless_attributes_are_valid(distribution, positive_fraction):
     """G30: whatever the distribution of attributes that know nothing."""
-    rng, found = np.random.default_rng(2), []
+    rng = np.random.default_rng(2)
+    p_values_of_tables = []
     for _ in range(4):
-        b = clipped(KINDS[kind](rng, (100, 200)))
-        s = np.where(rng.random(100) < share, 1.0, -1.0)[:, None]
-        value, p, half, _ = permutation_statistics(b, s, np.zeros(200, int), level=0.01, rng=rng)
-        np.testing.assert_array_equal(np.abs(value) > half, p <= 0.01)
-        found.append(p)
+        features = clipped(DISTRIBUTIONS[distribution](rng, (100, 200)))
+        signs = np.where(rng.random(100) < positive_fraction, 1.0, -1.0)[:, None]
+        value, p, half_width, _ = permutation_statistics(
+            features, signs, np.zeros(200, int), level=0.01, rng=rng
+        )
+        np.testing.assert_array_equal(np.abs(value) > half_width, p <= 0.01)
+        p_values_of_tables.append(p)
     for level in (0.2, 0.05, 0.01):
         # Attributes that share the same targets: the margin is that of half as many.
-        assert np.mean(np.concatenate(found) <= level) <= stats.binom(400, level).ppf(0.999) / 400
+        assert (
+            np.mean(np.concatenate(p_values_of_tables) <= level)
+            <= stats.binom(400, level).ppf(0.999) / 400
+        )
 
 
 def test_a_claim_agrees_with_its_interval_and_the_rates_are_scipys():
@@ -117,88 +130,97 @@ def test_a_claim_agrees_with_its_interval_and_the_rates_are_scipys():
 
 
 @pytest.mark.parametrize("n", [600, pytest.param(1000, marks=pytest.mark.slow)])
-def test_it_proves_what_a_single_look_at_the_holdout_proves(n):
+def test_reports_prove_nearly_as_much_as_a_direct_test_on_the_holdout(n):
     """At least .9 of Bonferroni's, and of Benjamini and Hochberg's, on the same candidates."""
     counts = np.zeros(5)
     for seed in range(3):
-        X, y = planted(n, 1500, n_true=30, shift=0.5, seed=seed)
-        screen = fitted(X, y, random_state=seed)
-        asked = np.flatnonzero(np.isfinite(screen.verified_associations_))
-        held = screen.holdout_indices_
-        p = f_classif(X[held][:, asked], y[held])[1]
+        X, y = make_planted(n, 1500, n_true=30, shift=0.5, seed=seed)
+        screen = fit_filter(X, y, random_state=seed)
+        queried = np.flatnonzero(np.isfinite(screen.verified_associations_))
+        holdout_rows = screen.holdout_indices_
+        p = f_classif(X[holdout_rows][:, queried], y[holdout_rows])[1]
         report = screen.final_report()
-        frame, true = report.to_frame(), columns(report) < 30
+        frame = report.to_frame()
+        is_true = columns(report) < 30
         counts += [
-            (asked[p <= 0.05 / p.size] < 30).sum(),
-            (true & (frame.p <= 0.05)).sum(),
-            (asked[stats.false_discovery_control(p) <= 0.05] < 30).sum(),
-            (true & (frame.q <= 0.05)).sum(),
-            (~true & (frame.p <= 0.05)).sum(),
+            (queried[p <= 0.05 / p.size] < 30).sum(),
+            (is_true & (frame.p <= 0.05)).sum(),
+            (queried[stats.false_discovery_control(p) <= 0.05] < 30).sum(),
+            (is_true & (frame.q <= 0.05)).sum(),
+            (~is_true & (frame.p <= 0.05)).sum(),
         ]
     assert counts[1] >= 0.9 * counts[0] > 0
     assert counts[3] >= 0.9 * counts[2] > 0
     assert counts[4] == 0
 
 
-@pytest.mark.parametrize("seeds", [6, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_seeds", [6, pytest.param(40, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("alpha", [0.05, 0.99])
-def test_nothing_is_claimed_of_skewed_genes_that_know_nothing(alpha, seeds):
+def test_useless_skewed_attributes_are_rarely_claimed(alpha, n_seeds):
     """Classes 1:9. With alpha=.99 every attribute is a statement: claims in one of twenty sets.
 
     Six sets pass claims in 30% of them with chance .93 and in 80% with .10; forty pass 15% with
     chance .76 and 30% with .06. With alpha=.05 none may claim: six pass 10% with chance .53 and 40%
     with .05, forty pass 2% with .45 and 10% with .01.
     """
-    claims, most = 0, stats.binom(seeds, 0.05).ppf(0.999) if alpha > 0.5 else 0
-    for seed in range(seeds):
+    n_claims = 0
+    max_claims = stats.binom(n_seeds, 0.05).ppf(0.999) if alpha > 0.5 else 0
+    for seed in range(n_seeds):
         rng = np.random.default_rng(seed)
-        y, X = rng.random(400) < 0.1, np.exp(1.5 * rng.standard_normal((400, 60)))
-        report = fitted(X, y, alpha=alpha, random_state=seed).final_report()
-        claims += any(row.p <= 0.05 for row in report.rows)
-    assert claims <= most
+        y = rng.random(400) < 0.1
+        X = np.exp(1.5 * rng.standard_normal((400, 60)))
+        report = fit_filter(X, y, alpha=alpha, random_state=seed).final_report()
+        n_claims += any(row.p <= 0.05 for row in report.rows)
+    assert n_claims <= max_claims
 
 
-@pytest.mark.parametrize("seeds", [8, pytest.param(40, marks=pytest.mark.slow)])
-def test_intervals_cover_associations_together(seeds):
+@pytest.mark.parametrize("n_seeds", [8, pytest.param(40, marks=pytest.mark.slow)])
+def test_intervals_cover_associations_together(n_seeds):
     """Eight sets pass a failure rate of 25% (of 5%) with chance .89 and of 70% with chance .06;
     forty pass 12% with chance .90 and 30% with .06.
     """
-    missed = 0
-    for seed in range(seeds):
-        X, y = planted(seed=seed)
-        fresh, labels = planted(40_000, 8, seed=1000 + seed)
-        screen = fitted(X, y, random_state=seed)
-        part = X[screen.train_indices_][:, :8], 2 * y[screen.train_indices_] - 1
-        scaled = np.clip((fresh - part[0].mean(axis=0)) / (2 * part[0].std(axis=0)), -1, 1)
-        sides = (2 * labels - 1) / (1 + abs(part[1].mean()))
-        truth = np.mean((scaled - scaled.mean(axis=0)) * (sides - sides.mean())[:, None], axis=0)
-        rows = [row for row in screen.final_report().rows if int(row.attribute[1:]) < 8]
-        aims = [truth[int(row.attribute[1:])] for row in rows]
-        missed += any(
-            not r.lower - 0.005 <= t <= r.upper + 0.005 for r, t in zip(rows, aims, strict=True)
+    n_missed = 0
+    for seed in range(n_seeds):
+        X, y = make_planted(seed=seed)
+        X_new, y_new = make_planted(40_000, 8, seed=1000 + seed)
+        screen = fit_filter(X, y, random_state=seed)
+        training_data = X[screen.train_indices_][:, :8], 2 * y[screen.train_indices_] - 1
+        scores_new = np.clip(
+            (X_new - training_data[0].mean(axis=0)) / (2 * training_data[0].std(axis=0)), -1, 1
         )
-    assert missed <= stats.binom(seeds, 0.05).ppf(0.999)
+        signed_new = (2 * y_new - 1) / (1 + abs(training_data[1].mean()))
+        expected_associations = np.mean(
+            (scores_new - scores_new.mean(axis=0)) * (signed_new - signed_new.mean())[:, None],
+            axis=0,
+        )
+        rows = [row for row in screen.final_report().rows if int(row.attribute[1:]) < 8]
+        targets = [expected_associations[int(row.attribute[1:])] for row in rows]
+        n_missed += any(
+            not report_row.lower - 0.005 <= target <= report_row.upper + 0.005
+            for report_row, target in zip(rows, targets, strict=True)
+        )
+    assert n_missed <= stats.binom(n_seeds, 0.05).ppf(0.999)
 
 
-def test_the_report_closes_and_is_returned_again(tmp_path):
-    X, y = planted()
+def test_the_report_closes_the_holdout_and_can_be_repeated(tmp_path):
+    X, y = make_planted()
     frame = pd.DataFrame(X).add_prefix("<g").add_suffix(">")
     config = HoldoutConfig(ledger=tmp_path / "ledger.sqlite")
-    screen = fitted(frame, y, holdout=config)
+    screen = fit_filter(frame, y, holdout=config)
     report = screen.final_report()
     assert screen.final_report() == report
-    again = fitted(frame, y, holdout=config)  # a script run twice, in another process
-    assert pickle.loads(pickle.dumps(again)).final_report() == report
+    reopened = fit_filter(frame, y, holdout=config)  # a script run twice, in another process
+    assert pickle.loads(pickle.dumps(reopened)).final_report() == report
     with pytest.raises(HoldoutClosedError):
         screen.holdout_.score(GaussianNB().fit(X, y), 0.5)
     with refused(AttributeError, "filter"):
         _ = screen.holdout_.report_
     assert list(report.to_frame()) == ["attribute", "value", "lower", "upper", "p", "q"]
     assert (report.to_frame("any").q >= report.to_frame().q).all()
-    proved = sum(row.p <= 0.05 for row in report.rows)
-    assert proved >= 5
-    assert report.title.startswith(f"{proved} of {len(report.rows)} attributes proved")
-    assert f"Holm): {proved} of" in str(report)
+    n_proved = sum(row.p <= 0.05 for row in report.rows)
+    assert n_proved >= 5
+    assert report.title.startswith(f"{n_proved} of {len(report.rows)} attributes proved")
+    assert f"Holm): {n_proved} of" in str(report)
     assert "<g0>" in str(report)
     assert "&lt;g0&gt;" in report._repr_html_()
     assert len(pickle.dumps(report)) < 10_000  # no record of the holdout
@@ -206,36 +228,42 @@ def test_the_report_closes_and_is_returned_again(tmp_path):
 
 def test_a_volcano_is_drawn():
     pyplot = pytest.importorskip("matplotlib.pyplot")
-    report = fitted(*planted()).final_report()
+    report = fit_filter(*make_planted()).final_report()
     ax = report.plot()
     assert sum(len(points.get_offsets()) for points in ax.collections) == len(report.rows)
     pyplot.close(ax.figure)
 
 
-def test_weights_of_lists_that_are_fixed_one_after_the_other_sum_to_one():
+def test_weights_of_successively_registered_lists_sum_to_one():
     """G30: along any path the lists' levels sum to at most beta."""
-    notes = [{"key": str(place), "released": 0.0} for place in range(30)]
-    weights = [np.exp(-fixed_length(notes, str(place))) for place in range(30)]
+    notes = [{"key": str(position), "released": 0.0} for position in range(30)]
+    weights = [np.exp(-fixed_length(notes, str(position))) for position in range(30)]
     assert sum(weights) == pytest.approx(1.0)
     assert weights[0] == pytest.approx(0.9)
     notes[1]["released"] = 2.5
     assert fixed_length(notes, "1") == pytest.approx(2.5 - np.log(0.09))
 
 
-def test_what_was_released_before_the_list_was_fixed_is_paid_and_the_rest_is_not():
-    X, y = planted(1200, shift=0.3)
-    early, late = (ReusableHoldout(X[800:], y[800:], random_state=0) for _ in range(2))
-    surprise = np.random.default_rng(0).random((1, 400))
-    late.answer([0.4], surprise)  # off by .1
-    screens = [fitted(X[:800], y[:800], holdout=holdout) for holdout in (early, late)]
-    early.answer([0.4], surprise)
-    one, other = (screen.final_report() for screen in screens)
-    assert {row.attribute for row in one.rows} == {row.attribute for row in other.rows}
-    paid, more = (
-        float(re.search(r"before cost ([\d.]+) nats", str(each)).group(1)) for each in (one, other)
+def test_only_answers_before_the_registered_list_are_charged():
+    X, y = make_planted(1200, shift=0.3)
+    early_query_holdout, late_query_holdout = (
+        ReusableHoldout(X[800:], y[800:], random_state=0) for _ in range(2)
     )
-    assert 0.11 <= paid < 0.3 < more
-    assert sum(row.p for row in one.rows) < sum(row.p for row in other.rows)
+    surprise = np.random.default_rng(0).random((1, 400))
+    late_query_holdout.answer([0.4], surprise)  # off by .1
+    screens = [
+        fit_filter(X[:800], y[:800], holdout=holdout)
+        for holdout in (early_query_holdout, late_query_holdout)
+    ]
+    early_query_holdout.answer([0.4], surprise)
+    report, late_report = (screen.final_report() for screen in screens)
+    assert {row.attribute for row in report.rows} == {row.attribute for row in late_report.rows}
+    charge, late_charge = (
+        float(re.search(r"before cost ([\d.]+) nats", str(stated_report)).group(1))
+        for stated_report in (report, late_report)
+    )
+    assert 0.11 <= charge < 0.3 < late_charge
+    assert sum(row.p for row in report.rows) < sum(row.p for row in late_report.rows)
 
 
 def test_groups_are_permuted_as_a_whole():
@@ -246,8 +274,10 @@ def test_groups_are_permuted_as_a_whole():
     """
     claims = []
     for seed in range(5):
-        X, y = planted(160, 40, n_true=0, seed=seed)
-        X, y, groups = np.repeat(X, 8, axis=0), np.repeat(y, 8), np.repeat(np.arange(160), 8)
+        X, y = make_planted(160, 40, n_true=0, seed=seed)
+        X = np.repeat(X, 8, axis=0)
+        y = np.repeat(y, 8)
+        groups = np.repeat(np.arange(160), 8)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             screen = HoldoutCorrelationFilter(correlation="groups", alpha=0.99, random_state=seed)
@@ -258,7 +288,7 @@ def test_groups_are_permuted_as_a_whole():
 
 
 def test_without_a_candidate_nothing_is_read_and_the_holdout_stays_open():
-    screen = fitted(*planted(n_true=0, seed=1))
+    screen = fit_filter(*make_planted(n_true=0, seed=1))
     report = screen.final_report()
     assert report.rows == ()
     assert len(report.to_frame()) == 0
@@ -276,7 +306,7 @@ def test_without_a_candidate_nothing_is_read_and_the_holdout_stays_open():
     ids=["chain", "epsilon", "none"],
 )
 def test_what_cannot_be_permuted_is_rejected_before_anything_closes(options):
-    screen = fitted(*planted(1500, 30), **options)
+    screen = fit_filter(*make_planted(1500, 30), **options)
     with refused(ValueError, "final_report()"):
         screen.final_report()
     if screen.holdout_ is not None:
@@ -286,11 +316,11 @@ def test_what_cannot_be_permuted_is_rejected_before_anything_closes(options):
 # two holdouts of the same records
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 def test_what_could_fail_leaves_the_holdout_open():
-    X, y = planted(p=40)
+    X, y = make_planted(n_features=40)
     frame = pd.DataFrame(X[300:]).add_prefix("f")
     for rows in (frame, X[300:]):
         holdout = ReusableHoldout(rows, y[300:], allow_shared_rows=True, random_state=0)
-        screen = fitted(X[:300], y[:300], holdout=holdout)
+        screen = fit_filter(X[:300], y[:300], holdout=holdout)
         with refused(ValueError):
             screen.set_params(random_state=-1).final_report()
         assert len(screen.set_params(random_state=0).final_report().rows)

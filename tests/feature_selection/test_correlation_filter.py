@@ -20,10 +20,10 @@ from sklearn_bdp.feature_selection import HoldoutCorrelationFilter
 from tests.facts import refused, warned
 
 #: These tests compare fits that each have a holdout of their own, with the same targets.
-ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
+SEVERAL_HOLDOUTS = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 
-def planted(n=2000, n_features=1000, *, n_true=5, shift=0.3, seed=0):
+def make_planted(n=2000, n_features=1000, *, n_true=5, shift=0.3, seed=0):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, n)
     X = rng.standard_normal((n, n_features))
@@ -34,7 +34,7 @@ def planted(n=2000, n_features=1000, *, n_true=5, shift=0.3, seed=0):
 
 @pytest.fixture(scope="module")
 def data():
-    return planted()
+    return make_planted()
 
 
 def test_true_attributes_are_kept_with_their_sign(data):
@@ -42,94 +42,102 @@ def test_true_attributes_are_kept_with_their_sign(data):
     assert set(range(5)) <= set(fitted.get_support(indices=True))
     assert fitted.support_[5:].sum() <= 1
     np.testing.assert_array_equal(np.sign(fitted.verified_associations_[:5]), [1, -1, 1, -1, 1])
-    asked = np.isfinite(fitted.verified_associations_)
-    assert (fitted.lower_ <= fitted.verified_associations_)[asked].all()
-    assert (fitted.verified_associations_ <= fitted.upper_)[asked].all()
+    queried = np.isfinite(fitted.verified_associations_)
+    assert (fitted.lower_ <= fitted.verified_associations_)[queried].all()
+    assert (fitted.verified_associations_ <= fitted.upper_)[queried].all()
 
 
-def test_only_what_passes_on_the_training_side_is_asked_in_one_batch(data):
+def test_only_attributes_that_pass_on_the_training_set_are_queried_in_one_batch(data):
     fitted = HoldoutCorrelationFilter(random_state=0).fit(*data)
     history = fitted.holdout_.history()
-    asked = np.isfinite(fitted.verified_associations_)
-    assert 5 <= len(history) == asked.sum() < 20
+    queried = np.isfinite(fitted.verified_associations_)
+    assert 5 <= len(history) == queried.sum() < 20
     assert {record.batch for record in history} == {1}
-    assert (fitted.lower_[~asked] == -1).all()
-    assert (fitted.upper_[~asked] == 1).all()
-    assert f"Not verified: the other {1000 - asked.sum()} attributes" in str(fitted.report())
+    assert (fitted.lower_[~queried] == -1).all()
+    assert (fitted.upper_[~queried] == 1).all()
+    assert f"Not verified: the other {1000 - queried.sum()} attributes" in str(fitted.report())
 
 
 def test_no_attribute_moves_the_answer_about_another():
     """Thirty attributes with an effect of .4: one that was corrected lowered all of them by .1."""
     rng = np.random.default_rng(8)
-    y, X = rng.integers(0, 2, 1000), rng.standard_normal((1000, 1000))
+    y = rng.integers(0, 2, 1000)
+    X = rng.standard_normal((1000, 1000))
     X[:, :30] += 0.4 * (y[:, None] - 0.5)
     fitted = HoldoutCorrelationFilter(random_state=8).fit(X, y)
-    kept = fitted.get_support(indices=True)
-    assert (kept < 30).sum() >= 24
-    assert (kept >= 30).sum() <= 1
+    kept_columns = fitted.get_support(indices=True)
+    assert (kept_columns < 30).sum() >= 24
+    assert (kept_columns >= 30).sum() <= 1
     difference = np.abs(fitted.verified_associations_ - fitted.training_associations_)
-    assert np.median(difference[kept]) < 1e-12
+    assert np.median(difference[kept_columns]) < 1e-12
 
 
-@pytest.mark.parametrize("seeds", [8, pytest.param(60, marks=pytest.mark.slow)])
-def test_intervals_of_associations_hold_together(seeds):
+@pytest.mark.parametrize("n_seeds", [8, pytest.param(60, marks=pytest.mark.slow)])
+def test_intervals_of_associations_hold_together(n_seeds):
     """The truth is computed from many fresh records.
 
     Eight sets pass a failure rate of 25% (of 5%) with chance .89 and of 70% with chance .06; sixty
     pass 10% with chance .93 and 25% with .05.
     """
-    missed = 0
-    for seed in range(seeds):
-        X, y = planted(600, 200, n_true=8, shift=0.3, seed=seed)
-        fresh, labels = planted(40_000, 8, n_true=8, shift=0.3, seed=1000 + seed)
+    n_missed = 0
+    for seed in range(n_seeds):
+        X, y = make_planted(600, 200, n_true=8, shift=0.3, seed=seed)
+        X_new, y_new = make_planted(40_000, 8, n_true=8, shift=0.3, seed=1000 + seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             fitted = HoldoutCorrelationFilter(random_state=seed).fit(X, y)
-        part = X[fitted.train_indices_], 2 * y[fitted.train_indices_] - 1
-        middle = part[1].mean()
-        sides = ((2 * labels - 1) - middle) / (1 + abs(middle))
-        truth = np.zeros(200)
-        center, unit = part[0][:, :8].mean(axis=0), part[0][:, :8].std(axis=0)
-        truth[:8] = (np.clip((fresh - center) / (2 * unit), -1, 1) * sides[:, None]).mean(0)
-        outside = (truth < fitted.lower_ - 0.01) | (truth > fitted.upper_ + 0.01)
-        missed += outside[np.isfinite(fitted.verified_associations_)].any()
-    assert missed <= stats.binom(seeds, 0.05).ppf(0.999)
+        training_data = X[fitted.train_indices_], 2 * y[fitted.train_indices_] - 1
+        mean_sign = training_data[1].mean()
+        signed_new = ((2 * y_new - 1) - mean_sign) / (1 + abs(mean_sign))
+        expected_associations = np.zeros(200)
+        center = training_data[0][:, :8].mean(axis=0)
+        unit = training_data[0][:, :8].std(axis=0)
+        expected_associations[:8] = (
+            np.clip((X_new - center) / (2 * unit), -1, 1) * signed_new[:, None]
+        ).mean(0)
+        is_missed = (expected_associations < fitted.lower_ - 0.01) | (
+            expected_associations > fitted.upper_ + 0.01
+        )
+        n_missed += is_missed[np.isfinite(fitted.verified_associations_)].any()
+    assert n_missed <= stats.binom(n_seeds, 0.05).ppf(0.999)
 
 
-def test_an_attribute_that_turns_around_on_the_holdout_is_dropped():
-    X, y = planted(4000, 20, shift=0.5)
-    held = np.arange(4000) >= 2000
-    X[held, 0] *= -1
-    holdout = ReusableHoldout(X[held], y[held], random_state=0)
-    fitted = HoldoutCorrelationFilter(holdout=holdout).fit(X[~held], y[~held])
+def test_an_attribute_with_another_sign_on_the_holdout_is_dropped():
+    X, y = make_planted(4000, 20, shift=0.5)
+    in_holdout = np.arange(4000) >= 2000
+    X[in_holdout, 0] *= -1
+    holdout = ReusableHoldout(X[in_holdout], y[in_holdout], random_state=0)
+    fitted = HoldoutCorrelationFilter(holdout=holdout).fit(X[~in_holdout], y[~in_holdout])
     assert fitted.get_support(indices=True).tolist() == [1, 2, 3, 4]
     assert fitted.training_associations_[0] > 0 > fitted.verified_associations_[0]
 
 
 def test_an_attribute_that_fades_on_the_holdout_is_dropped():
-    X, y = planted(4000, 20, shift=0.5)
-    held = np.arange(4000) >= 2000
-    X[held, 0] = np.random.default_rng(1).standard_normal(2000)
-    holdout = ReusableHoldout(X[held], y[held], random_state=0)
-    fitted = HoldoutCorrelationFilter(holdout=holdout).fit(X[~held], y[~held])
+    X, y = make_planted(4000, 20, shift=0.5)
+    in_holdout = np.arange(4000) >= 2000
+    X[in_holdout, 0] = np.random.default_rng(1).standard_normal(2000)
+    holdout = ReusableHoldout(X[in_holdout], y[in_holdout], random_state=0)
+    fitted = HoldoutCorrelationFilter(holdout=holdout).fit(X[~in_holdout], y[~in_holdout])
     assert fitted.get_support(indices=True).tolist() == [1, 2, 3, 4]
 
 
-def test_noise_leaves_nothing_and_says_so():
+def test_noise_leaves_no_attribute_and_gives_a_warning():
     with warned(UserWarning, 300):
-        fitted = HoldoutCorrelationFilter(random_state=0).fit(*planted(1000, 300, n_true=0, seed=1))
+        fitted = HoldoutCorrelationFilter(random_state=0).fit(
+            *make_planted(1000, 300, n_true=0, seed=1)
+        )
     assert not fitted.support_.any()
 
 
-def test_nothing_to_hand_on_is_a_readable_outcome_in_a_pipeline():
-    X, y = planted(600, 50, n_true=0, seed=1)
+def test_an_empty_selection_is_a_clear_error_in_a_pipeline():
+    X, y = make_planted(600, 50, n_true=0, seed=1)
     screen = HoldoutCorrelationFilter(random_state=0)
     with warned(UserWarning, 50), refused(NothingSelectedError, "on_empty='keep_best'"):
         make_pipeline(screen, GaussianNB()).fit(X, y)
 
 
-def test_keep_best_hands_on_a_stopgap_and_says_so():
-    X, y = planted(600, 50, n_true=0, seed=1)
+def test_keep_best_keeps_one_attribute_and_gives_a_warning():
+    X, y = make_planted(600, 50, n_true=0, seed=1)
     screen = HoldoutCorrelationFilter(random_state=0, on_empty="keep_best")
     with warned(UserWarning, 50):
         make_pipeline(screen, GaussianNB()).fit(X, y)
@@ -139,7 +147,7 @@ def test_keep_best_hands_on_a_stopgap_and_says_so():
     assert "0 of 50" in screen.report().title
 
 
-def test_the_report_says_what_was_verified_and_leads_to_proofs(data):
+def test_the_report_states_verified_attributes_and_names_final_report(data):
     frame = pd.DataFrame(data[0]).add_prefix("<f").add_suffix(">")
     report = HoldoutCorrelationFilter(random_state=0).fit(frame, data[1]).report()
     assert set(report.rows["attribute"]) >= {f"<f{j}>" for j in range(5)}
@@ -149,7 +157,7 @@ def test_the_report_says_what_was_verified_and_leads_to_proofs(data):
     assert "<f0>" not in report._repr_html_()
 
 
-def test_without_a_holdout_what_passes_is_kept_and_not_verified(data):
+def test_without_a_holdout_attributes_are_kept_and_not_verified(data):
     fitted = HoldoutCorrelationFilter(holdout=None).fit(*data)
     assert set(range(5)) <= set(fitted.get_support(indices=True))
     assert np.isnan(fitted.verified_associations_).all()
@@ -157,14 +165,16 @@ def test_without_a_holdout_what_passes_is_kept_and_not_verified(data):
     assert "Not verified (holdout=None)" in str(fitted.report())
 
 
-@pytest.mark.parametrize("kind", ["array", "frame", "csr"])
-def test_work_is_linear_in_attributes(kind):
+@pytest.mark.parametrize("container", ["array", "frame", "csr"])
+def test_work_is_linear_in_attributes(container):
     """Calls of Python functions, counted: a quadratic step would double the ratio."""
 
-    def calls(n_features):
-        X, y = planted(60, n_features, n_true=0)
-        X = {"array": np.asarray, "frame": pd.DataFrame, "csr": scipy.sparse.csr_matrix}[kind](X)
-        if kind == "frame":
+    def count_calls(n_features):
+        X, y = make_planted(60, n_features, n_true=0)
+        X = {"array": np.asarray, "frame": pd.DataFrame, "csr": scipy.sparse.csr_matrix}[container](
+            X
+        )
+        if container == "frame":
             X = X.add_prefix("f")
         profile = cProfile.Profile()
         with warnings.catch_warnings():
@@ -172,7 +182,7 @@ def test_work_is_linear_in_attributes(kind):
             profile.runcall(HoldoutCorrelationFilter(random_state=0).fit, X, y)
         return sum(entry.callcount for entry in profile.getstats())
 
-    assert calls(4000) < 2.2 * calls(2000)
+    assert count_calls(4000) < 2.2 * count_calls(2000)
 
 
 def test_numbers_and_several_classes():
@@ -194,17 +204,17 @@ def test_frames_names_pickles_and_clones(data):
     assert list(loaded.transform(frame).columns[:5]) == [f"f{j}" for j in range(5)]
 
 
-def test_asking_again_is_free(data, tmp_path):
+def test_repeated_queries_are_free(data, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
-    first, again = (
+    first_filter, second_filter = (
         HoldoutCorrelationFilter(random_state=0, holdout=HoldoutConfig(ledger=ledger)).fit(*data)
         for _ in range(2)
     )
-    assert len(again.holdout_.history()) == len(first.holdout_.history())
-    np.testing.assert_array_equal(first.support_, again.support_)
+    assert len(second_filter.holdout_.history()) == len(first_filter.holdout_.history())
+    np.testing.assert_array_equal(first_filter.support_, second_filter.support_)
 
 
-@ANEW
+@SEVERAL_HOLDOUTS
 def test_sparse_data(data):
     sparse = HoldoutCorrelationFilter(random_state=0).fit(scipy.sparse.csc_matrix(data[0]), data[1])
     dense = HoldoutCorrelationFilter(random_state=0).fit(*data)
@@ -255,11 +265,14 @@ def test_check_estimator_passes():
 
 
 @pytest.mark.slow
-def test_useless_attributes_are_kept_at_the_rate_of_the_training_side():
-    kept, seeds = 0, 100
-    for seed in range(seeds):
+def test_useless_attributes_are_kept_at_the_declared_rate():
+    n_with_kept_attributes = 0
+    n_seeds = 100
+    for seed in range(n_seeds):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            X, y = planted(800, 200, n_true=0, seed=seed)
-            kept += HoldoutCorrelationFilter(random_state=seed).fit(X, y).support_.any()
-    assert kept <= seeds * 0.05 + 3 * np.sqrt(seeds * 0.05 * 0.95)
+            X, y = make_planted(800, 200, n_true=0, seed=seed)
+            n_with_kept_attributes += (
+                HoldoutCorrelationFilter(random_state=seed).fit(X, y).support_.any()
+            )
+    assert n_with_kept_attributes <= n_seeds * 0.05 + 3 * np.sqrt(n_seeds * 0.05 * 0.95)

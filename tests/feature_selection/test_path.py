@@ -27,14 +27,14 @@ from sklearn_bdp.feature_selection import HoldoutCorrelationFilter, HoldoutFeatu
 from tests.facts import refused, warned
 
 #: These tests compare fits that each have a holdout of their own, with the same targets.
-ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
+SEVERAL_HOLDOUTS = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 #: A hundred groups suffice for these tests, whatever their effective sample size.
 FEW_GROUPS = pytest.mark.filterwarnings(
     "ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning"
 )
 
 
-def planted(n=800, n_features=100, *, n_true=4, shift=0.8, seed=0):
+def make_planted(n=800, n_features=100, *, n_true=4, shift=0.8, seed=0):
     """Return data in which the first columns know the label and the rest know nothing."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, n)
@@ -45,15 +45,14 @@ def planted(n=800, n_features=100, *, n_true=4, shift=0.8, seed=0):
 
 @pytest.fixture(scope="module")
 def data():
-    return planted()
+    return make_planted()
 
 
-def selector(**params):
-    defaults = {"cv": 2, "random_state": 0}
-    return HoldoutFeatureSelector(GaussianNB(), **(defaults | params))
+def selector(*, cv=2, random_state=0, **params):
+    return HoldoutFeatureSelector(GaussianNB(), cv=cv, random_state=random_state, **params)
 
 
-def few_useless(fitted, n_true=4):
+def has_few_useless_features(fitted, n_true=4):
     columns = fitted.get_support(indices=True)
     return set(range(n_true)) <= set(columns) and len(columns) <= 4 * n_true
 
@@ -64,7 +63,7 @@ def few_useless(fitted, n_true=4):
 def test_every_ranking_finds_the_true_features_in_one_small_batch(data, ranking):
     X, y = data
     fitted = selector(ranking=ranking).fit(X[:, :40], y)
-    assert few_useless(fitted)
+    assert has_few_useless_features(fitted)
     assert fitted.confirmed_
     assert len(fitted.holdout_.history()) == 2  # the selected subset, and a constant
     low, high = fitted.interval_
@@ -73,39 +72,46 @@ def test_every_ranking_finds_the_true_features_in_one_small_batch(data, ranking)
     assert fitted.score_path_["ranking"].tolist() == ["constant", *[name] * 11]
 
 
-@ANEW
+@SEVERAL_HOLDOUTS
 def test_the_smallest_subset_within_the_tolerance_is_selected(data):
     for tol in (0.0, 0.05, 1.0):
         fitted = selector(tol=tol).fit(*data)
         path = pd.DataFrame(fitted.score_path_)
-        rank = path["training_score"][1:]
-        near = path["n_features"][1:][rank >= rank.max() - tol]
-        assert fitted.n_features_to_select_ == near.min()
+        training_scores = path["training_score"][1:]
+        sizes_within_tolerance = path["n_features"][1:][
+            training_scores >= training_scores.max() - tol
+        ]
+        assert fitted.n_features_to_select_ == sizes_within_tolerance.min()
         assert path["selected"].sum() == 1
         assert path["n_features"][path["selected"]].item() == fitted.n_features_to_select_
 
 
-@pytest.mark.parametrize(("wanted", "count"), [(3, 3), (0.3, 30)])
-def test_a_number_of_features_is_kept_to(data, wanted, count):
-    fitted = selector(n_features_to_select=wanted).fit(*data)
+@pytest.mark.parametrize(("n_features_to_select", "count"), [(3, 3), (0.3, 30)])
+def test_a_number_of_features_is_kept_to(data, n_features_to_select, count):
+    fitted = selector(n_features_to_select=n_features_to_select).fit(*data)
     assert fitted.support_.sum() == count
     assert len(fitted.holdout_.history()) <= 3
 
 
-@ANEW
-def test_more_subsets_are_verified_on_request_and_change_nothing(data):
-    one, three, every = (selector(verify=count).fit(*data) for count in (1, 3, "all"))
-    for other in (three, every):
-        np.testing.assert_array_equal(one.support_, other.support_)
-        assert one.interval_ == other.interval_
-    answered = [np.isfinite(f.score_path_["holdout_score"]).sum() for f in (one, three, every)]
-    assert answered == [2, 4, len(every.score_path_["selected"])]
-    assert (one.score_path_["answered_from"] == "not asked").any()
+@SEVERAL_HOLDOUTS
+def test_further_verified_subsets_do_not_change_the_selection(data):
+    verified_1, verified_3, verified_all = (
+        selector(verify=count).fit(*data) for count in (1, 3, "all")
+    )
+    for larger_verification in (verified_3, verified_all):
+        np.testing.assert_array_equal(verified_1.support_, larger_verification.support_)
+        assert verified_1.interval_ == larger_verification.interval_
+    n_verified = [
+        np.isfinite(fitted_selector.score_path_["holdout_score"]).sum()
+        for fitted_selector in (verified_1, verified_3, verified_all)
+    ]
+    assert n_verified == [2, 4, len(verified_all.score_path_["selected"])]
+    assert (verified_1.score_path_["answered_from"] == "not asked").any()
 
 
-@ANEW
-def test_on_noise_it_is_said_and_the_one_best_feature_is_handed_on():
-    X, y = planted(400, 200, n_true=0, seed=1)
+@SEVERAL_HOLDOUTS
+def test_selection_on_noise_gives_a_warning_and_keeps_the_best_feature():
+    X, y = make_planted(400, 200, n_true=0, seed=1)
     chooser = selector()
     with warned(NothingConfirmedWarning):
         make_pipeline(chooser, GaussianNB()).fit(X, y)
@@ -121,7 +127,7 @@ def test_on_noise_it_is_said_and_the_one_best_feature_is_handed_on():
 
 def test_without_a_holdout_all_records_choose_and_nothing_is_verified(data):
     fitted = selector(holdout=None).fit(*data)
-    assert few_useless(fitted)
+    assert has_few_useless_features(fitted)
     assert fitted.confirmed_
     assert np.isnan(fitted.score_)
     assert fitted.holdout_ is None
@@ -135,60 +141,62 @@ def test_without_a_holdout_all_records_choose_and_nothing_is_verified(data):
         selector(holdout=None).fit(*data, X_val=data[0], y_val=data[1])
 
 
-def test_choosing_anew_on_all_records_takes_two_lines(data):
-    first = selector().fit(*data)
-    first.final_report()
-    again = clone(first).set_params(holdout=None).fit(*data)
-    assert few_useless(again)
+def test_selection_can_be_repeated_on_all_records(data):
+    first_selector = selector().fit(*data)
+    first_selector.final_report()
+    refitted = clone(first_selector).set_params(holdout=None).fit(*data)
+    assert has_few_useless_features(refitted)
 
 
 @pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", "balanced_accuracy"])
-def test_weak_signals_among_few_records_are_handed_on(scoring):
+def test_weak_signals_among_few_records_are_selected(scoring):
     """Which features is a question of the training set: no test is needed to choose."""
-    X, y = planted(150, 300, shift=1.2, seed=3)
+    X, y = make_planted(150, 300, shift=1.2, seed=3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted = selector(scoring=scoring, cv=5).fit(X, y)
     assert fitted.support_[:4].sum() >= 2
-    fresh, labels = planted(4000, 300, shift=1.2, seed=9)
-    assert fitted.estimator_.score(fresh[:, fitted.support_], labels) > 0.65
+    X_new, y_new = make_planted(4000, 300, shift=1.2, seed=9)
+    assert fitted.estimator_.score(X_new[:, fitted.support_], y_new) > 0.65
 
 
-def test_stability_is_the_share_of_complementary_halves(data):
+def test_stability_is_the_frequency_in_complementary_halves(data):
     fitted = selector(n_features_to_select=4).fit(*data)
-    X, y = (part[fitted.train_indices_] for part in data)
-    rng, shares = np.random.default_rng(0), np.zeros(100)
+    X, y = (table[fitted.train_indices_] for table in data)
+    rng = np.random.default_rng(0)
+    frequencies = np.zeros(100)
     for _ in range(25):
-        first = np.isin(np.arange(600), rng.permutation(600)[:300])
-        for half in (first, ~first):
-            shares[np.argsort(-f_classif(X[half], y[half])[0])[:4]] += 0.02
-    np.testing.assert_allclose(fitted.stability_, shares, atol=1e-12)
+        in_first_half = np.isin(np.arange(600), rng.permutation(600)[:300])
+        for in_half in (in_first_half, ~in_first_half):
+            frequencies[np.argsort(-f_classif(X[in_half], y[in_half])[0])[:4]] += 0.02
+    np.testing.assert_allclose(fitted.stability_, frequencies, atol=1e-12)
     report = fitted.report()
-    shown = [f"{fitted.stability_[int(name[1:])]:.0%}" for name in report.rows["feature"]]
-    assert report.rows["half samples"] == shown
-    often = (shares[fitted.support_] >= 0.9 - 1e-9).sum()
-    assert f"of 4 features {often} come back in 90% of half samples" in str(report)
+    expected_column = [f"{fitted.stability_[int(name[1:])]:.0%}" for name in report.rows["feature"]]
+    assert report.rows["half samples"] == expected_column
+    n_frequent = (frequencies[fitted.support_] >= 0.9 - 1e-9).sum()
+    assert f"of 4 features {n_frequent} come back in 90% of half samples" in str(report)
 
 
-@ANEW
+@SEVERAL_HOLDOUTS
 @FEW_GROUPS
-def test_halves_of_groups_are_halves_of_groups(data):
+def test_half_samples_consist_of_whole_groups(data):
     """Rows that are copies of one another make no list stable."""
-    X, y = planted(100, 50, n_true=0, seed=1)
-    copies = np.repeat(X, 6, axis=0), np.repeat(y, 6)
+    X, y = make_planted(100, 50, n_true=0, seed=1)
+    copied_data = np.repeat(X, 6, axis=0), np.repeat(y, 6)
     groups = np.repeat(np.arange(100), 6)
     options = {"n_features_to_select": 3}
     with pytest.warns(DependenceWarning):
-        alone = selector(**options).fit(*copies)
-    whole = selector(correlation="groups", **options).fit(*copies, groups=groups)
-    assert whole.stability_.max() < alone.stability_.max()
+        selector_of_rows = selector(**options).fit(*copied_data)
+    selector_of_groups = selector(correlation="groups", **options).fit(*copied_data, groups=groups)
+    assert selector_of_groups.stability_.max() < selector_of_rows.stability_.max()
 
 
 def test_stable_features_are_few_useless_ones():
     """The bound says at most one; true ones come back."""
-    true, useless = [], []
+    true = []
+    useless = []
     for seed in range(5):
-        X, y = planted(400, 1000, n_true=6, shift=1.0, seed=seed)
+        X, y = make_planted(400, 1000, n_true=6, shift=1.0, seed=seed)
         fitted = selector(n_features_to_select="stable", random_state=seed).fit(X, y)
         true.append(fitted.support_[:6].sum())
         useless.append(fitted.support_[6:].sum())
@@ -197,9 +205,9 @@ def test_stable_features_are_few_useless_ones():
     assert "come back in 60% of half samples" in str(fitted.report())
 
 
-def test_training_scores_know_nothing_of_their_test_folds():
+def test_training_scores_do_not_depend_on_their_test_folds():
     """Ranked on all records and then cross-validated, noise would score .7 and more."""
-    X, y = planted(300, 2000, n_true=0, seed=3)
+    X, y = make_planted(300, 2000, n_true=0, seed=3)
     with pytest.warns(NothingConfirmedWarning):
         fitted = selector().fit(X, y)
     path = pd.DataFrame(fitted.score_path_)
@@ -210,7 +218,7 @@ def test_training_scores_know_nothing_of_their_test_folds():
     assert reused > 0.65
 
 
-def test_the_report_says_what_was_verified_and_what_was_not(data):
+def test_the_report_states_verified_and_unverified_subsets(data):
     frame = pd.DataFrame(data[0]).add_prefix("<f").add_suffix(">")
     fitted = selector(fixed_features=["<f7>"]).fit(frame, data[1])
     report = fitted.report()
@@ -243,37 +251,38 @@ def test_a_search_around_a_selector_shares_one_account(data):
         pipeline, {"logisticregression__C": [0.1, 1.0]}, holdout=holdout, cv=2
     ).fit(X[:600], y[:600])
     assert search.holdout_ is holdout
-    chosen = search.best_estimator_[0]
-    assert chosen.holdout_ is holdout
-    assert few_useless(chosen)
-    before = len(holdout.history())
+    best_selector = search.best_estimator_[0]
+    assert best_selector.holdout_ is holdout
+    assert has_few_useless_features(best_selector)
+    n_answers = len(holdout.history())
     clone(pipeline).fit(X[:600], y[:600])  # the same questions again
     clone(search).fit(X[:600], y[:600])
-    assert len(holdout.history()) == before
-    fresh, labels = planted(4000, 40, seed=9)
-    truth = search.best_estimator_.score(fresh, labels)
+    assert len(holdout.history()) == n_answers
+    X_new, y_new = make_planted(4000, 40, seed=9)
+    new_score = search.best_estimator_.score(X_new, y_new)
     row = search.best_index_
-    low, high = (search.cv_results_[f"holdout_{end}"][row] for end in ("lower", "upper"))
-    assert low <= truth <= high
+    low, high = (search.cv_results_[f"holdout_{side}"][row] for side in ("lower", "upper"))
+    assert low <= new_score <= high
 
 
-@pytest.mark.parametrize("screen", [False, True])
-def test_the_same_script_resumes_without_a_seed(data, screen, tmp_path):
+@pytest.mark.parametrize("is_filter", [False, True])
+def test_the_same_script_resumes_without_a_seed(data, is_filter, tmp_path):
     """The ledger remembers how the data were divided, as it does for a search."""
     ledger = tmp_path / "ledger.sqlite"
 
     def fit():
-        if screen:
+        if is_filter:
             return HoldoutCorrelationFilter(holdout=HoldoutConfig(ledger=ledger)).fit(*data)
         return selector(holdout=HoldoutConfig(ledger=ledger), random_state=None).fit(*data)
 
-    first, again = fit(), fit()
-    np.testing.assert_array_equal(first.holdout_indices_, again.holdout_indices_)
-    np.testing.assert_array_equal(first.support_, again.support_)
-    assert len(again.holdout_.history()) == len(first.holdout_.history())
+    first_fit = fit()
+    second_fit = fit()
+    np.testing.assert_array_equal(first_fit.holdout_indices_, second_fit.holdout_indices_)
+    np.testing.assert_array_equal(first_fit.support_, second_fit.support_)
+    assert len(second_fit.holdout_.history()) == len(first_fit.holdout_.history())
 
 
-def test_an_interrupted_path_goes_on(data, tmp_path):
+def test_an_interrupted_path_continues(data, tmp_path):
     class Fragile(GaussianNB):
         left = 25
 
@@ -283,23 +292,23 @@ def test_an_interrupted_path_goes_on(data, tmp_path):
                 raise KeyboardInterrupt
             return super().fit(X, y)
 
-    path = {"cv": 3, "holdout": HoldoutConfig(ledger=tmp_path / "ledger.sqlite")}
+    parameters = {"cv": 3, "holdout": HoldoutConfig(ledger=tmp_path / "ledger.sqlite")}
     with pytest.raises(KeyboardInterrupt):
-        HoldoutFeatureSelector(Fragile(), **path).fit(*data)
+        HoldoutFeatureSelector(Fragile(), **parameters).fit(*data)
     Fragile.left = 10**6
-    assert few_useless(HoldoutFeatureSelector(Fragile(), **path).fit(*data))
+    assert has_few_useless_features(HoldoutFeatureSelector(Fragile(), **parameters).fit(*data))
 
 
-@ANEW
+@SEVERAL_HOLDOUTS
 def test_answers_do_not_depend_on_n_jobs(data):
     X, y = data
     with parallel_config(backend="threading"):  # the same tasks, without the start of processes
-        one, two = (selector(n_jobs=n).fit(X[:, :40], y) for n in (1, 2))
-    for name, column in one.score_path_.items():
-        np.testing.assert_array_equal(column, two.score_path_[name])
+        sequential, threaded = (selector(n_jobs=n_jobs).fit(X[:, :40], y) for n_jobs in (1, 2))
+    for name, column in sequential.score_path_.items():
+        np.testing.assert_array_equal(column, threaded.score_path_[name])
 
 
-def test_nothing_raw_is_kept(data):
+def test_raw_scores_are_not_kept(data):
     X, y = data
     fitted = selector().fit(X[:600], y[:600], X_val=X[600:], y_val=y[600:])
     state = {name: value for name, value in vars(fitted).items() if name != "holdout_"}
@@ -316,31 +325,35 @@ def test_nothing_raw_is_kept(data):
     assert untouched.any()
 
 
-@ANEW
+@SEVERAL_HOLDOUTS
 def test_sparse_frames_and_arrays_agree(data):
-    dense = selector().fit(*data)
+    dense_selector = selector().fit(*data)
     frame = selector().fit(pd.DataFrame(data[0]).add_prefix("f"), data[1])
-    np.testing.assert_array_equal(dense.support_, frame.support_)
-    est = LogisticRegression()
+    np.testing.assert_array_equal(dense_selector.support_, frame.support_)
+    estimator = LogisticRegression()
     sparse = [
-        HoldoutFeatureSelector(est, cv=3, random_state=0).fit(kind(data[0]), data[1]).support_
-        for kind in (np.asarray, scipy.sparse.csr_matrix)
+        HoldoutFeatureSelector(estimator, cv=3, random_state=0)
+        .fit(convert(data[0]), data[1])
+        .support_
+        for convert in (np.asarray, scipy.sparse.csr_matrix)
     ]
     np.testing.assert_array_equal(*sparse)
 
 
-@ANEW
+@SEVERAL_HOLDOUTS
 def test_polars_columns_are_matched_by_name(data):
     polars = pytest.importorskip("polars")
-    X, y = data[0][:, :40], data[1]
+    X = data[0][:, :40]
+    y = data[1]
     frame = polars.DataFrame(X, schema=[f"f{column}" for column in range(40)])
     params = {"fixed_features": ["f9"], "feature_groups": [["f0", "f1"]]}
-    train, held = frame[:600], frame[600:].select(reversed(frame.columns))
-    fitted = selector(**params).fit(train, y[:600], X_val=held, y_val=y[600:])
+    X_train = frame[:600]
+    X_val = frame[600:].select(reversed(frame.columns))
+    fitted = selector(**params).fit(X_train, y[:600], X_val=X_val, y_val=y[600:])
     table = pd.DataFrame(X).add_prefix("f")
-    same = selector(**params).fit(table[:600], y[:600], X_val=table[600:], y_val=y[600:])
-    assert list(fitted.get_feature_names_out()) == list(same.get_feature_names_out())
-    assert fitted.score_ == same.score_
+    pandas_selector = selector(**params).fit(table[:600], y[:600], X_val=table[600:], y_val=y[600:])
+    assert list(fitted.get_feature_names_out()) == list(pandas_selector.get_feature_names_out())
+    assert fitted.score_ == pandas_selector.score_
     names = fitted.set_output(transform="polars").transform(frame).columns
     assert {"f0", "f1", "f9"} <= set(names)
 
@@ -349,8 +362,10 @@ def test_sparse_records_are_never_made_dense():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 600)
     X = scipy.sparse.random(600, 8_000, density=0.02, random_state=0, format="csr")
-    told = scipy.sparse.csr_matrix((rng.random((600, 3)) < 0.1 + 0.4 * y[:, None]).astype(float))
-    X = scipy.sparse.hstack([told, X], format="csr")
+    informative_columns = scipy.sparse.csr_matrix(
+        (rng.random((600, 3)) < 0.1 + 0.4 * y[:, None]).astype(float)
+    )
+    X = scipy.sparse.hstack([informative_columns, X], format="csr")
     tracemalloc.start()
     fitted = HoldoutFeatureSelector(LogisticRegression(), cv=3, random_state=0).fit(X, y)
     peak = tracemalloc.get_traced_memory()[1]
@@ -360,8 +375,8 @@ def test_sparse_records_are_never_made_dense():
 
 
 @FEW_GROUPS
-@pytest.mark.parametrize("kind", ["chain", "time", "network", "graph"])
-def test_correlated_records_are_divided_by_their_model(data, kind):
+@pytest.mark.parametrize("correlation_name", ["chain", "time", "network", "graph"])
+def test_correlated_records_are_divided_by_their_model(data, correlation_name):
     X, y = data
     network = scipy.sparse.diags_array([np.full(799, 0.05)] * 2, offsets=[-1, 1])
     clusters = scipy.sparse.block_diag([np.ones((4, 4)) - np.eye(4)] * 200)
@@ -370,15 +385,16 @@ def test_correlated_records_are_divided_by_their_model(data, kind):
         "time": "time",
         "network": MarkovNetwork(network.tocsr(), influence="data"),
         "graph": clusters.tocsr(),
-    }[kind]
+    }[correlation_name]
     fitted = selector(correlation=correlation).fit(X, y)
     assert {0, 1, 2, 3} <= set(fitted.get_support(indices=True))
     assert fitted.interval_[0] < fitted.score_ < fitted.interval_[1]
-    train, held = fitted.train_indices_, fitted.holdout_indices_
-    if kind in ("chain", "time"):
-        assert train.max() < held.min()
-    if kind == "graph":
-        assert not set(train // 4) & set(held // 4)
+    train = fitted.train_indices_
+    holdout_rows = fitted.holdout_indices_
+    if correlation_name in ("chain", "time"):
+        assert train.max() < holdout_rows.min()
+    if correlation_name == "graph":
+        assert not set(train // 4) & set(holdout_rows // 4)
 
 
 def test_categories_and_missing_values_are_ranked():
@@ -403,10 +419,10 @@ def test_groups_of_features_stay_whole_along_the_path(data):
             assert len(set(group) & set(columns)) in (0, len(group))
 
 
-@pytest.mark.parametrize(("n_columns", "wanted"), [(3, "auto"), (6, 3)])
-def test_fixed_features_alone_are_verified(data, n_columns, wanted):
+@pytest.mark.parametrize(("n_columns", "n_features_to_select"), [(3, "auto"), (6, 3)])
+def test_fixed_features_alone_are_verified(data, n_columns, n_features_to_select):
     X, y = data
-    fitted = selector(fixed_features=[0, 1, 2], n_features_to_select=wanted)
+    fitted = selector(fixed_features=[0, 1, 2], n_features_to_select=n_features_to_select)
     fitted.fit(X[:, :n_columns], y)
     assert fitted.get_support(indices=True).tolist() == [0, 1, 2]
     assert fitted.confirmed_
@@ -416,7 +432,7 @@ def test_fixed_features_alone_are_verified(data, n_columns, wanted):
     )
 
 
-def test_when_nothing_is_better_than_the_fixed_features_they_stay(data):
+def test_fixed_features_stay_if_no_subset_is_better(data):
     X, y = data
     chooser = selector(fixed_features=[0, 1, 2, 3])
     with warned(NothingConfirmedWarning, "fixed"):
@@ -448,7 +464,7 @@ def test_numbers_and_several_classes():
     assert 2 in fitted.get_support(indices=True)
 
 
-def test_a_tree_sees_what_no_univariate_score_sees():
+def test_a_tree_finds_interactions_that_univariate_scores_miss():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 12))
     y = (X[:, 0] ** 2 + X[:, 1] ** 2 > 1.4).astype(int)
@@ -458,16 +474,17 @@ def test_a_tree_sees_what_no_univariate_score_sees():
     assert {0, 1} <= set(fitted.get_support(indices=True))
 
 
-@ANEW
+@SEVERAL_HOLDOUTS
 def test_units_of_measurement_do_not_matter(data):
     scaled = make_pipeline(StandardScaler(), LogisticRegression())
-    X, y = data[0][:, :60], data[1]
-    one, other = (
+    X = data[0][:, :60]
+    y = data[1]
+    selector_of_raw, selector_of_scaled = (
         HoldoutFeatureSelector(scaled, cv=3, random_state=0).fit(values, y)
         for values in (X, 100.0 + X * np.geomspace(1e-3, 1e3, 60))
     )
-    np.testing.assert_array_equal(one.support_, other.support_)
-    assert set(one.get_support(indices=True)) >= {0, 1, 2, 3}
+    np.testing.assert_array_equal(selector_of_raw.support_, selector_of_scaled.support_)
+    assert set(selector_of_raw.get_support(indices=True)) >= {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize("scoring", ["roc_auc", "neg_brier_score"])
@@ -486,21 +503,23 @@ def test_bad_rankings_are_rejected_before_anything_is_spent(data, ranking, tmp_p
 
 @pytest.mark.slow
 def test_noise_passes_rarely_and_intervals_hold():
-    passed, missed = 0, 0
+    n_confirmed = 0
+    n_missed = 0
     for seed in range(100):
-        X, y = planted(300, 500, n_true=0, seed=seed)
+        X, y = make_planted(300, 500, n_true=0, seed=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             fitted = selector(random_state=seed).fit(X, y)
-        passed += fitted.confirmed_  # chance is kept by default, but not confirmed
+        n_confirmed += fitted.confirmed_  # chance is kept by default, but not confirmed
         path = fitted.score_path_  # every model is worth exactly .5 here
-        missed += ((path["holdout_lower"] > 0.5) | (path["holdout_upper"] < 0.5)).any()
-    assert passed <= 100 * 0.05 + 3 * np.sqrt(100 * 0.05 * 0.95)
-    assert missed <= 100 * 0.05 + 3 * np.sqrt(100 * 0.05 * 0.95)
+        n_missed += ((path["holdout_lower"] > 0.5) | (path["holdout_upper"] < 0.5)).any()
+    assert n_confirmed <= 100 * 0.05 + 3 * np.sqrt(100 * 0.05 * 0.95)
+    assert n_missed <= 100 * 0.05 + 3 * np.sqrt(100 * 0.05 * 0.95)
 
 
-def test_narrowed_columns_are_answered_with_what_to_do(data):
-    frame, y = pd.DataFrame(data[0][:, :10]).add_prefix("f"), data[1]
+def test_errors_for_narrowed_columns_name_the_remedy(data):
+    frame = pd.DataFrame(data[0][:, :10]).add_prefix("f")
+    y = data[1]
     holdout = ReusableHoldout(frame[600:], y[600:], random_state=0)
     search = ReusableHoldoutSearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, holdout=holdout)
     with refused(ValueError, "ColumnTransformer", "passthrough") as error:
@@ -509,10 +528,10 @@ def test_narrowed_columns_are_answered_with_what_to_do(data):
 
 
 @pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy"])
-def test_a_constant_is_known_by_construction(data, scoring):
+def test_constants_are_recognized_by_construction(data, scoring):
     fitted = selector(scoring=scoring).fit(*data)
     assert fitted.confirmed_
-    assert few_useless(fitted)
+    assert has_few_useless_features(fitted)
     path = pd.DataFrame(fitted.score_path_)
     constant = path[path["ranking"] == "constant"].iloc[0]
     assert [constant["holdout_lower"], constant["holdout_upper"]] == [0.5, 0.5]
@@ -522,22 +541,24 @@ def test_a_constant_is_known_by_construction(data, scoring):
 def test_a_frame_takes_few_more_steps_per_column_than_an_array():
     """Calls of Python functions, counted: digests column by column took 1,300 for each."""
 
-    def calls(kind, n_features):
-        X, y = planted(60, n_features)
+    def count_calls(convert, n_features):
+        X, y = make_planted(60, n_features)
         profile = cProfile.Profile()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            chooser = selector(n_features_to_select=2)
-            profile.runcall(chooser.fit, kind(X), y)
+            selector_of_two = selector(n_features_to_select=2)
+            profile.runcall(selector_of_two.fit, convert(X), y)
         return sum(entry.callcount for entry in profile.getstats())
 
-    named = lambda X: pd.DataFrame(X).add_prefix("f")  # noqa: E731
-    grown = [calls(kind, 1000) - calls(kind, 250) for kind in (named, np.asarray)]
-    assert grown[0] < grown[1] + 300 * 750
+    to_frame = lambda X: pd.DataFrame(X).add_prefix("f")  # noqa: E731
+    call_growth = [
+        count_calls(convert, 1000) - count_calls(convert, 250) for convert in (to_frame, np.asarray)
+    ]
+    assert call_growth[0] < call_growth[1] + 300 * 750
 
 
-@ANEW
-def test_how_many_fits_there_are_does_not_depend_on_the_number_of_columns():
+@SEVERAL_HOLDOUTS
+def test_the_number_of_fits_does_not_depend_on_the_number_of_columns():
     """Only one pass over the data grows with the columns, as for univariate selection."""
 
     class Counting(GaussianNB):
@@ -551,7 +572,7 @@ def test_how_many_fits_there_are_does_not_depend_on_the_number_of_columns():
     counts = []
     for n_features in (500, 1200):
         Counting.count = 0
-        X, y = planted(400, n_features)
+        X, y = make_planted(400, n_features)
         chooser = HoldoutFeatureSelector(Counting(), cv=3, random_state=0)
         chooser.fit(X, y)
         counts.append(Counting.count)

@@ -27,10 +27,10 @@ from sklearn_bdp.holdout import ExpertSettings
 from tests.facts import refused
 
 #: These tests compare fits that each have a holdout of their own, with the same targets.
-ANEW = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
+SEVERAL_HOLDOUTS = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
 
 
-def planted(n=1200, n_features=8, *, n_true=3, shift=0.6, seed=0):
+def make_planted(n=1200, n_features=8, *, n_true=3, shift=0.6, seed=0):
     """Return data in which the first columns know the label and the rest know nothing."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, n)
@@ -41,35 +41,36 @@ def planted(n=1200, n_features=8, *, n_true=3, shift=0.6, seed=0):
 
 @pytest.fixture(scope="module")
 def data():
-    return planted()
+    return make_planted()
 
 
 def selector(**params):
-    return HoldoutFeatureSelector(
-        GaussianNB(), **{"tol": 0.01, "cv": 2, "random_state": 0, **params}
-    )
+    return HoldoutFeatureSelector(GaussianNB(), tol=0.01, cv=2, random_state=0, **params)
 
 
-def test_the_score_speaks_of_the_model_that_is_kept(data):
+def test_the_score_is_that_of_the_stored_model(data):
     fitted = selector().fit(*data)
-    part = data[0][fitted.train_indices_][:, fitted.support_], data[1][fitted.train_indices_]
-    expected = GaussianNB().fit(*part)
+    training_subset = (
+        data[0][fitted.train_indices_][:, fitted.support_],
+        data[1][fitted.train_indices_],
+    )
+    expected = GaussianNB().fit(*training_subset)
     np.testing.assert_allclose(fitted.estimator_.theta_, expected.theta_)
     path = fitted.score_path_
     assert [fitted.score_] == path["holdout_score"][path["selected"]].tolist()
     assert fitted.interval_[0] <= fitted.score_ <= fitted.interval_[1]
 
 
-@pytest.mark.parametrize(("wanted", "count"), [(2, 2), (0.5, 4), (7, 7), (8, 8)])
-def test_a_number_of_features_is_kept_to(data, wanted, count):
-    assert selector(n_features_to_select=wanted).fit(*data).support_.sum() == count
+@pytest.mark.parametrize(("n_features_to_select", "count"), [(2, 2), (0.5, 4), (7, 7), (8, 8)])
+def test_a_number_of_features_is_kept_to(data, n_features_to_select, count):
+    assert selector(n_features_to_select=n_features_to_select).fit(*data).support_.sum() == count
 
 
-@pytest.mark.parametrize(("wanted", "count"), [(3, 4), (1.0, 8), (0.01, 1)])
-def test_targets_count_fixed_features_and_groups(data, wanted, count):
+@pytest.mark.parametrize(("n_features_to_select", "count"), [(3, 4), (1.0, 8), (0.01, 1)])
+def test_targets_count_fixed_features_and_groups(data, n_features_to_select, count):
     """Three of: a group of two columns, five others, and a fixed one, which is always there."""
-    given = {"fixed_features": [0], "feature_groups": [[1, 2]]}
-    fitted = selector(n_features_to_select=wanted, **given).fit(*data)
+    constraints = {"fixed_features": [0], "feature_groups": [[1, 2]]}
+    fitted = selector(n_features_to_select=n_features_to_select, **constraints).fit(*data)
     assert fitted.support_[0]
     assert fitted.support_[1] == fitted.support_[2]
     assert fitted.support_.sum() == count
@@ -83,26 +84,27 @@ def test_fixed_features_and_groups_by_name(data):
     assert list(fitted.transform(frame).columns) == ["a", "b", "c", "g", "h"]
 
 
-def test_asking_again_is_free_and_gives_the_same(data, tmp_path):
+def test_repeated_selection_is_free_and_gives_the_same_support(data, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
-    first = selector(holdout=HoldoutConfig(ledger=ledger)).fit(*data)
-    count, spent = len(first.holdout_.history()), first.holdout_.information_spent
-    again = selector(holdout=HoldoutConfig(ledger=ledger)).fit(*data)
-    assert len(again.holdout_.history()) == count
-    assert again.holdout_.information_spent == spent
-    np.testing.assert_array_equal(again.support_, first.support_)
+    first_selector = selector(holdout=HoldoutConfig(ledger=ledger)).fit(*data)
+    n_answers = len(first_selector.holdout_.history())
+    spent = first_selector.holdout_.information_spent
+    second_selector = selector(holdout=HoldoutConfig(ledger=ledger)).fit(*data)
+    assert len(second_selector.holdout_.history()) == n_answers
+    assert second_selector.holdout_.information_spent == spent
+    np.testing.assert_array_equal(second_selector.support_, first_selector.support_)
 
 
-def test_models_whose_fit_may_vary_are_known_by_what_they_learned(data):
+def test_models_with_random_fits_have_keys_by_fitted_state(data):
     tree = DecisionTreeClassifier(max_depth=2)  # no seed
     options = {"cv": 2, "random_state": 0}
     fitted = HoldoutFeatureSelector(tree, n_features_to_select=1, **options).fit(*data)
     assert all(record.key for record in fitted.holdout_.history()[:9])
-    part = data[0][fitted.train_indices_][:, fitted.support_]
-    assert fitted.estimator_.predict(part).shape == (900,)
+    X_subset = data[0][fitted.train_indices_][:, fitted.support_]
+    assert fitted.estimator_.predict(X_subset).shape == (900,)
 
 
-@ANEW
+@SEVERAL_HOLDOUTS
 def test_cloned_pickled_and_in_a_pipeline(data):
     pipeline = make_pipeline(StandardScaler(), selector(), LogisticRegression())
     assert clone(pipeline).fit(*data).score(*data) > 0.8
@@ -113,7 +115,7 @@ def test_cloned_pickled_and_in_a_pipeline(data):
 
 
 def test_filter_and_selector_share_one_holdout_in_a_pipeline():
-    X, y = planted(1600, 60)
+    X, y = make_planted(1600, 60)
     frame = pd.DataFrame(X).add_prefix("f")
     holdout = ReusableHoldout(frame[1200:], y[1200:], random_state=0)
     pipeline = make_pipeline(
@@ -126,7 +128,7 @@ def test_filter_and_selector_share_one_holdout_in_a_pipeline():
 
 
 def test_columns_without_names_are_not_guessed(data):
-    holdout = ReusableHoldout(*planted(300, seed=1), random_state=0)
+    holdout = ReusableHoldout(*make_planted(300, seed=1), random_state=0)
     with refused(UnknownFeaturesError, "DataFrames"):
         selector(holdout=holdout).fit(data[0][:, :5], data[1])
     assert len(holdout.history()) == 0
@@ -161,24 +163,24 @@ def test_fit_parameters_reach_every_fit(data):
     np.testing.assert_allclose(fitted.estimator_.theta_, expected.theta_)
 
 
-@ANEW
+@SEVERAL_HOLDOUTS
 def test_metadata_is_routed(data):
     weight = np.linspace(0.5, 1.5, 1200)
     with sklearn.config_context(enable_metadata_routing=True):
-        chooser = HoldoutFeatureSelector(
+        routing_selector = HoldoutFeatureSelector(
             GaussianNB().set_fit_request(sample_weight=True),
             cv=3,
             random_state=0,
             n_features_to_select=1,
         )
-        routed = make_pipeline(chooser).fit(*data, sample_weight=weight)[0]
+        routed = make_pipeline(routing_selector).fit(*data, sample_weight=weight)[0]
         with refused(TypeError, "unknown"):
-            clone(chooser).fit(*data, unknown=weight)
-    plain = selector(n_features_to_select=1).fit(*data, sample_weight=weight)
-    np.testing.assert_array_equal(routed.estimator_.theta_, plain.estimator_.theta_)
+            clone(routing_selector).fit(*data, unknown=weight)
+    unrouted = selector(n_features_to_select=1).fit(*data, sample_weight=weight)
+    np.testing.assert_array_equal(routed.estimator_.theta_, unrouted.estimator_.theta_)
 
 
-BAD = {
+BAD_PARAMETERS = {
     "shared columns": {"feature_groups": [[0, 1], [1, 2]]},
     "empty group": {"feature_groups": [[]]},
     "column twice": {"feature_groups": [[0, 0]]},
@@ -187,10 +189,13 @@ BAD = {
     "columns as text": {"fixed_features": "a"},
     "column as bool": {"fixed_features": [True]},
     "columns as number": {"fixed_features": 3},
-    **{
-        f"{value!r} features": {"n_features_to_select": value}
-        for value in (0, 1.5, 0.0, -1, "all", float("nan"), None)
-    },
+    "0 features": {"n_features_to_select": 0},
+    "1.5 features": {"n_features_to_select": 1.5},
+    "0.0 features": {"n_features_to_select": 0.0},
+    "-1 features": {"n_features_to_select": -1},
+    "'all' features": {"n_features_to_select": "all"},
+    "nan features": {"n_features_to_select": float("nan")},
+    "None features": {"n_features_to_select": None},
     "tol word": {"tol": "typo"},
     "tol negative": {"tol": -0.1},
     "tol NaN": {"tol": float("nan")},
@@ -202,29 +207,30 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("case", BAD_PARAMETERS)
 def test_bad_input_is_rejected_before_anything_is_spent(data, case, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
-    (fact,) = BAD[case]
+    (fact,) = BAD_PARAMETERS[case]
     with refused((ValueError, TypeError), fact):
-        selector(**{"holdout": HoldoutConfig(ledger=ledger), **BAD[case]}).fit(*data)
+        configured = selector(holdout=HoldoutConfig(ledger=ledger))
+        configured.set_params(**BAD_PARAMETERS[case]).fit(*data)
     assert not ledger.exists()
 
 
-def test_a_reused_holdout_leaves_no_room_for_another(data):
-    holdout = ReusableHoldout(*planted(300, seed=1), random_state=0)
+def test_a_reused_holdout_and_a_validation_set_are_rejected(data):
+    holdout = ReusableHoldout(*make_planted(300, seed=1), random_state=0)
     with refused(ValueError, "X_val"):
         selector(holdout=holdout).fit(*data, X_val=data[0], y_val=data[1])
     assert len(holdout.history()) == 0
 
 
 def test_the_selector_has_few_parameters_of_its_own():
-    own = inspect.signature(HoldoutFeatureSelector).parameters
-    assert len(own) <= 15
-    assert not set(own) & {field.name for field in dataclasses.fields(HoldoutConfig)}
+    parameters = inspect.signature(HoldoutFeatureSelector).parameters
+    assert len(parameters) <= 15
+    assert not set(parameters) & {field.name for field in dataclasses.fields(HoldoutConfig)}
 
 
-def test_metrics_that_are_no_mean_need_independent_records(data):
+def test_metrics_that_are_not_means_need_independent_records(data):
     chain = [[0.9, 0.1], [0.2, 0.8]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -232,7 +238,7 @@ def test_metrics_that_are_no_mean_need_independent_records(data):
             selector(scoring="roc_auc", correlation=chain).fit(*data)
 
 
-def test_a_spent_budget_ends_the_selection(data):
+def test_an_exhausted_budget_ends_the_selection(data):
     tight = {"budget": 1, "expert": ExpertSettings(threshold=0.0001), "epsilon": 1000.0}
     with pytest.raises(BudgetExhaustedError):
         selector(holdout=HoldoutConfig(**tight)).fit(*data)
@@ -255,10 +261,10 @@ def test_check_estimator_passes(estimator):
 
 
 def test_the_naive_analyst_of_the_benchmark_is_sequential_selection():
-    X, y = planted(600, 15, shift=0.4)
+    X, y = make_planted(600, 15, shift=0.4)
     columns, score = naive_steps(X[:400], y[:400], X[400:], y[400:])
-    side = PredefinedSplit(np.repeat([-1, 0], [400, 200]))
-    theirs = SequentialFeatureSelector(GaussianNB(), tol=1e-9, cv=side).fit(X, y)
-    assert columns.tolist() == theirs.get_support(indices=True).tolist()
+    split = PredefinedSplit(np.repeat([-1, 0], [400, 200]))
+    sequential_selector = SequentialFeatureSelector(GaussianNB(), tol=1e-9, cv=split).fit(X, y)
+    assert columns.tolist() == sequential_selector.get_support(indices=True).tolist()
     model = GaussianNB().fit(X[:400][:, columns], y[:400])
     assert score == pytest.approx(model.score(X[400:][:, columns], y[400:]))

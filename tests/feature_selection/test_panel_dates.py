@@ -9,7 +9,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
 from tests.facts import refused, units_of
 
-SHOPS, DAYS = 10, 200
+SHOPS = 10
+DAYS = 200
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,7 @@ def sales():
     return X, y, np.repeat(np.datetime64("2026-01-01") + np.arange(DAYS), SHOPS)
 
 
-def fitted(X, y, *, correlation="time", **fit):
+def fit_selector(X, y, *, correlation="time", **fit):
     selector = HoldoutFeatureSelector(LogisticRegression(), correlation=correlation, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -31,19 +32,20 @@ def fitted(X, y, *, correlation="time", **fit):
 def test_any_order_of_rows_gives_one_selection(sales):
     X, y, days = sales
     by_shop = np.lexsort((days, np.tile(np.arange(SHOPS), DAYS)))
-    one = fitted(X, y, times=days)
-    two = fitted(X[by_shop], y[by_shop], times=days[by_shop])
-    assert units_of(one.holdout_) == (50, "dates")
-    assert one.get_support().tolist() == two.get_support().tolist()
-    assert one.interval_ == pytest.approx(two.interval_, abs=1e-9)
-    train, held = set(days[one.train_indices_]), set(days[one.holdout_indices_])
-    assert not train & held
-    assert "these 50 days" in str(one.certificate_).splitlines()[0]
+    selector_by_date = fit_selector(X, y, times=days)
+    selector_by_shop = fit_selector(X[by_shop], y[by_shop], times=days[by_shop])
+    assert units_of(selector_by_date.holdout_) == (50, "dates")
+    assert selector_by_date.get_support().tolist() == selector_by_shop.get_support().tolist()
+    assert selector_by_date.interval_ == pytest.approx(selector_by_shop.interval_, abs=1e-9)
+    training_days = set(days[selector_by_date.train_indices_])
+    holdout_days = set(days[selector_by_date.holdout_indices_])
+    assert not training_days & holdout_days
+    assert "these 50 days" in str(selector_by_date.certificate_).splitlines()[0]
 
 
-def test_labels_known_later_leave_dates_out(sales):
+def test_a_horizon_leaves_dates_out(sales):
     X, y, days = sales
-    selector = fitted(X, y, times=days, horizon=30)
+    selector = fit_selector(X, y, times=days, horizon=30)
     assert (days[selector.holdout_indices_].min() - days[selector.train_indices_].max()).astype(
         int
     ) > 30
@@ -51,7 +53,7 @@ def test_labels_known_later_leave_dates_out(sales):
 
 def test_a_recipe_with_weights_is_not_refitted_without_them(sales):
     X, y, days = sales
-    selector = fitted(X, y, times=days, sample_weight=np.ones(len(y)))
+    selector = fit_selector(X, y, times=days, sample_weight=np.ones(len(y)))
     with refused(ValueError, "refit_every"):
         selector.final_report(refit_every=30)
 
@@ -68,10 +70,10 @@ def test_bad_dates_are_named_before_any_fit(sales, options, fact):
     X, y, days = sales
     options = {**options, **({"times": days} if options.get("times") == "days" else {})}
     with refused(ValueError, fact):
-        fitted(X, y, **options)
+        fit_selector(X, y, **options)
 
 
-def test_without_a_holdout_dates_have_no_place(sales):
+def test_dates_without_a_holdout_are_rejected(sales):
     X, y, days = sales
     with refused(ValueError, "holdout=None", "times=", "horizon="):
         HoldoutFeatureSelector(LogisticRegression(), holdout=None).fit(X, y, times=days)
@@ -81,4 +83,7 @@ def test_dates_of_an_index_are_read(sales):
     pd = pytest.importorskip("pandas")
     X, y, days = sales
     frame = pd.DataFrame(X, index=pd.DatetimeIndex(days)).add_prefix("x")
-    assert fitted(frame, y).holdout_.dependence == fitted(X, y, times=days).holdout_.dependence
+    assert (
+        fit_selector(frame, y).holdout_.dependence
+        == fit_selector(X, y, times=days).holdout_.dependence
+    )

@@ -22,7 +22,8 @@ class Scripted(ClassifierMixin, BaseEstimator):
     """A classifier that is right where its script says so; the first column numbers the records."""
 
     def __init__(self, hits=None, labels=None):
-        self.hits, self.labels = hits, labels
+        self.hits = hits
+        self.labels = labels
 
     def fit(self, X, y):
         self.classes_ = np.array([0, 1])
@@ -41,11 +42,13 @@ def selected(hits, labels=BALANCED, **params):
     X[:, 0] = np.arange(len(labels))
     descending = lambda X, y: -np.arange(X.shape[1])  # noqa: E731
     options = {"ranking": descending, "cv": 5, "holdout": None, "random_state": 0} | params
-    chooser = HoldoutFeatureSelector(Scripted(script, labels), **options)
-    held = np.arange(len(labels)) >= N
-    if not held.any():
-        return chooser.fit(X, labels)
-    return chooser.fit(X[~held], labels[~held], X_val=X[held], y_val=labels[held])
+    selector = HoldoutFeatureSelector(Scripted(script, labels), **options)
+    in_holdout = np.arange(len(labels)) >= N
+    if not in_holdout.any():
+        return selector.fit(X, labels)
+    return selector.fit(
+        X[~in_holdout], labels[~in_holdout], X_val=X[in_holdout], y_val=labels[in_holdout]
+    )
 
 
 def path(scores):
@@ -75,45 +78,45 @@ def test_a_tolerance_takes_the_smallest_subset_within_it():
     assert kept(scores, tol=0.2) == 1
 
 
-def independent(rng, lead, n=N):
+def independent_hits_of(rng, lead, n=N):
     """Return hits that are ahead of one half by so many standard errors."""
     hits = np.arange(n) < n * (0.5 + lead * 0.5 / np.sqrt(n))
     return rng.permutation(hits)
 
 
-@pytest.mark.parametrize(("lead", "sure"), [(2.0, False), (3.2, True)])
-def test_overlapping_folds_ask_for_half_as_much_again(lead, sure):
+@pytest.mark.parametrize(("standard_errors", "is_confirmed"), [(2.0, False), (3.2, True)])
+def test_overlapping_folds_need_one_and_a_half_times_the_gain(standard_errors, is_confirmed):
     """One subset: 1.64 standard errors, times 1.5 for five folds."""
-    hits = independent(np.random.default_rng(1), lead)
-    assert selected([hits]).confirmed_ == sure
+    hits = independent_hits_of(np.random.default_rng(1), standard_errors)
+    assert selected([hits]).confirmed_ == is_confirmed
 
 
-def test_what_chance_explains_counts_alike_subsets_once():
+def test_equal_subsets_count_once_in_the_correction_for_chance():
     """One subset many times over is one try; independent ones are as many as there are."""
     rng = np.random.default_rng(1)
-    best = independent(rng, 3.2)
-    assert selected([best] * 14, tol=0.0).confirmed_
-    others = [independent(rng, 0.0) for _ in range(13)]
-    assert not selected([best, *others], tol=0.0).confirmed_
+    best_hits = independent_hits_of(rng, 3.2)
+    assert selected([best_hits] * 14, tol=0.0).confirmed_
+    independent_hits = [independent_hits_of(rng, 0.0) for _ in range(13)]
+    assert not selected([best_hits, *independent_hits], tol=0.0).confirmed_
 
 
-def told(share, lead, seed):
+def labels_and_hits(positive_fraction, known_fraction, seed):
     """Return labels, and hits of predictions that know a part of them."""
     rng = np.random.default_rng(seed)
-    labels = rng.permutation(np.arange(N) < round(share * N)).astype(int)
-    return labels, (rng.random(N) < lead) | (rng.random(N) < 0.5)
+    labels = rng.permutation(np.arange(N) < round(positive_fraction * N)).astype(int)
+    return labels, (rng.random(N) < known_fraction) | (rng.random(N) < 0.5)
 
 
-def test_a_lucky_constant_is_no_yardstick_for_what_predictions_know():
+def test_predictions_are_compared_with_chance_and_not_with_a_lucky_constant():
     """With 58% of one class by luck, little can be sure beside the constant: not .64."""
-    labels, hits = told(0.58, 0.27, seed=0)
-    ahead = hits.astype(float) - labels
-    assert 0.0 < ahead.mean() < 1.64 * ahead.std() / np.sqrt(N)
+    labels, hits = labels_and_hits(0.58, 0.27, seed=0)
+    gain_over_constant = hits.astype(float) - labels
+    assert 0.0 < gain_over_constant.mean() < 1.64 * gain_over_constant.std() / np.sqrt(N)
     assert selected([hits], labels).confirmed_
 
 
-def test_what_predictions_know_must_make_them_better_than_the_constant():
-    labels, hits = told(0.9, 0.4, seed=0)
+def test_informative_predictions_must_beat_the_constant():
+    labels, hits = labels_and_hits(0.9, 0.4, seed=0)
     assert hits[labels == 1].mean() + hits[labels == 0].mean() > 1.3
     assert not selected([hits], labels).confirmed_
 
@@ -132,40 +135,43 @@ def test_the_holdout_has_to_agree_that_the_selected_subset_helps(released, helps
     assert ("shown to be better" in str(chooser.report())) == proved
 
 
-def test_noise_is_told_with_a_warning():
+def test_selection_on_noise_gives_a_warning():
     with warned(NothingConfirmedWarning):
         selected(path([0.5, 0.5]), holdout=0.25)
 
 
-def scored(rows, index, kind="classes", counted=None):
+def class_scores(rows, index, shape_kind="classes", counted_classes=None):
     """Return raw scores by class, as an evaluation of training records holds them."""
-    shape = SimpleNamespace(kind=kind, classes=range(index.max() + 1), counted=counted)
+    shape = SimpleNamespace(
+        kind=shape_kind, classes=range(index.max() + 1), counted=counted_classes
+    )
     return SimpleNamespace(rows=np.asarray(rows, dtype=float), index=index, shape=shape)
 
 
 def test_contributions_to_an_area_are_its_mean_and_delongs_variance():
     rng = np.random.default_rng(0)
-    index, rows = (rng.random(80) < 0.3).astype(int), np.round(rng.standard_normal(80), 1)
-    found = influence_values(scored(rows + index, index, "pairs"))
-    assert found.mean() == pytest.approx(roc_auc_score(index, rows + index))
-    won = (rows + index)[index == 1][:, None] - (rows + index)[index == 0][None, :]
-    won = (won > 0) + 0.5 * (won == 0)
+    index = (rng.random(80) < 0.3).astype(int)
+    rows = np.round(rng.standard_normal(80), 1)
+    influence = influence_values(class_scores(rows + index, index, "pairs"))
+    assert influence.mean() == pytest.approx(roc_auc_score(index, rows + index))
+    wins = (rows + index)[index == 1][:, None] - (rows + index)[index == 0][None, :]
+    wins = (wins > 0) + 0.5 * (wins == 0)
     delong = (
-        won.mean(axis=1).var() / (index == 1).sum() + won.mean(axis=0).var() / (index == 0).sum()
+        wins.mean(axis=1).var() / (index == 1).sum() + wins.mean(axis=0).var() / (index == 0).sum()
     )
-    assert found.var() / 80 == pytest.approx(delong)
+    assert influence.var() / 80 == pytest.approx(delong)
 
 
 def test_contributions_to_recalls_are_their_mean_and_leave_other_classes_alone():
     rng = np.random.default_rng(1)
     index = rng.permutation(np.repeat([0, 1, 2], [30, 10, 5]))
     hits = (rng.random(45) < 0.6).astype(float)
-    recalls = np.array([hits[index == one].mean() for one in range(3)])
-    found = influence_values(scored(hits, index))
-    assert found.mean() == pytest.approx(recalls.mean())
-    assert found.var() / 45 == pytest.approx(
-        sum(hits[index == one].var() / (index == one).sum() for one in range(3)) / 9
+    recalls = np.array([hits[index == label].mean() for label in range(3)])
+    influence = influence_values(class_scores(hits, index))
+    assert influence.mean() == pytest.approx(recalls.mean())
+    assert influence.var() / 45 == pytest.approx(
+        sum(hits[index == label].var() / (index == label).sum() for label in range(3)) / 9
     )
-    alone = influence_values(scored(hits, index, counted=(1,)))
-    assert alone.mean() == pytest.approx(recalls[1])
-    np.testing.assert_allclose(alone[index != 1], recalls[1])
+    influence_on_one_class = influence_values(class_scores(hits, index, counted_classes=(1,)))
+    assert influence_on_one_class.mean() == pytest.approx(recalls[1])
+    np.testing.assert_allclose(influence_on_one_class[index != 1], recalls[1])
