@@ -36,6 +36,7 @@ from sklearn_bdp.accounting.noise_calibration import RELAXED_PART
 from sklearn_bdp.diagnostics.scores import BatchDependenceCheck
 from sklearn_bdp.exceptions import BudgetExhaustedError, ScoreContractError
 from sklearn_bdp.metrics.approximate import ApproximateMetric
+from sklearn_bdp.metrics.error_clips import has_undeclared_range, reclipped
 from sklearn_bdp.utils.hashing import (
     ModelDigest,
     content_key,
@@ -671,8 +672,13 @@ class Verifier:
 
     def ask_finished(self, tasks, training):
         """Verify candidates with complete cross-validation and final fit, before an exit."""
-        if any(isinstance(metric, ApproximateMetric) for metric in self._metrics.values()):
-            return  # their variance is known only after all folds
+        scheme = self.holdout.dependence.sampling_scheme(self.holdout.n)
+        for metric in self._metrics.values():
+            # Their variance, or the largest error that counts, is known only after all folds.
+            if isinstance(metric, ApproximateMetric):
+                return
+            if scheme.calendar is not None and has_undeclared_range(metric):
+                return
         rows = {row for row in self.unasked if math.isfinite(training.get(row, math.nan))}
         finished = [task for task in tasks if task.row in rows]
         with warnings.catch_warnings(), contextlib.suppress(Exception):
@@ -799,6 +805,9 @@ class Verifier:
                     if outcome.evaluation is not None:
                         evaluation = metric.finish(outcome.evaluation, reference)
                         outcome = replace(outcome, evaluation=evaluation)
+                elif metric is not self._metrics[name] and outcome.evaluation is not None:
+                    evaluation = reclipped(outcome.evaluation, self._metrics[name], metric)
+                    outcome = replace(outcome, evaluation=evaluation)
                 queries[name] = Assessment(
                     candidate.columns,
                     value,

@@ -33,7 +33,9 @@ from sklearn_bdp.evaluation.inner_folds import check_folds
 from sklearn_bdp.evaluation.scoring import Kept
 from sklearn_bdp.exceptions import ScoreContractError
 from sklearn_bdp.metrics.approximate import ApproximateMetric, Predictions, TrainingReference
+from sklearn_bdp.metrics.error_clips import ErrorClips, errors_of_scores, is_convertible
 from sklearn_bdp.metrics.means import Clipping
+from sklearn_bdp.report.in_time import record_error_clips
 from sklearn_bdp.utils.hashing import object_digest
 from sklearn_bdp.utils.sklearn_compat import (
     fit_and_score,
@@ -345,6 +347,7 @@ class CrossValidation:
         self.scores = None
         self.splits = []
         self._references = {}
+        self._range_ratio = 1.0  # of the metric as folds scored it, to the one that is verified
         self.n_train = num_samples(self.division.X)  # records behind a score that is compared
         self._weights = None  # of nodes by fold, for scores that predict the holdout
         self.notes = ()  # for the certificate
@@ -549,10 +552,47 @@ class CrossValidation:
                 self.metric = ranged
             else:
                 self.secondary[name] = ranged
+        self._use_error_clips()
         self.verifier.use_metrics(self.metric, self.secondary)
         if isinstance(self.metric, ApproximateMetric):
             rows = range(self.first, self.scores.size)
             self.scores[self.first :] = [self.cv_score(row) for row in rows]
+
+    def _use_error_clips(self):
+        """Clip errors in time as out-of-fold errors suggest, if no range was declared (G31).
+
+        The clips are recorded before the first query of the holdout. Answers without them exist if
+        the scores of the leading candidate's records are not known, as after a restart.
+        """
+        is_judged_by_date = self.division.scheme.calendar is not None
+        if not (is_judged_by_date and is_convertible(self.metric) and len(self.splits)):
+            return
+        clips = record_error_clips(self.verifier.holdout, self._out_of_fold_clips())
+        if clips is None:
+            return
+        self._range_ratio = self.metric.upper - self.metric.lower
+        self.metric = clips.apply(self.metric)
+        self._range_ratio /= self.metric.upper - self.metric.lower
+        for name, metric in self.secondary.items():
+            if is_convertible(metric):
+                self.secondary[name] = clips.apply(metric)
+
+    def _out_of_fold_clips(self):
+        """Return the clips of errors from the candidate with the best cross-validated score."""
+        scores = self.scores[self.first :]
+        if not np.isfinite(scores).any():
+            return None
+        leader = self.first + int(np.nanargmax(scores))
+        tests = [test for _, test in self.splits]
+        recorded = self.progress.scores(leader, tests, num_samples(self.division.X))
+        if recorded is None:
+            return None
+        per_record = recorded[0][np.isfinite(recorded[0])]
+        return ErrorClips.from_errors(errors_of_scores(per_record, self.metric))
+
+    def variance(self, row):
+        """Return the variance of a record's score in [0, 1]; NaN if it is not known."""
+        return float(np.minimum(0.25, self._range_ratio**2 * self.progress.variance(row)))
 
     def reference(self, row, name=None):
         """Return the reference of a row from out-of-fold predictions.

@@ -41,6 +41,7 @@ class Fact(enum.Enum):
     LARGEST_GROUP = "largest group"  # its records, before the split
     STRATIFIED = "stratified"  # the split read the targets: records are not alike (G28)
     ORDER = "order of units"  # drawn once; the order follows from it and the records (G28)
+    ERROR_CLIPS = "error clips"  # from out-of-fold training errors, at the first query (G31)
     STATEMENTS = "statements"  # fixed in the training set before they were asked about
     CLOSING = "closing"  # a final report was begun, and what it costs if it does not finish (G35)
     MOVED = "moved"  # where the ledger went on; nothing is answered here any more

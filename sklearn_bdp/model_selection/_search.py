@@ -557,7 +557,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         if self.verbose > 0:
             print(f"Verifying {len(rows)} candidates on {verifier.holdout.n} holdout records")
         verifier.fit(rows, candidates, training)
-        variances = [folds.progress.variance(row) for row in rows]
+        variances = [folds.variance(row) for row in rows]
         verified = verifier.assess(
             candidates,
             training,
@@ -627,7 +627,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             best = chosen_row(self.refit, results, error)
         self.best_index_ = best
         self.best_params_ = results["params"][best]
-        self._variance = folds.progress.variance(best)
+        self._variance = folds.variance(best)
         if isinstance(folds.metric, ApproximateMetric):  # forecasts are about the best candidate
             folds.metric = replace(folds.metric, reference=folds.reference(best))
             self._metric = folds.metric

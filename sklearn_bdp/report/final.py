@@ -30,7 +30,13 @@ from sklearn_bdp.release.guarantee import estimand_text, half_width_components
 from sklearn_bdp.release.query_batch import make_batch
 from sklearn_bdp.report.closing import close_holdout, closing_record
 from sklearn_bdp.report.final_report import FIELD_NAMES, FinalReport, ReportRow
-from sklearn_bdp.report.in_time import WalkForward, calendar, past_row
+from sklearn_bdp.report.in_time import (
+    WalkForward,
+    calendar,
+    clip_notes,
+    past_row,
+    record_error_clips,
+)
 from sklearn_bdp.report.measures import Predicted, Records, UndefinedScore, is_label, reads
 from sklearn_bdp.report.plan import Plan, Statement, planned_report, prepared
 from sklearn_bdp.utils.hashing import records_digest
@@ -74,6 +80,8 @@ def _closing_report(holdout, plan, training, variance):
         record = closing_record(book, identity)  # if a script runs twice
     if record is None:
         _check_intervals(plan, holdout)
+        if plan.error_clips is not None:
+            record_error_clips(holdout, plan.error_clips, at_closing=True)
         if plan.approximate:
             plan = prepared(plan, training, variance, holdout)
     if plan.refit is not None:  # recipes are fitted when they first predict
@@ -191,16 +199,22 @@ def _exact_report(holdout, plan, terms):
         row_contents.append(row)
         if row["proven"] is not None and not statement.inside and row["value"] is not None:
             metric_name, low, high = statement.ends
-            scales[metric_name] = statement.ends
             ends = np.array([row["value"], *row["proven"]])
-            value, lower, upper = np.clip((ends - low) / (high - low), 0.0, 1.0).tolist()
-            proven_rows.append(
-                (metric_name, row["model"], float(statement.expected), value, lower, upper)
-            )
+            if len(statement.models) == 2 and not statement.measure.is_sum:
+                # No range is declared. That of the history follows from the rows.
+                high = max(scales.get(metric_name, statement.ends)[2], float(np.abs(ends).max()))
+                low = -high
+            scales[metric_name] = metric_name, low, high
+            proven_rows.append((metric_name, row["model"], float(statement.expected), ends))
     answers: Any = ()
     if proven_rows and plan.joint:  # for the history, whose intervals hold together
         names = ("metric", "model", "cv_score", "value", "lower", "upper")
-        columns = dict(zip(names, map(list, zip(*proven_rows, strict=True)), strict=True))
+        in_unit_range = []
+        for *labels, ends in proven_rows:
+            _, low, high = scales[labels[0]]
+            unit_ends = np.clip((ends - low) / (high - low), 0.0, 1.0).tolist()
+            in_unit_range.append((*labels, *unit_ends))
+        columns = dict(zip(names, map(list, zip(*in_unit_range, strict=True)), strict=True))
         columns["corrected"] = [1]
         columns["code_length"] = [length + math.log(n_proven)]
         answers = Answers(columns, batch=last.number + 1, time=terms.time, scales=scales)
@@ -441,7 +455,8 @@ class Rows:
                 f"The proven interval counts differences beyond ±{max_difference:.3g} as that."
             )
         notes += filter(None, [statement.measure.note])
-        notes += self._clip_notes(statement)
+        if statement.proven == PAST and self._unclipped(statement) is not None:
+            notes += clip_notes(statement, self.records, self, self.plan, log_proven)
         for name in statement.models:
             failing = self.records.failing.get(name, ())
             if len(failing):
@@ -691,24 +706,6 @@ class Rows:
         parts = statement.inside[::-1] or ("",)
         sides = [(values, self._mask(part) > 0.0) for values in predictions for part in parts]
         return metric.unclipped_statistic, sides
-
-    def _clip_notes(self, statement):
-        """Return sentences with the number of clipped holdout errors of each model."""
-        if not self.is_judged_by_date or statement.skill or self._unclipped(statement) is None:
-            return []
-        notes = []
-        metric = statement.measure.metric
-        for name in statement.models:
-            per_record = self.records.contributions(statement.measure, name)[0]
-            model, X = self.records.asked(name)
-            clipping = metric.clipping(model, X, self.records.y, per_record)
-            if clipping is not None and clipping.n_clipped:
-                notes.append(
-                    f"{clipping.n_clipped} of {clipping.n} holdout errors of {name} are beyond the "
-                    "clip. The proven interval is about clipped errors, the approximate one about "
-                    "errors as they are."
-                )
-        return notes
 
     def _statistic(self, statement):
         """Return the statistic of a row, targets, and the predictions with their record masks."""

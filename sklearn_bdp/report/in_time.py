@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import re
@@ -21,13 +22,17 @@ from sklearn_bdp.correlation.dates import (
 )
 from sklearn_bdp.correlation.scheme import SamplingScheme
 from sklearn_bdp.intervals.bounds import UnitMoments, past_limits
+from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.metrics.error_clips import ErrorClips, has_undeclared_range
+from sklearn_bdp.metrics.registry import metric_without_range
 from sklearn_bdp.release.context import PastRecords
-from sklearn_bdp.report.measures import Predicted, Records
+from sklearn_bdp.report.measures import Measure, Predicted, Records, UndefinedScore
 from sklearn_bdp.utils.sklearn_compat import safe_indexing
 from sklearn_bdp.utils.validation import check_integer
 
 _SEASONAL = re.compile(r"seasonal-([1-9]\d{0,3})")
 _MOST_CLASSES = 20  # for which all outcomes of a difference are tried
+_BOUNDED_BY_DISTANCE = ("neg_mean_absolute_error",)  # metrics of pairs that need no clip
 _LENGTHS = 4  # of the holdout, of earlier dates whose differences are looked at
 
 
@@ -232,6 +237,108 @@ def align_predictions(name: str, predictions: Any, holdout: Any) -> Any:
     ]
 
 
+# -- clips of errors without a declared range -----------------------------------------------------
+
+
+def record_error_clips(
+    holdout: Any, clips: ErrorClips | None, *, at_closing: bool = False
+) -> ErrorClips | None:
+    """Return the clips that apply to a holdout; record them if none are recorded yet.
+
+    Clips are fixed at the first query: if queries were answered without them, only the final
+    report has clips (``at_closing``).
+    """
+    with holdout.account.write_transaction() as book:
+        notes = book.notes(Fact.ERROR_CLIPS)
+        if notes:
+            return ErrorClips(*notes[0])
+        if clips is None or (book.last.n_answered and not at_closing):
+            return None
+        book.note(Fact.ERROR_CLIPS, list(clips))
+    return clips
+
+
+def with_clips(measure: Measure, clips: ErrorClips | None) -> Measure:
+    """Return a measure of errors with the clips of the training set, and any other as it is."""
+    metric = measure.metric if clips is None else clips.apply(measure.metric)
+    if metric is measure.metric:
+        return measure
+    name = metric.measured if measure.name == measure.metric.measured else measure.name
+    return dataclasses.replace(measure, name=name, metric=metric)
+
+
+def without_clip(measure: Measure, *, skill: bool) -> Measure:
+    """Return the measure of a comparison of two models whose errors have no declared range.
+
+    Skill scores are approximate and need no range. The distance of two forecasts bounds the
+    difference of their absolute errors. Other differences keep the clip.
+    """
+    metric = measure.metric
+    if not has_undeclared_range(metric) or not (skill or metric.name in _BOUNDED_BY_DISTANCE):
+        return measure
+    name = metric.name if measure.name == metric.measured else measure.name
+    return Measure(name=name, metric=metric_without_range(metric.name))
+
+
+def clip_notes(
+    statement: Any, records: Any, sampling: Any, plan: Any, log_level: float
+) -> list[str]:
+    """Return sentences on the clip of a row of errors, in time.
+
+    They state the share that the clip cuts off in training, the number of holdout errors beyond it,
+    and the width of the interval if the range of the training targets were declared.
+    """
+    metric = statement.measure.metric
+    largest = float(metric.width)
+    notes = [
+        f"The proven interval is about errors clipped at {largest:.4g}, the approximate one about "
+        "errors as they are."
+    ]
+    clips = plan.error_clips
+    if clips is not None and clips.apply(dataclasses.replace(metric, width=math.inf)) == metric:
+        notes.append(
+            f"{100 * clips.share_cut(metric):.2g}% of {clips.n_errors:,} out-of-fold training "
+            "errors are beyond the clip."
+        )
+        half_width = _declared_half_width(statement, records, sampling, plan, log_level)
+        if half_width is not None:
+            notes.append(
+                "If the range of the training targets were declared as bounds=(low, high), the "
+                f"proven interval would be ±{half_width:.3g}."
+            )
+    for name in statement.models:
+        errors = np.abs(records.y - records.rows(name, "values"))
+        n_beyond = int(np.count_nonzero(errors > largest))
+        if n_beyond:
+            notes.append(
+                f"{n_beyond} of {len(errors)} holdout errors of {name} are beyond the clip."
+            )
+    return notes
+
+
+def _declared_half_width(statement, records, sampling, plan, log_level):
+    """Return the half-width with the range of the training targets as clip; None if not known."""
+    metric = statement.measure.metric
+    targets = None if plan.y is None else np.asarray(plan.y, dtype=float)
+    if targets is None or not np.ptp(targets) > 0.0:
+        return None
+    width = float(np.ptp(targets))
+    ratio = (metric.width / width) ** metric.power
+    declared = dataclasses.replace(metric, width=width, lower=metric.lower / ratio, note="")
+    moments = statement.moments
+    center = ratio * moments.center
+    if len(statement.models) == 1:
+        center = 1.0 - ratio * (1.0 - moments.center)
+    variance = ratio**2 * moments.variance
+    declared_statement = dataclasses.replace(
+        statement,
+        measure=dataclasses.replace(statement.measure, metric=declared),
+        moments=moments._replace(center=center, variance=variance),
+    )
+    lower, upper = past_row(declared_statement, records, sampling, plan.classes, log_level)
+    return 0.5 * (upper - lower)
+
+
 # -- proven rows ----------------------------------------------------------------------------------
 
 
@@ -256,6 +363,8 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
     else:
         off = [np.abs(records.y - records.rows(name, "values")) for name in models]
         gap = off[0] - off[1]
+    if not np.isfinite(gap).all():
+        raise UndefinedScore("The difference is undefined: a model fails on some records.")
     ones = np.ones(len(gap))
     # A user-defined function may give equal predictions different scores.
     if not is_bounded_loss or (classes is not None and len(classes) > _MOST_CLASSES):

@@ -28,6 +28,7 @@ from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
 from sklearn_bdp.intervals.bounds import UnitMoments, unit_moments
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.metrics.base import BoundedMetric, as_labels, check_schema
+from sklearn_bdp.metrics.error_clips import ErrorClips, has_undeclared_range
 from sklearn_bdp.metrics.proofs import BETS, CLASSES, FREE, PAST
 from sklearn_bdp.metrics.scoring import get_metric
 from sklearn_bdp.release.context import CVData, PastRecords
@@ -39,6 +40,8 @@ from sklearn_bdp.report.in_time import (
     past_horizon,
     past_moments,
     refit_blocks,
+    with_clips,
+    without_clip,
 )
 from sklearn_bdp.report.measures import (
     Measure,
@@ -140,6 +143,8 @@ class Plan:
     past_records: PastRecords | None = None  # in time, before the holdout
     #: First date of each block that the recipe is refitted before, and the frequency as text.
     refit: tuple[Any, str] | None = None
+    #: In time, the largest errors that count where no range was declared; None if not known.
+    error_clips: ErrorClips | None = None
 
     @property
     def classes(self) -> Any:
@@ -265,6 +270,17 @@ def planned_report(
         _resolve_metric(scoring_of_metric, models, y, private=private, name=name)
         for name, scoring_of_metric in named_metrics(scoring)
     ]
+    error_clips = None
+    if scheme.calendar is not None and any(
+        has_undeclared_range(measure.metric)
+        for by_model in measures
+        for measure in by_model.values()
+    ):
+        error_clips = _error_clips(holdout, models, training, past_records)
+        measures = [
+            {name: with_clips(measure, error_clips) for name, measure in by_model.items()}
+            for by_model in measures
+        ]
     per = "unit" if per is None else check_option("per", per, ("record",))
     metrics = [measure.metric for by_model in measures for measure in by_model.values()]
     if private and "groups" in dependence and any(metric.is_mean for metric in metrics):
@@ -304,6 +320,8 @@ def planned_report(
             expected_value = (
                 cv_values[0] if len(cv_values) == 1 else 0.5 * (cv_values[1] - cv_values[0] + 1.0)
             )
+        if scheme.calendar is not None and len(names) == 2:
+            measure = without_clip(measure, skill=skill)
         statement = Statement(
             models=names, measure=measure, inside=inside, skill=skill, expected=expected_value
         )
@@ -334,6 +352,7 @@ def planned_report(
         y=y,
         dependence=dependence,
         past_records=past_records,
+        error_clips=error_clips,
         bound=1.0 if per == "unit" or private else _most_records(holdout, training, dependence),
     )
     _check_plan(plan, holdout, training)
@@ -419,6 +438,33 @@ def _resolve_models(estimators, cv_scores, compare, refit_every, holdout, y, pas
     models = {names[name]: model for name, model in models.items()}
     expected = {names[name]: value for name, value in cv_values if np.isfinite(value)}
     return models, names.get(baseline), refit, expected
+
+
+def _error_clips(holdout, models, training, past_records):
+    """Return the recorded clips of errors, or those of the first model; None without a model.
+
+    The model is cross-validated on the training set (theory G31).
+    """
+    recorded = holdout.notes(Fact.ERROR_CLIPS)
+    if recorded:
+        return ErrorClips(*recorded[0])
+    estimators = (model for model in models.values() if not isinstance(model, Predicted))
+    estimator = next(estimators, None)
+    if training is not None:
+        training_data = CVData(*training)
+    elif holdout.context.cv_data is not None:
+        training_data = holdout.context.cv_data
+    elif past_records is not None:
+        training_data = CVData(past_records.X, past_records.y)
+    else:
+        return None
+    if estimator is None:
+        return None
+    errors = [
+        records.y - records.rows("", "values")
+        for records, _ in _scored_folds({"": estimator}, training_data)
+    ]
+    return ErrorClips.from_errors(np.concatenate(errors)) if errors else None
 
 
 def _default_name(estimator, otherwise):
@@ -692,6 +738,15 @@ def _out_of_fold_records(plan, training_data):
     models = {
         name: model for name, model in plan.models.items() if not isinstance(model, Predicted)
     }
+    scored_folds = _scored_folds(models, training_data)
+    return (scored_folds, training_data.groups) if scored_folds else ()
+
+
+def _scored_folds(models, training_data):
+    """Return the test records of each fold with its models, and the positions of the records.
+
+    Empty if a model cannot be fitted again.
+    """
     scored_folds = []
     with warnings.catch_warnings(), contextlib.suppress(Exception):
         warnings.simplefilter("ignore")
@@ -710,8 +765,8 @@ def _out_of_fold_records(plan, training_data):
             y_test = safe_indexing(training_data.y, rows[test])
             fitted = {name: clone(model).fit(X_train, y_train) for name, model in models.items()}
             scored_folds.append((Records(X_test, y_test, fitted), test))
-        return scored_folds, training_data.groups
-    return ()  # a model cannot be fitted again: default moments are valid, too
+        return scored_folds
+    return []  # a model cannot be fitted again: defaults are valid, too
 
 
 def _out_of_fold_moments(statement, plan, scored_folds, groups):

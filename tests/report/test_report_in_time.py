@@ -1,6 +1,7 @@
 """Final reports on records that are judged given their past: pairs, forecasts, refits (G26)."""
 
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -48,9 +49,9 @@ def searched(X, y, **fit):
         return search.fit(X, y, **fit)
 
 
-def largest_loss(search, y):
-    """Return the loss at which the metric's range ends: targets of the training set set it."""
-    return -get_metric("neg_mean_absolute_error", y=y[search.train_indices_]).lower
+def largest_error(report):
+    """Return the error at which the proven interval of the first row clips."""
+    return float(re.search(r"clipped at errors of ([\d.]+)", report.rows[0].metric)[1])
 
 
 def differences(report):
@@ -103,8 +104,8 @@ def test_a_naive_forecast_is_the_last_known_target():
     report = search.final_report(compare="naive")
     held = search.holdout_indices_
     (row,) = (row for row in report.rows if row.model == "naive" and "when the" in row.target)
-    errors = np.minimum(np.abs(y[held] - y[held - 3]), largest_loss(search, y))
-    assert row.value == pytest.approx(-errors.mean())
+    errors = np.minimum(np.abs(y[held] - y[held - 3]), largest_error(report))
+    assert row.value == pytest.approx(-errors.mean(), rel=1e-4)
 
 
 @pytest.mark.parametrize("runs", [5, pytest.param(40, marks=pytest.mark.slow)])
@@ -222,8 +223,8 @@ def test_a_recipe_is_refitted_on_all_that_is_known():
         fitted = Ridge(**recipe.get_params()).fit(X[: block[0]], y[: block[0]])
         said.append(fitted.predict(X.iloc[block]))
     errors = np.abs(y[held] - np.concatenate(said))
-    errors = np.minimum(errors, largest_loss(search, y))
-    assert one.value == pytest.approx(-errors.mean())
+    errors = np.minimum(errors, largest_error(one))
+    assert one.value == pytest.approx(-errors.mean(), rel=1e-4)
     again = search.final_report(refit_every=30)
     assert search.final_report(refit_every=30) == again
     with pytest.raises(HoldoutClosedError):
@@ -438,3 +439,93 @@ def test_a_model_that_counts_its_calls_gets_its_report_again():
     asked["training"] = (X[:400], y[:400])
     report = holdout.final_report(model, **asked)
     assert holdout.final_report(model, **asked).rows == report.rows
+
+
+# -- clips of errors without a declared range (theory G31) ----------------------------------------
+
+
+def out_of_fold_clip(search, X, y, alpha):
+    """Return 1.5 times the .99 quantile of out-of-fold absolute errors of a ridge regression."""
+    errors = []
+    train = search.train_indices_
+    X_train = X.iloc[train]
+    y_train = y[train]
+    for fit, test in search.holdout_.context.cv_data.folds:
+        model = Ridge(alpha=alpha).fit(X_train.iloc[fit], y_train[fit])
+        errors.append(np.abs(y_train[test] - model.predict(X_train.iloc[test])))
+    return 1.5 * np.quantile(np.concatenate(errors), 0.99)
+
+
+def test_errors_are_clipped_by_out_of_fold_errors_of_the_leading_candidate():
+    """Interim answers and the report share a clip, and a second search keeps it."""
+    X, y, _ = sales(620)
+    search = searched(X, y)
+    leader = search.cv_results_["params"][int(np.argmax(search.cv_results_["cv_score"]))]["alpha"]
+    clip = out_of_fold_clip(search, X, y, leader)
+    assert f"clipped at errors of {clip:.4g}" in str(search.certificate_)
+    later = ReusableHoldoutSearchCV(
+        Ridge(), {"alpha": [1e4]}, scoring="neg_mean_absolute_error", holdout=search.holdout_
+    ).fit(X.iloc[search.train_indices_], y[search.train_indices_])
+    assert f"clipped at errors of {clip:.4g}" in str(later.certificate_)
+    report = search.final_report(compare="seasonal-7")
+    row = report.rows[0]
+    assert largest_error(report) == pytest.approx(clip, rel=1e-3)
+    notes = " ".join(row.notes)
+    assert "out-of-fold training errors are beyond the clip" in notes
+    assert "bounds=(low, high)" in notes
+    width = float(re.search(r"would be ±([\d.]*\d)", notes)[1])
+    assert width > 0.5 * (row.proven[1] - row.proven[0])
+    assert search.final_report(compare="seasonal-7") == report
+    pair = differences(report)[0]
+    held = search.holdout_indices_
+    errors = np.abs(y[held] - search.best_estimator_.predict(X.iloc[held]))
+    assert pair.value == pytest.approx((np.abs(y[held] - y[held - 7]) - errors).mean())
+    assert not pair.notes  # a difference of absolute errors needs no clip
+
+
+def test_holdout_errors_beyond_the_clip_are_counted():
+    X, y, _ = sales(620)
+    wild = y.copy()
+    wild[-20:-15] += 30.0
+    search = searched(X, wild)
+    row = search.final_report().rows[0]
+    held = search.holdout_indices_
+    errors = np.abs(wild[held] - search.best_estimator_.predict(X.iloc[held]))
+    clip = float(re.search(r"clipped at errors of ([\d.]+)", row.metric)[1])
+    n_beyond = np.count_nonzero(errors > clip)
+    assert n_beyond >= 5
+    assert any(note.startswith(f"{n_beyond} of 150 holdout errors") for note in row.notes)
+    assert row.value == pytest.approx(-np.minimum(errors, clip).mean(), rel=1e-4)
+    assert row.approximate[0] < -errors.mean() < row.approximate[1]
+
+
+def test_a_report_without_a_search_takes_its_clip_from_the_training_records():
+    X, y, _ = sales(620)
+    train = X.iloc[:450], y[:450]
+    holdout = ReusableHoldout(X.iloc[450:], y[450:], correlation="time", random_state=0)
+    models = {"ridge": Ridge().fit(*train), "mean": DummyRegressor().fit(*train)}
+    for scoring in ("neg_mean_squared_error", "neg_mean_pinball_loss"):
+        metric = get_metric(scoring, y=train[1])
+        report = ReusableHoldout(
+            X.iloc[450:], y[450:], correlation="time", random_state=0
+        ).final_report(models, scoring=metric, training=train, compare="mean")
+        clip = largest_error(report)
+        assert clip < np.ptp(train[1])
+        (pair,) = differences(report)
+        assert pair.proven[0] < pair.value < pair.proven[1]
+    report = holdout.final_report(
+        {"forecast": y[449:-1]}, scoring="neg_mean_absolute_error", training=train
+    )
+    assert largest_error(report) == pytest.approx(np.ptp(train[1]), rel=1e-3)  # nothing to refit
+
+
+def test_history_has_the_range_of_unclipped_differences():
+    """A difference beyond 1 once ended at 1 in the history."""
+    X, y, _ = sales(620)
+    search = searched(10.0 * X, 10.0 * y)
+    (row,) = differences(search.final_report(compare="seasonal-7"))
+    answers = search.holdout_.history()
+    last = answers[-1] if not hasattr(answers, "to_frame") else list(answers)[-1]
+    assert row.proven[0] > 1.0
+    assert last.in_units().lower == pytest.approx(row.proven[0])
+    assert last.in_units().upper == pytest.approx(row.proven[1])

@@ -1,0 +1,72 @@
+"""Clips of errors without a declared range, from out-of-fold training errors (theory G31)."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression
+
+from sklearn_bdp.metrics import get_metric
+from sklearn_bdp.metrics.error_clips import (
+    ErrorClips,
+    errors_of_scores,
+    has_undeclared_range,
+    reclipped,
+)
+
+RNG = np.random.default_rng(0)
+ERRORS = RNG.standard_t(4, 400)
+Y = 100.0 * RNG.normal(size=400)
+
+
+def test_clips_are_quantiles_by_hand():
+    clips = ErrorClips.from_errors(ERRORS)
+    sizes = np.abs(ERRORS)
+    assert clips.absolute == pytest.approx(1.5 * np.quantile(sizes, 0.99))
+    assert clips.squared == pytest.approx(1.5 * np.quantile(sizes**2, 0.999))
+    assert clips.n_errors == 400
+    assert clips.n_above_absolute == np.count_nonzero(sizes > clips.absolute)
+    assert clips.n_above_squared == np.count_nonzero(sizes**2 > clips.squared)
+
+
+@pytest.mark.parametrize("errors", [ERRORS[:29], np.zeros(100), np.full(100, np.nan)])
+def test_few_or_no_errors_give_no_clip(errors):
+    assert ErrorClips.from_errors(errors) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "lower"),
+    [
+        ("neg_mean_absolute_error", {}, lambda clips: -clips.absolute),
+        ("neg_mean_squared_error", {}, lambda clips: -clips.squared),
+        ("neg_mean_pinball_loss", {"alpha": 0.9}, lambda clips: -0.9 * clips.absolute),
+    ],
+)
+def test_only_undeclared_ranges_are_replaced(name, options, lower):
+    clips = ErrorClips.from_errors(ERRORS)
+    undeclared = get_metric(name, y=Y, **options)
+    assert has_undeclared_range(undeclared)
+    clipped = clips.apply(undeclared)
+    assert clipped.lower == pytest.approx(lower(clips))
+    assert clips.apply(clipped) == clipped
+    declared = get_metric(name, bounds=(-500.0, 500.0), **options)
+    assert clips.apply(declared) is declared
+    narrow = get_metric(name, y=0.001 * Y, **options)
+    assert clips.apply(narrow) is narrow
+    assert clips.apply(get_metric("accuracy")) == get_metric("accuracy")
+
+
+@pytest.mark.parametrize("name", ["neg_mean_absolute_error", "neg_mean_squared_error"])
+def test_scores_are_converted_as_if_they_were_computed_again(name):
+    """Two routes: scores with the wide clip, converted, and scores with the narrow clip."""
+    X = np.arange(400.0)[:, None]
+    model = LinearRegression().fit(X, Y)
+    wide = get_metric(name, y=Y)
+    narrow = ErrorClips.from_errors(0.3 * Y).apply(wide)
+    assert narrow.width < wide.width
+    evaluation = wide.evaluate(model, X, Y)
+    converted = reclipped(evaluation, wide, narrow)
+    again = narrow.evaluate(model, X, Y)
+    assert (again.per_record == 0.0).any()
+    np.testing.assert_allclose(converted.per_record, again.per_record, atol=1e-12)
+    assert converted.value == pytest.approx(again.value)
+    errors = errors_of_scores(evaluation.per_record, wide)
+    np.testing.assert_allclose(errors, np.minimum(np.abs(Y - model.predict(X)), wide.width))
