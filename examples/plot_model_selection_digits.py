@@ -81,7 +81,7 @@ def draw(fitted, name):
     results = fitted.cv_results_
     inside = int(((results["holdout_lower"] <= fresh) & (fresh <= results["holdout_upper"])).sum())
     display = HoldoutSearchDisplay.from_search(fitted, score_name="accuracy")
-    rows = np.lexsort((-results["training_score"], -results["holdout_score"]))
+    rows = np.lexsort((-results["cv_score"], -results["holdout_score"]))
     rows = rows[: len(display.position)]
     style = {"color": "black", "ms": 8, "mew": 1.5, "label": "new digits"}
     display.ax_.plot(display.position, fresh[rows], "_", **style)

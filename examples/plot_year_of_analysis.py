@@ -81,7 +81,7 @@ ideas = {
     "trees (intern)": lambda won: {
         "estimator": ExtraTreesClassifier(60, random_state=0),
         "param_grid": {"max_features": [4, 8, 16, 32], "min_samples_leaf": [1, 2, 4]},
-        "training_score": "resubstitution",
+        "cv": [(np.arange(600), np.arange(600))],
     },
     "trees again": lambda won: {
         "estimator": ExtraTreesClassifier(60, random_state=0),
@@ -105,7 +105,8 @@ ideas = {
 def one_month(ledger, idea, won):
     """Ask the holdout about one idea, in a session of its own."""
     holdout = ReusableHoldout(X_hold, y_hold, ledger=ledger)
-    return ReusableHoldoutSearchCV(**idea(won), holdout=holdout, cv=4).fit(X_train, y_train)
+    options = {"cv": 4} | idea(won)
+    return ReusableHoldoutSearchCV(holdout=holdout, **options).fit(X_train, y_train)
 
 
 won, diary = {}, []

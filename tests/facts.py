@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 #: Three words in a row are wording, not a parameter, a class, a metric, a remedy's name, a value.
@@ -40,3 +41,9 @@ def units_of(holdout):
     """Return the number and the name of the sampling units of a holdout."""
     scheme = scheme_of(holdout.dependence, holdout.n)
     return scheme.n_units, scheme.unit_name
+
+
+def resubstitution(n):
+    """Return one fold that tests a model on the ``n`` records that it is fitted on."""
+    records = np.arange(n)
+    return [(records, records)]

@@ -2,6 +2,7 @@
 
 import ast
 import configparser
+import dataclasses
 import re
 import runpy
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import sklearn_bdp
+from sklearn_bdp import HoldoutConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -115,3 +117,69 @@ def test_the_page_on_an_index_has_no_relative_link(url):
     targets = re.findall(r"\]\(([^)]+)\)", text)
     assert bool(targets) == bool(url)
     assert all(target.startswith("https://") for target in targets)
+
+
+# -- one object for each concept ----------------------------------------------------------------
+
+MODULES = sorted((ROOT / "sklearn_bdp").rglob("*.py"))
+
+
+def assigned_attributes(tree):
+    """Yield the text of each object whose attribute an assignment sets."""
+    for node in ast.walk(tree):
+        targets = []
+        if isinstance(node, ast.Assign):
+            targets = node.targets
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+            targets = [node.target]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("setattr"):
+            yield ast.unparse(node.args[0])
+        for target in targets:
+            elements = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+            for element in elements:
+                if isinstance(element, ast.Attribute):
+                    yield ast.unparse(element.value)
+
+
+def test_no_module_sets_an_attribute_of_a_holdout_or_its_accountant():
+    """Both change through their methods, which check, record and then release."""
+    changed_objects = [
+        (path.name, name)
+        for path in MODULES
+        for name in assigned_attributes(ast.parse(path.read_text("utf-8")))
+        if re.search(r"(^|[._])(holdout|account|accountant)_?$", name)
+    ]
+    assert changed_objects == []
+
+
+def declared_names(node):
+    """Return the parameters of a function, or the fields of a class."""
+    if isinstance(node, ast.FunctionDef):
+        arguments = node.args
+        parameters = arguments.posonlyargs + arguments.args + arguments.kwonlyargs
+        return {parameter.arg for parameter in parameters}
+    fields = (part.target for part in node.body if isinstance(part, ast.AnnAssign))
+    return {field.id for field in fields if isinstance(field, ast.Name)}
+
+
+def test_the_parameters_of_a_holdout_are_declared_once():
+    """Results and planners share at most two of the names."""
+    parameters = {field.name for field in dataclasses.fields(HoldoutConfig)}
+    declarations = [
+        node.name
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and len(declared_names(node) & parameters) > 2
+    ]
+    assert declarations == ["HoldoutConfig"]
+
+
+def test_content_is_digested_in_one_place():
+    """Objects and data in ``hashing``, texts and bytes in ``digests``, noise as a stream."""
+    importing = {
+        path.relative_to(ROOT / "sklearn_bdp").as_posix()
+        for path in MODULES
+        if re.search(r"^import (hashlib|hmac)\b|joblib\.hash\b", path.read_text("utf-8"), re.M)
+    }
+    assert importing == {"utils/hashing.py", "utils/digests.py", "mechanisms/noise.py"}

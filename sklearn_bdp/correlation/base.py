@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation.scheme import ConcentrationBound, SamplingScheme
 from sklearn_bdp.correlation.tails import hoeffding_lower_limit
+from sklearn_bdp.utils.digests import bytes_digest
 from sklearn_bdp.utils.validation import check_array, check_integer, check_option, check_real
 
 Bound: TypeAlias = Literal["tight", "quilt", "blanket", "spectral"]
@@ -96,15 +96,14 @@ class CorrelationModel(ABC):
         str
             Hexadecimal.
         """
-        digest = hashlib.sha256(type(self).__name__.encode())
+        chunks = [type(self).__name__.encode()]
         for part in self._content:
             if isinstance(part, np.ndarray):
                 part = np.ascontiguousarray(part, np.int64 if part.dtype.kind == "i" else None)
-                digest.update(f"|{part.dtype.str}{part.shape}|".encode())
-                digest.update(part.tobytes())
+                chunks += [f"|{part.dtype.str}{part.shape}|".encode(), part.tobytes()]
             else:
-                digest.update(f"|{part!r}".encode())
-        return digest.hexdigest()
+                chunks.append(f"|{part!r}".encode())
+        return bytes_digest(chunks)
 
     def __setattr__(self, name, value):
         if self.__dict__.get("_frozen", False):

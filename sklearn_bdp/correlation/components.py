@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import numbers
 
 import numpy as np
@@ -20,6 +19,7 @@ from sklearn_bdp.correlation.base import (
 )
 from sklearn_bdp.correlation.scheme import ConcentrationBound, SamplingScheme
 from sklearn_bdp.correlation.tails import binomial_lower_limit, component_lower_limit
+from sklearn_bdp.utils.digests import text_code
 from sklearn_bdp.utils.validation import check_index_alignment
 
 
@@ -379,4 +379,4 @@ def _digest(label):
     if isinstance(label, numbers.Real) and label == label // 1:
         label = int(label)
     text = label if isinstance(label, str) else repr(label)
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big")
+    return text_code(text)

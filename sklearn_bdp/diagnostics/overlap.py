@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import math
 import multiprocessing
 import numbers
@@ -34,6 +33,7 @@ from sklearn_bdp.exceptions import (
     SharedGroupsWarning,
     SharedRecordsError,
 )
+from sklearn_bdp.utils.digests import bytes_digest, text_code
 from sklearn_bdp.utils.hashing import as_single_array, data_digest
 from sklearn_bdp.utils.process import ANSWERED_TARGETS
 from sklearn_bdp.utils.sklearn_compat import inside_validation, is_frame, num_samples, safe_indexing
@@ -182,12 +182,15 @@ class TrainingData:
     @functools.cached_property
     def digest(self) -> str:
         """Return the digest of the training data, the same for records in any order."""
-        state = hashlib.sha256(b"classes" if self.classifier else b"")
-        for codes in (*self.rows, (self.groups,)):
-            state.update(b"table")
-            for digests in codes:
-                state.update(np.sort(digests).tobytes())
-        return state.hexdigest()
+
+        def sorted_digests():
+            yield b"classes" if self.classifier else b""
+            for codes in (*self.rows, (self.groups,)):
+                yield b"table"
+                for digests in codes:
+                    yield np.sort(digests).tobytes()
+
+        return bytes_digest(sorted_digests())
 
     def finding(self, X: Any, y: Any, model: Any, *, rows: bool) -> str | None:
         """Return the key in ``OVERLAP_FINDINGS`` of shared holdout records, or None."""
@@ -511,8 +514,7 @@ def _cell_code(cell, code_of_cell):
 
 @functools.lru_cache(maxsize=1024)
 def _salt(text):
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-    return np.uint64(int.from_bytes(digest[:8], "big"))
+    return np.uint64(text_code(text))
 
 
 def splitmix64(codes, salt):

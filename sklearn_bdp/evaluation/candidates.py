@@ -43,6 +43,7 @@ from sklearn_bdp.utils.hashing import (
     copy_data,
     data_digest,
     has_user_code,
+    pickle_digest,
     recipe_key,
 )
 from sklearn_bdp.utils.sklearn_compat import (
@@ -78,8 +79,6 @@ class Experiment:
     metric: object
     fit_params: dict = field(repr=False)  # passed to ``fit``, for all training records
     error_score: object = math.nan  # "raise", or a number for a failed fit
-    #: Whether a fit computes the score on its training records, too; else that score is given.
-    resubstitution: bool = False
     folds: Any = field(default=(), repr=False)  # inner cross-validation
     n_effective: float = math.nan  # effective number of training records
     #: Secondary metrics to verify for each candidate; they do not rank candidates.
@@ -122,17 +121,14 @@ class Candidate:
 class Outcome:
     """Scores, times and errors that a worker returns for a candidate."""
 
-    training: float = math.nan  # score on the training records, in [0, 1]
     #: Scores on the holdout: for the mechanism only.
     evaluation: object = field(default=None, repr=False)
     key: str | None = None  # digest of the fitted model, if requested
     model: object = field(default=None, repr=False)  # fitted on the training set
-    fit_time: float = math.nan  # seconds, as the next one
-    score_time: float = math.nan
+    fit_time: float = math.nan  # seconds
     error: str = ""  # traceback of a failed fit, else empty
     #: Outcomes by the secondary metrics that can score the model.
     secondary: dict = field(default_factory=dict, repr=False)
-    clipping: object = None  # effect of clipping on the training scores, if computed
 
 
 @dataclass(frozen=True)
@@ -184,50 +180,44 @@ class WholeJob:
             return Outcome(fit_time=time.perf_counter() - start, error=traceback.format_exc())
         finally:
             context.call_on_fit_task_end(estimator=self.caller)
-        # The time of scores is that of training records: the holdout's could tell of its records.
         fit_time = time.perf_counter() - start
-        score_time = 0.0
         memory = memory or PrefixMemory()
-        metrics = {None: setting.metric, **setting.secondary}  # None: the metric that ranks
+        keys = self._keys(model, task, memory) if task.keyed else {}
+        outcomes = self._evaluations(model, task.candidate.columns, keys, memory)
+        return replace(outcomes.pop(None), secondary=outcomes, model=model, fit_time=fit_time)
+
+    def _metrics(self):
+        """Return the metrics by name; None is the name of the metric that ranks."""
+        return {None: self.setting.metric, **self.setting.secondary}
+
+    def _keys(self, model, task, memory):
+        """Return the keys of a fitted model by name of the metric.
+
+        They are computed before the model sees the holdout: what it may keep of it must not get
+        into a key.
+        """
         columns = task.candidate.columns
-        X = columns_of(setting.X, columns)
-        X_holdout = columns_of(setting.X_holdout, columns)
-        y = targets(setting.X, setting.y)
-        keys = {}
-        if task.keyed:
-            # Before the model sees the holdout: what it may keep of it must not get into a key.
-            digest = ModelDigest(model, predictor=memory.sharing(model, X, "training"))
-            keys = {
-                name: digest.key(metric, X, columns=columns) for name, metric in metrics.items()
-            }
+        X = columns_of(self.setting.X, columns)
+        digest = ModelDigest(model, predictor=memory.sharing(model, X, "training"))
+        return {
+            name: digest.key(metric, X, columns=columns) for name, metric in self._metrics().items()
+        }
+
+    def _evaluations(self, model, columns, keys, memory):
+        """Return an :class:`Outcome` with the scores on the holdout by name of the metric."""
+        X_holdout = columns_of(self.setting.X_holdout, columns)
         outcomes = {}
-        for name, metric in metrics.items():
+        for name, metric in self._metrics().items():
             try:
                 shared = memory.sharing(model, X_holdout, "holdout", metric=metric)
-                evaluation = metric.evaluate(shared, X_holdout, setting.y_holdout)
-                value = math.nan
-                clipping = None
-                if setting.resubstitution:
-                    start = time.perf_counter()
-                    shared = memory.sharing(model, X, "training", metric=metric)
-                    metric.check_training(shared, X, y)
-                    trained = metric.evaluate(shared, X, y)
-                    value = trained.value
-                    clipping = metric.clipping(shared, X, y, trained.per_record)
-                    score_time += time.perf_counter() - start
-                outcomes[name] = Outcome(value, evaluation, keys.get(name), clipping=clipping)
+                evaluation = metric.evaluate(shared, X_holdout, self.setting.y_holdout)
+                outcomes[name] = Outcome(evaluation, keys.get(name))
             except ScoreContractError:
                 raise
             except Exception:  # a secondary metric that cannot score this model
                 if name is None:
                     raise
-        return replace(
-            outcomes.pop(None),
-            secondary=outcomes,
-            model=model,
-            fit_time=fit_time,
-            score_time=score_time,
-        )
+        return outcomes
 
 
 def fit_candidate(setting, candidate, memory=None):
@@ -423,7 +413,7 @@ def _name(transformer):
         seeds = [value for key, value in params.items() if key.split("__")[-1] == "random_state"]
         if not all(isinstance(seed, int | np.integer) for seed in seeds):
             return None
-        return joblib.hash(transformer, hash_name="sha1")
+        return pickle_digest(transformer)
     except Exception:  # whatever a third-party object raises when it is pickled
         return None
 
@@ -532,7 +522,7 @@ class Assessment:
     """Query about a candidate, with its public scores in units of [0, 1]."""
 
     columns: tuple | None  # the subset of columns; ``None``: all
-    training: float  # cross-validated score
+    cv_score: float
     answer: Any = field(default_factory=NoAnswer)  # of the holdout, with its interval
     variance: float = math.nan  # of a record's score on the training set
     kurtosis: float = math.nan  # of the same scores
@@ -553,7 +543,7 @@ class Assessment:
         if the verified score alone ranked; the smaller one can only lower a score.
         """
         value = self.answer.value
-        return min(self.training, value) if math.isfinite(value) else math.nan
+        return min(self.cv_score, value) if math.isfinite(value) else math.nan
 
     def in_units(self, metric):
         """Return the score that was released and the ends of its interval, in score units."""
@@ -651,26 +641,25 @@ class Verifier:
                 self.row_wise.check_score(metric, model, X, targets(X, self.setting.y))
 
     @strip_traceback_frames  # the frames hold raw scores
-    def fit(self, rows, candidates, training):
+    def fit(self, rows, candidates, cv_scores):
         """Fit the candidates of these rows that are not fitted or recorded yet.
 
         After an interruption, finished candidates are verified.
         """
         tasks = [Task(row, candidate) for row, candidate in zip(rows, candidates, strict=True)]
-        cv_scores = {} if training is None else dict(zip(rows, training, strict=True))
+        scores_by_row = dict(zip(rows, cv_scores, strict=True))
 
         def take(job, task, outcome):
-            self.take(task, outcome, guess=cv_scores.get(task.row, outcome.training))
+            self.take(task, outcome, guess=scores_by_row[task.row])
 
         jobs = [(WholeJob(self.setting), self.whole_tasks(tasks))]
         try:
             run_jobs(jobs, take, **self.dispatch)
         except INTERRUPTIONS:
-            fitted = {row: outcome.training for row, outcome in self.unasked.items()}
-            self.ask_finished(tasks, cv_scores or fitted)
+            self.ask_finished(tasks, scores_by_row)
             raise
 
-    def ask_finished(self, tasks, training):
+    def ask_finished(self, tasks, cv_scores):
         """Verify candidates with complete cross-validation and final fit, before an exit."""
         scheme = self.holdout.dependence.sampling_scheme(self.holdout.n)
         for metric in self._metrics.values():
@@ -679,12 +668,15 @@ class Verifier:
                 return
             if scheme.calendar is not None and has_undeclared_range(metric):
                 return
-        rows = {row for row in self.unasked if math.isfinite(training.get(row, math.nan))}
+        rows = {row for row in self.unasked if math.isfinite(cv_scores.get(row, math.nan))}
         finished = [task for task in tasks if task.row in rows]
         with warnings.catch_warnings(), contextlib.suppress(Exception):
             warnings.simplefilter("ignore")
-            values = [training[task.row] for task in finished]
-            self.assess([t.candidate for t in finished], values, rows=[t.row for t in finished])
+            self.assess(
+                [task.candidate for task in finished],
+                [cv_scores[task.row] for task in finished],
+                rows=[task.row for task in finished],
+            )
 
     # -- queries ------------------------------------------------------------------------------
 
@@ -692,7 +684,7 @@ class Verifier:
     def assess(
         self,
         candidates,
-        training=None,
+        cv_scores,
         *,
         rows=None,
         secondary=None,
@@ -704,39 +696,35 @@ class Verifier:
         """Return an :class:`Assessment` of each candidate, from one batch of queries.
 
         ``rows``: rows of candidates that were fitted before; if None, they are fitted here.
-        ``secondary``: cross-validated scores by name of secondary metric (``None`` if the fit
-        computes them). ``variances``, ``kurtosis``: of records' scores on the training set.
-        ``references``, for
-        metrics without a proven bound: function of the index of a candidate and the name of a
-        secondary metric (None for the metric that ranks), which returns the reference from
-        out-of-fold predictions. ``n_train``: number of training records behind a cross-validated
-        score, if they have different weights.
+        ``secondary``: cross-validated scores by name of secondary metric. ``variances``,
+        ``kurtosis``: of records' scores on the training set. ``references``, for metrics without a
+        proven bound: function of the index of a candidate and the name of a secondary metric (None
+        for the metric that ranks), which returns the reference from out-of-fold predictions.
+        ``n_train``: number of training records behind a cross-validated score, if they have
+        different weights.
         """
         candidates = [c if isinstance(c, Candidate) else Candidate(columns=c) for c in candidates]
         if rows is None:
             rows = [candidate.columns for candidate in candidates]
             # Only candidates with a cross-validated score are verified.
-            with_score = np.flatnonzero(np.isfinite(training))
+            with_score = np.flatnonzero(np.isfinite(cv_scores))
             self.fit(
                 [rows[index] for index in with_score],
                 [candidates[index] for index in with_score],
-                [training[index] for index in with_score],
+                [cv_scores[index] for index in with_score],
             )
         assessments = self._queries(
-            candidates, rows, training, secondary or {}, variances, kurtosis, references
+            candidates, rows, cv_scores, secondary or {}, variances, kurtosis, references
         )
         # A constant prediction never fails, and alone it does not justify a query.
         errors = [query.outcome.error or None for query in assessments if query.columns != ()]
         report_failures([{"fit_error": error} for error in errors], self.setting.error_score)
 
         def is_ready(query):
-            return query.outcome.evaluation is not None and math.isfinite(query.training)
+            return query.outcome.evaluation is not None and math.isfinite(query.cv_score)
 
         ranked = list(filter(is_ready, assessments))
-        if ranked:  # a breach of contract ends the search before the holdout is queried
-            leader = max(ranked, key=lambda query: query.training)
-            self.setting.metric.check_clipping(leader.outcome.clipping)
-        scored = [query for query in assessments if math.isfinite(query.training)]
+        scored = [query for query in assessments if math.isfinite(query.cv_score)]
         secondary_queries = [query.secondary[name] for name in secondary or () for query in scored]
         secondary_queries = list(filter(is_ready, secondary_queries))
         batches = [(ranked, secondary_queries)]
@@ -748,7 +736,7 @@ class Verifier:
             queries = [*ranked, *secondary_queries]
             if not queries:
                 continue
-            values = np.array([query.training for query in queries])
+            values = np.array([query.cv_score for query in queries])
             is_secondary = np.arange(len(queries)) >= len(ranked)
             leader = values[~is_secondary].max(initial=0.0)
             try:
@@ -781,7 +769,7 @@ class Verifier:
         self.setting = replace(self.setting, metric=metric, secondary=secondary)
         self._reported = {None: metric, **secondary}
 
-    def _queries(self, candidates, rows, training, secondary, variances, kurtosis, references):
+    def _queries(self, candidates, rows, cv_scores, secondary, variances, kurtosis, references):
         """Return the queries about fitted candidates, with their recorded answers."""
         assessments = []
         for index, (row, candidate) in enumerate(zip(rows, candidates, strict=True)):
@@ -791,10 +779,8 @@ class Verifier:
                 outcome = fit_outcome
                 if name is not None:
                     outcome = fit_outcome.secondary.get(name, Outcome())
-                scores = training if name is None else secondary[name]
-                value = outcome.training
-                if scores is not None and not outcome.error:
-                    value = float(scores[index])
+                scores = cv_scores if name is None else secondary[name]
+                cv_score = math.nan if outcome.error else float(scores[index])
                 key = self.key(candidate, name)
                 if key is None and outcome.key is not None:
                     key = outcome.key if name is None else content_key("secondary", outcome.key)
@@ -810,7 +796,7 @@ class Verifier:
                     outcome = replace(outcome, evaluation=evaluation)
                 queries[name] = Assessment(
                     candidate.columns,
-                    value,
+                    cv_score,
                     key=key,
                     outcome=outcome,
                     about=(metric, candidate.words),
@@ -831,8 +817,8 @@ class Verifier:
             record = recorded.get(query.key)
             if record is not None:
                 query.answer = in_units_of(query.about[0], record)
-                if not math.isfinite(query.training):
-                    query.training = query.answer.cv_score
+                if not math.isfinite(query.cv_score):
+                    query.cv_score = query.answer.cv_score
         return assessments
 
     def _look_up(self, keys):

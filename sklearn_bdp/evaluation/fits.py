@@ -15,7 +15,6 @@ import traceback
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
-import joblib
 import numpy as np
 from sklearn.base import clone
 
@@ -36,7 +35,7 @@ from sklearn_bdp.metrics.approximate import ApproximateMetric, Predictions, Trai
 from sklearn_bdp.metrics.error_clips import ErrorClips, errors_of_scores, is_convertible
 from sklearn_bdp.metrics.means import Clipping
 from sklearn_bdp.report.in_time import record_error_clips
-from sklearn_bdp.utils.hashing import object_digest
+from sklearn_bdp.utils.hashing import object_digest, pickle_digest
 from sklearn_bdp.utils.sklearn_compat import (
     fit_and_score,
     insert_error_scores,
@@ -321,11 +320,11 @@ def check_dependence(division, setting, params, *, groups=None, known=None):
 class CrossValidation:
     """Ordinary cross-validation of candidates on the training set, with a test of dependence.
 
-    ``search`` sets its parameters, as in scikit-learn; ``splitter``: None if the fit for
-    verification computes the scores; ``context``: root of scikit-learn's callbacks, if any.
+    ``search`` sets its parameters, as in scikit-learn; ``splitter``: draws the folds; ``context``:
+    root of scikit-learn's callbacks, if any.
 
-    ``results``: ``cv_results_`` of the training set, and ``scores`` in score units; None without
-    a splitter. ``report``: test of dependence of the scores per record, in time or row order.
+    ``results``: ``cv_results_`` of the training set, and ``scores`` in score units. ``report``:
+    test of dependence of the scores per record, in time or row order.
     """
 
     def __init__(self, search, metrics, verifier, progress, *, splitter, split_params, context):
@@ -485,7 +484,7 @@ class CrossValidation:
         digests = [object_digest(task.candidate.params) for task in tasks]
         jobs = []
         for part, (train, test) in enumerate(splits):
-            fold_digest = joblib.hash((part, train, test), hash_name="sha1")
+            fold_digest = pickle_digest((part, train, test))
             todo = []
             for task, digest in zip(tasks, digests, strict=True):
                 name = digest and f"{task.row} {fold_digest} {digest}"
@@ -533,7 +532,7 @@ class CrossValidation:
         """Set the range of metrics without a proven bound from the scores of the candidates."""
         for name in (None, *self.secondary):
             metric = self.metric if name is None else self.secondary[name]
-            if not isinstance(metric, ApproximateMetric) or self.results is None:
+            if not isinstance(metric, ApproximateMetric):
                 continue
             column = self.name if name is None else name
             scores = self.results[f"mean_test_{column}"]

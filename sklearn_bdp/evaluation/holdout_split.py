@@ -10,7 +10,6 @@ import warnings
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-import joblib
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, StratifiedShuffleSplit
@@ -37,6 +36,7 @@ from sklearn_bdp.exceptions import InnerFoldsWarning
 from sklearn_bdp.holdout.config import HoldoutConfig, is_splitter
 from sklearn_bdp.ledger.ledger import Fact, read_notes
 from sklearn_bdp.release.context import PastRecords
+from sklearn_bdp.utils.hashing import pickle_digest
 from sklearn_bdp.utils.sklearn_compat import num_samples, safe_indexing, safe_split
 from sklearn_bdp.utils.validation import caller_level, check_array, check_label_values
 
@@ -397,7 +397,7 @@ def _recorded_split(config, data, seed):
 
     The same script splits the same data in the same way, to resume after an interruption.
     """
-    digest = joblib.hash((data.parts(), repr(config.test_size)), hash_name="sha1")
+    digest = pickle_digest((data.parts(), repr(config.test_size)))
     notes = read_notes(config.ledger, Fact.SPLIT)
     recorded_seeds = {note["data"]: note["seed"] for note in notes}
     return {"data": digest, "seed": recorded_seeds.get(digest, seed)}

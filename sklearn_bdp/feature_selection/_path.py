@@ -506,12 +506,12 @@ def path_table(proposals, assessments, chosen, metric):
     """Return ``score_path_``: one entry per subset in each array, in score units."""
     features = np.empty(len(proposals), dtype=object)
     features[:] = [proposal.columns for proposal in proposals]
-    training = np.array([assessment.training for assessment in assessments])
+    training = np.array([assessment.cv_score for assessment in assessments])
     return {
         "ranking": np.array([proposal.ranking for proposal in proposals]),
         "n_features": np.array([len(proposal.columns) for proposal in proposals]),
         "features": features,
-        "training_score": metric.from_unit(training),
+        "cv_score": metric.from_unit(training),
         **released(metric, [assessment.answer for assessment in assessments]),
         "selected": np.arange(len(proposals)) == chosen,
     }

@@ -245,7 +245,7 @@ def path_report(
         low = path["holdout_lower"][index]
         high = path["holdout_upper"][index]
         if math.isnan(score):
-            return f"{path['training_score'][index]:.3g} in cross-validation"
+            return f"{path['cv_score'][index]:.3g} in cross-validation"
         interval = path["holdout_interval"][index]
         if interval == "none":
             return f"{score:.3g} without an interval"
@@ -272,7 +272,7 @@ def path_report(
         "they are useless. Add records, or do not interpret the list."
     )
     lines = [] if selector.confirmed_ else [summary]
-    if failed := np.isnan(path["training_score"]).sum():
+    if failed := np.isnan(path["cv_score"]).sum():
         lines.append(f"{failed:,} of {len(proposals):,} subsets could not be fitted.")
     if math.isnan(selector.score_):
         lines.append("Not verified: all records chose (holdout=None), or no answer was given.")

@@ -102,7 +102,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         How many.
     score_path_ : dict of arrays
         Ready for ``pandas.DataFrame``, one entry per subset: ``ranking`` (its source),
-        ``n_features``, ``features`` (columns, as a tuple), ``training_score``, ``holdout_score``,
+        ``n_features``, ``features`` (columns, as a tuple), ``cv_score``, ``holdout_score``,
         ``holdout_lower``, ``holdout_upper`` (NaN if not verified), ``answered_from``,
         ``selected``; in score units.
     stability_ : ndarray of shape (n_features,)
@@ -364,14 +364,14 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         for name, one in shown.items():
             if columns := proposals[one].columns:
                 model = verifier.model(Candidate(columns=columns))
-                self._reported[name] = list(columns), model, float(path["training_score"][one])
+                self._reported[name] = list(columns), model, float(path["cv_score"][one])
         cv_data = CVData(division.X, division.y, division.train_groups(), setting.folds)
         self.holdout_.update_context(cv_data=cv_data)
         note = (
             f"Selected {self.support_.sum():,} of {self.n_features_in_:,} features; verified "
             f"{metric.name} {self.score_:.3g} [{interval[0]:.3g}, {interval[1]:.3g}]."
         )
-        training = float(path["training_score"][place])
+        training = float(path["cv_score"][place])
         clipping = clipping_of(setting, proposal.columns)
         facts = {"training": training, "clipping": clipping, "notes": (note,)}
         facts |= {"assumptions": [strength] if strength else []}

@@ -84,7 +84,7 @@ class HoldoutSearchDisplay(Display):
     ----------
     position : ndarray of shape (n_shown,)
         Places on the horizontal axis; parameter values if these are numbers, else 0, 1, 2, ...
-    training_score : ndarray of shape (n_shown,)
+    cv_score : ndarray of shape (n_shown,)
         Cross-validated scores, in score units.
     holdout_score, holdout_lower, holdout_upper : ndarray of shape (n_shown,)
         Verified scores and their intervals; NaN where the holdout was not queried.
@@ -134,7 +134,7 @@ class HoldoutSearchDisplay(Display):
     """
 
     position: Array
-    training_score: Array
+    cv_score: Array
     holdout_score: Array
     holdout_lower: Array
     holdout_upper: Array
@@ -189,7 +189,7 @@ class HoldoutSearchDisplay(Display):
                 "search must be fitted and have verified scores (cv_results_['holdout_score']); "
                 "with holdout=None there are none."
             )
-        cv_scores = results.get("training_score", results.get("mean_test_score"))
+        cv_scores = results.get("cv_score", results.get("mean_test_score"))
         cv_scores = np.asarray(cv_scores, dtype=float)
         verified_scores = np.asarray(results["holdout_score"], dtype=float)
         ranking_scores = np.nan_to_num(verified_scores, nan=-np.inf)
@@ -213,7 +213,7 @@ class HoldoutSearchDisplay(Display):
         default_name = refit.replace("_", " ") if isinstance(refit, str) else "score"
         return cls(
             position=position,
-            training_score=cv_scores[shown_rows],
+            cv_score=cv_scores[shown_rows],
             holdout_score=np.asarray(results["holdout_score"])[shown_rows],
             holdout_lower=np.asarray(results["holdout_lower"])[shown_rows],
             holdout_upper=np.asarray(results["holdout_upper"])[shown_rows],
@@ -235,7 +235,7 @@ class HoldoutSearchDisplay(Display):
         background = ax.get_facecolor()
         style: dict[str, Any] = {"color": BLUE, "marker": "o", "mfc": "none", "lw": 1, "ms": 5}
         style["ls"] = "-" if self.tick_labels is None else "none"
-        (self.training_line_,) = ax.plot(x, self.training_score, label="cross-validated", **style)
+        (self.training_line_,) = ax.plot(x, self.cv_score, label="cross-validated", **style)
         # An answer may lie outside its own interval by rounding; a bar of negative length may not.
         answers = np.array([self.holdout_lower, self.holdout_score, self.holdout_upper])
         bars = np.clip(np.diff(answers, axis=0), 0.0, None)[:, is_verified]
@@ -251,7 +251,7 @@ class HoldoutSearchDisplay(Display):
             ax.plot(x[rows], self.holdout_score[rows], ls="none", ms=9, **style)
         if (~is_verified).any():
             style = {"label": "not queried", "marker": "+", "c": GREY}
-            ax.plot(x[~is_verified], self.training_score[~is_verified], ls="none", ms=9, **style)
+            ax.plot(x[~is_verified], self.cv_score[~is_verified], ls="none", ms=9, **style)
         if self.baseline is not None:
             label = f"baseline: {self.baseline:.3g}"
             ax.axhline(self.baseline, color=GREY, ls=":", lw=1.2, label=label)
@@ -261,7 +261,7 @@ class HoldoutSearchDisplay(Display):
             style = {"ls": "none", "marker": "*", "ms": 15, "mfc": background, "mec": text_color}
             label = f"chosen: {score:.3f} in [{low:.3f}, {high:.3f}]"
             ax.plot([x[self.best]], [score], label=label, **style)
-            scores = [*self.training_score, *self.holdout_score, low, high]
+            scores = [*self.cv_score, *self.holdout_score, low, high]
             y_min = np.nanmin(scores)
             y_max = np.nanmax(scores)
             if self.baseline is not None and 2 * y_min - y_max < self.baseline < y_min:

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
-import hmac
 import json
 import logging
 import os
@@ -42,7 +40,8 @@ from sklearn_bdp.ledger.backend import (
 )
 from sklearn_bdp.ledger.book import PAGE, RECENT, Book, Fact, parse_entry
 from sklearn_bdp.ledger.postgresql import PostgreSQLBackend, is_url
-from sklearn_bdp.ledger.records import BatchRecord, canonical, digest, parse_json
+from sklearn_bdp.ledger.records import BatchRecord, canonical, parse_json
+from sklearn_bdp.utils.digests import keyed_digest, text_digest
 from sklearn_bdp.utils.process import process_user
 from sklearn_bdp.utils.validation import strip_traceback_frames
 
@@ -72,10 +71,10 @@ class Chain:
 
     def link(self, *texts):
         """Return the digest of texts: of a header, or of the link before and all of an entry."""
-        text = digest(*texts)
+        text = text_digest(*texts)
         if not self._key:
             return text
-        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
+        return keyed_digest(self._key, text)
 
 
 def backend_at(place: Any, *, timeout: float = 60.0) -> Backend:
@@ -302,7 +301,7 @@ class Ledger:
             stored_number == number
             and type(kind) is type(content) is type(answers) is type(commitment) is str
             and (sealed is None or type(sealed) is str)
-            and (sealed is None or not opens_seal or digest(sealed) == commitment)
+            and (sealed is None or not opens_seal or text_digest(sealed) == commitment)
             and self._chain.link(previous, kind, content, answers, commitment) == link
         )
         if not is_whole:
@@ -331,7 +330,7 @@ class Ledger:
             record = text = content
         number, previous = self._book.head
         answers_text = answers.to_json() if answers else "[]"
-        commitment = digest(sealed)
+        commitment = text_digest(sealed)
         link = self._chain.link(previous, kind, text, answers_text, commitment)
         row = Row(number + 1, kind, text, answers_text, sealed, commitment, link)
         made = row._replace(content=record, answers=answers or answers_text)

@@ -7,7 +7,6 @@ as a sealed string that only the ledger and the mechanism handle.
 import base64
 import copy
 import dataclasses
-import hashlib
 import json
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
@@ -25,16 +24,6 @@ def _refused(constant):
 canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 #: What a JSON text says; an error for anything that is none.
 parse_json = json.JSONDecoder(parse_constant=_refused).decode
-
-
-def digest(*texts):
-    """Return the SHA-256 of texts, each preceded by its length so that none can run over."""
-    if all(map(str.isascii, texts)):  # as all texts of this package: a character is a byte
-        joined = "".join([f"{len(text)}:{text}" for text in texts]).encode("ascii")
-    else:
-        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-        joined = b"".join([b"%d:%b" % (len(data), data) for data in encoded])
-    return hashlib.sha256(joined).hexdigest()
 
 
 #: Lists of numbers from this length on are packed: their decimals would take more than their bits.

@@ -11,13 +11,7 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 
 from sklearn_bdp.model_selection._search import ReusableHoldoutSearchCV
-from sklearn_bdp.utils.sklearn_compat import (
-    Interval,
-    StrOptions,
-    SuccessiveHalving,
-    halve,
-    num_samples,
-)
+from sklearn_bdp.utils.sklearn_compat import Interval, SuccessiveHalving, halve, num_samples
 
 
 class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
@@ -69,8 +63,6 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         Records to hold out, or the holdout of an earlier search.
     correlation : None, array, sparse array, graph, model, list, "groups" or "time", default=None
         How records depend on one another.
-    training_score : {"cv"}, default="cv"
-        Halving compares cross-validated scores.
     verify : "all", "auto" or int, default="all"
         Which candidates of the last rung the holdout is shown.
 
@@ -106,7 +98,6 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
     _parameter_constraints: dict = {
         **SuccessiveHalving._parameter_constraints,
         **ReusableHoldoutSearchCV._parameter_constraints,
-        "training_score": [StrOptions({"cv"})],  # halving compares cross-validated scores
         "factor": [Interval(numbers.Real, 1, None, closed="neither")],
     }
 
@@ -132,14 +123,13 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         return_train_score: Any = False,
         holdout: Any = 0.25,
         correlation: Any = None,
-        training_score: Literal["cv"] = "cv",
         verify: int | Literal["all", "auto"] = "all",
     ) -> None:
         super().__init__(estimator, param_grid, scoring=scoring, n_iter=n_iter, refit=refit, cv=cv)
         self.n_jobs, self.pre_dispatch, self.verbose = n_jobs, pre_dispatch, verbose
         self.error_score, self.return_train_score = error_score, return_train_score
         self.random_state, self.holdout, self.correlation = random_state, holdout, correlation
-        self.training_score, self.verify = training_score, verify
+        self.verify = verify
         self.factor, self.resource = factor, resource
         self.max_resources, self.min_resources = max_resources, min_resources
         self.aggressive_elimination = aggressive_elimination

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from sklearn_bdp.metrics.scorers import (
     scorer_metric,
 )
 from sklearn_bdp.release.overlap_check import check_overlap
+from sklearn_bdp.utils.digests import text_code
 from sklearn_bdp.utils.hashing import (
     ModelDigest,
     content_key,
@@ -647,8 +647,7 @@ def altered_records(records, X, alteration):
     seeded by the shuffled data, so that the same query always has the same answer. A column with
     one value has this value in every row.
     """
-    digest = hashlib.sha256(repr(alteration.shuffled).encode()).digest()
-    rng = np.random.default_rng(int.from_bytes(digest[:8], "big"))
+    rng = np.random.default_rng(text_code(repr(alteration.shuffled)))
     rows = rng.integers(num_samples(X), size=num_samples(records))
     X = X if hasattr(X, "iloc") else np.asarray(X)
     replaced = records.copy() if hasattr(records, "iloc") else np.array(records)

@@ -26,9 +26,8 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from sklearn_bdp._typing import Correlation, RandomState
 from sklearn_bdp._version import __version__
 from sklearn_bdp.diagnostics.overlap import TrainingData, check_fingerprints
-from sklearn_bdp.diagnostics.scores import warn_undeclared_dependence
 from sklearn_bdp.diagnostics.tables import check_same_schema
-from sklearn_bdp.evaluation.candidates import Assessment, Candidate, Experiment, NoAnswer, Verifier
+from sklearn_bdp.evaluation.candidates import Assessment, Experiment, NoAnswer, Verifier
 from sklearn_bdp.evaluation.fit_data import FitData, check_records
 from sklearn_bdp.evaluation.fits import CrossValidation, Progress
 from sklearn_bdp.evaluation.holdout_split import split_for
@@ -138,9 +137,6 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         ``times=``, and without dates from the rows. A declared strength of dependence (a chain, an
         influence of a network) is tested on the training set. Under None the cross-validated
         scores are checked for dependence over the order of rows and over ``groups``.
-    training_score : {"cv", "resubstitution"}, default="cv"
-        Score to compare with the holdout: the cross-validated score, or the score on the
-        training set itself (the papers' setting; it overfits and spends information).
     verify : "all", "auto" or int, default="all"
         Show the holdout all candidates, only so many with the best cross-validated score, or
         (``"auto"``) those whose cross-validated score is within three standard errors of the
@@ -221,7 +217,6 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         "scoring": "no_validation",  # names get a better answer from check_scoring
         "n_iter": [Interval(numbers.Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
-        "training_score": [StrOptions({"cv", "resubstitution"})],
         "verify": [StrOptions({"all", "auto"}), Interval(numbers.Integral, 1, None, closed="left")],
     }
 
@@ -242,7 +237,6 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         return_train_score: bool = False,
         holdout: Any = 0.25,
         correlation: Correlation | None = None,
-        training_score: Literal["cv", "resubstitution"] = "cv",
         verify: int | Literal["all", "auto"] = "all",
     ) -> None:
         super().__init__(estimator, param_grid, scoring=scoring, n_jobs=n_jobs, refit=refit, cv=cv)
@@ -250,7 +244,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         self.error_score, self.return_train_score = error_score, return_train_score
         self.n_iter, self.random_state = n_iter, random_state
         self.holdout, self.correlation = holdout, correlation
-        self.training_score, self.verify = training_score, verify
+        self.verify = verify
 
     def _run_search(self, evaluate_candidates, *, callback_ctx=None):
         """Evaluate the grid, or the sampled candidates."""
@@ -390,15 +384,11 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             folds = self._prepare(progress, config, data)
             self._sampling_seed = folds.division.seed
             try:
-                if folds.splitter is None:  # the fits compute the scores
-                    folds.candidates = list(map(Candidate, self._generate_candidate_params()))
-                    warn_undeclared_dependence(folds.division)
+                if folds.context is None:
+                    self._run_search(folds.evaluate)
                 else:
-                    if folds.context is None:
-                        self._run_search(folds.evaluate)
-                    else:
-                        self._run_search(folds.evaluate, callback_ctx=folds.context)
-                    folds.check()
+                    self._run_search(folds.evaluate, callback_ctx=folds.context)
+                folds.check()
                 assessments = self._ask(folds)
             finally:
                 folds.verifier.unasked.clear()  # raw scores
@@ -423,13 +413,6 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
 
     def _check_options(self, X_val):
         """Check parameters before any work; return the configuration of a new holdout, or None."""
-        one_se = self.refit == "one_se"
-        if self.training_score == "resubstitution" and (one_se or self.verify != "all"):
-            raise ValueError(
-                "training_score='resubstitution' comes with the fit and has no standard error: "
-                "refit must not be 'one_se' and verify must be 'all', got "
-                f"refit={self.refit!r} and verify={self.verify!r}."
-            )
         candidates = self._generate_candidate_params()
         spaces = candidates.param_grid if self.n_iter is None else candidates.param_distributions
         for space in filter(None, spaces):  # one candidate of each space, to check its names
@@ -475,12 +458,9 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         metrics = Metrics(self, division)
         check_same_schema(self.estimator, division)
         routed = self._routed(params, division.groups)
-        splitter = None
-        self.n_splits_ = 1
-        if self.training_score == "cv":
-            splitter = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
-            self.n_splits_ = splitter.get_n_splits(division.X, division.y, **routed.splitter.split)
-            self._checked_cv_orig = splitter  # read by scikit-learn's halving
+        splitter = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
+        self.n_splits_ = splitter.get_n_splits(division.X, division.y, **routed.splitter.split)
+        self._checked_cv_orig = splitter  # read by scikit-learn's halving
         if progress.holdout is None:
             if not hasattr(self, "holdout_"):  # an error about shared rows refers to the split
                 self._set_split(division)
@@ -492,7 +472,6 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             division,
             metric=metrics.metric,
             fit_params=routed.estimator.fit,
-            resubstitution=splitter is None,
             secondary=metrics.secondary,
         )
         verifier = Verifier(
@@ -543,24 +522,22 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
 
     def _ask(self, folds):
         """Return the assessments by row; candidates that are not verified have no answer."""
-        if folds.scores is not None:
-            folds.use_public_ranges()
+        folds.use_public_ranges()
         verifier = folds.verifier
         rows = self._shown(folds)
         candidates = [folds.candidates[row] for row in rows]
-        training = None if folds.scores is None else folds.metric.to_unit(folds.scores[rows])
-        secondary = dict.fromkeys(folds.secondary)
-        if folds.results is not None:
-            for name, metric in folds.secondary.items():
-                scores = np.array([folds.cv_score(row, name) for row in rows])
-                secondary[name] = metric.to_unit(scores)
+        cv_scores = folds.metric.to_unit(folds.scores[rows])
+        secondary = {}
+        for name, metric in folds.secondary.items():
+            scores = np.array([folds.cv_score(row, name) for row in rows])
+            secondary[name] = metric.to_unit(scores)
         if self.verbose > 0:
             print(f"Verifying {len(rows)} candidates on {verifier.holdout.n} holdout records")
-        verifier.fit(rows, candidates, training)
+        verifier.fit(rows, candidates, cv_scores)
         variances = [folds.variance(row) for row in rows]
         verified = verifier.assess(
             candidates,
-            training,
+            cv_scores,
             rows=rows,
             secondary=secondary,
             variances=variances,
@@ -576,8 +553,6 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
 
     def _shown(self, folds):
         """Return the rows to verify, in order: those with a cross-validated score."""
-        if folds.scores is None:
-            return list(range(len(folds.candidates)))
         finite = folds.first + np.flatnonzero(np.isfinite(folds.scores[folds.first :]))
         if finite.size:
             leader = int(finite[np.argmax(folds.scores[finite])])
@@ -712,27 +687,14 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
                 "holdout_.final_report with the model to report."
             )
         models = {in_words(self.best_estimator_, self.best_params_): self.best_estimator_}
-        score = float(self.cv_results_["training_score"][self.best_index_])
+        score = float(self.cv_results_["cv_score"][self.best_index_])
         return models, score, self._metric, self._variance
 
 
 def search_results(search, folds, assessments):
     """Return ``cv_results_`` with the released values, in score units; ``assessments``: by row."""
     metric = folds.metric
-    if folds.results is not None:
-        results = {**folds.results, "training_score": folds.scores, "cv_score": folds.scores}
-    else:  # without cross-validation: parameters, times and placeholders as test scores
-        placeholders = {"test_scores": np.nan, "train_scores": np.nan}
-        out = [vars(assessment.outcome) | placeholders for assessment in assessments]
-        params = [candidate.params for candidate in folds.candidates]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            results = search._format_results(params, 1, out)
-        endings = ("test_score", "train_score")
-        results = {name: value for name, value in results.items() if not name.endswith(endings)}
-        training = metric.from_unit(np.array([assessment.training for assessment in assessments]))
-        results["training_score"] = training
-        results["mean_train_score"] = training
+    results = {**folds.results, "cv_score": folds.scores}
     answers = [assessment.answer for assessment in assessments]
     results |= released(metric, answers)
     # Candidates without a verified score share the last place.
@@ -757,9 +719,9 @@ def certificate_of(search, folds, assessments):
     """Return the certificate of a search; warn about metrics that are not verified."""
     best = search.best_index_
     results = search.cv_results_
-    training = results["training_score"]
+    cv_scores = results["cv_score"]
     prefix = "answered_from_"
-    notes = [] if np.isfinite(training).any() else [_NOTHING]
+    notes = [] if np.isfinite(cv_scores).any() else [_NOTHING]
     names = [
         column.removeprefix(prefix)
         for column, sources in results.items()
@@ -774,9 +736,6 @@ def certificate_of(search, folds, assessments):
     for note in notes:
         warnings.warn(note, UnverifiedWarning, stacklevel=caller_level())
     chosen = assessments[best]
-    # A score by resubstitution is optimistic by construction.
-    cv_score = training[best] if search.training_score == "cv" else np.nan
-    clipping = folds.progress.clipping(best) or getattr(chosen.outcome, "clipping", None)
     assumptions = [*folds.verifier.row_wise.assumptions]
     if folds.report is not None and folds.report.note:
         assumptions.append(folds.report.note)
@@ -786,8 +745,8 @@ def certificate_of(search, folds, assessments):
         folds.metric,
         chosen,
         of="the chosen candidate",
-        training=cv_score,
-        clipping=clipping,
+        training=cv_scores[best],
+        clipping=folds.progress.clipping(best),
         notes=[*notes, *folds.notes],
         assumptions=assumptions,
     )
@@ -800,11 +759,11 @@ def chosen_row(rule, results, error):
     grid, within one standard error (of its folds' scores) of the best. All others: the highest
     verified score; ties (released values lie on a grid) go to the better cross-validated score.
     """
-    training = results["training_score"]
+    cv_scores = results["cv_score"]
     if rule == "best_lower":
         lower = np.nan_to_num(results["holdout_lower"], nan=-np.inf)
-        return int(np.lexsort((-training, -lower))[0])
-    best = int(np.lexsort((-training, results["rank_holdout_score"]))[0])
+        return int(np.lexsort((-cv_scores, -lower))[0])
+    best = int(np.lexsort((-cv_scores, results["rank_holdout_score"]))[0])
     if rule != "one_se":
         return best
     within_error = results["holdout_score"] >= results["holdout_score"][best] - error[best]

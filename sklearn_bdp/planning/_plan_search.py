@@ -26,7 +26,12 @@ from sklearn_bdp.metrics.registry import planned_metric
 from sklearn_bdp.planning.models import continued
 from sklearn_bdp.release.graded_release import paced
 from sklearn_bdp.utils.root_finding import doubled, last_whole
-from sklearn_bdp.utils.validation import check_beta, check_integer, check_probability, check_real
+from sklearn_bdp.utils.validation import (
+    check_integer,
+    check_probability,
+    check_real,
+    failure_probability,
+)
 
 # Nats that a year releases, by ``benchmarks/simulate_year.py``: at its start, for each search, for
 # the first correction (of a bias that all candidates share) and for each further correction.
@@ -62,7 +67,7 @@ def plan_search(
     n_candidates: int = 100,
     score: float = 0.9,
     n_corrections: int = 1,
-    beta: float = 0.05,
+    confidence_level: float = 0.95,
 ) -> SearchPlan:
     r"""Return the smallest holdout whose final report has a given half-width.
 
@@ -94,8 +99,8 @@ def plan_search(
     n_corrections : int, default=1
         Number of corrected answers. The first is usually a bias of cross-validation that all
         candidates share.
-    beta : float, default=0.05
-        Failure probability of all intervals together.
+    confidence_level : float, default=0.95
+        Minimum probability that all intervals are correct together.
 
     Returns
     -------
@@ -140,7 +145,7 @@ def plan_search(
             n_candidates=n_candidates,
             score=score,
             n_corrections=n_corrections,
-            beta=beta,
+            confidence_level=confidence_level,
         )
         return forecast <= half_width
 
@@ -176,7 +181,7 @@ def expected_half_width(
     scoring=None,
     prevalence=None,
     final=True,
-    beta=0.05,
+    confidence_level=0.95,
     correlation=None,
 ):
     """Return the half-width that :func:`plan_search` forecasts for ``n`` records, in score units.
@@ -190,7 +195,7 @@ def expected_half_width(
     n_corrections = check_integer("n_corrections", n_corrections, low=0)
     is_model = hasattr(correlation, "cut_failure")
     model = correlation if is_model else continued(correlation, searched=True)
-    beta = check_beta(beta)
+    beta = failure_probability(confidence_level)
     metric = planned_metric("accuracy" if scoring is None else scoring)
     accuracy_tail = score_tail(model, n, binary=True)
     tail = _metric_tail(metric, model, n, prevalence)

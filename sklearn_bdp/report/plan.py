@@ -16,7 +16,6 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-import joblib
 import numpy as np
 import scipy.sparse
 from sklearn.base import clone, is_classifier
@@ -58,7 +57,7 @@ from sklearn_bdp.report.measures import (
     needs,
     reads,
 )
-from sklearn_bdp.utils.hashing import object_digest
+from sklearn_bdp.utils.hashing import object_digest, pickle_digest
 from sklearn_bdp.utils.sklearn_compat import num_samples, safe_indexing
 from sklearn_bdp.utils.validation import check_boolean, check_option
 
@@ -213,7 +212,7 @@ class Plan:
                 content = model.values if model.known_as is None else model.known_as
             code.append(object_digest(content) or secrets.token_hex(16))
             try:
-                model_hashes.append([name, joblib.hash(content)])
+                model_hashes.append([name, pickle_digest(content, hash_name="md5")])
             except Exception:  # without a name
                 model_hashes.append([name, code[-1]])
         for statement in self.statements:
@@ -236,7 +235,9 @@ class Plan:
             "models": model_hashes,
             "statements": statements,
             "refit": None if self.refit is None else self.refit[1],
-            "subgroups": {name: joblib.hash(mask) for name, mask in self.masks.items()},
+            "subgroups": {
+                name: pickle_digest(mask, hash_name="md5") for name, mask in self.masks.items()
+            },
             "per": self.per,
             "code": code,
         }

@@ -77,6 +77,15 @@ def data_digest(*data):
     return _digest_of(data, functools.partial(_value_digest, fallback=_cell_digest))
 
 
+def pickle_digest(value, *, hash_name="sha1"):
+    """Return a digest of an object's pickle, in which arrays are hashed by their content.
+
+    Unlike :func:`object_digest` it takes user code by name. Any error that a class raises when it
+    is pickled is passed on.
+    """
+    return joblib.hash(value, hash_name=hash_name)
+
+
 def records_digest(*tables):
     """Return the SHA-256 of the values of tables and targets.
 

@@ -19,7 +19,7 @@ from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import SharedRecordsError
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
 from sklearn_bdp.holdout import ExpertSettings
-from tests.facts import refused
+from tests.facts import refused, resubstitution
 
 SILENT_CHECK_LENGTH = -math.log(1 - 0.05 / 1.05)  # a first check that says nothing
 FIRST_FINDING_LENGTH = -math.log(0.05 / 1.05) + math.log(4)  # a first word
@@ -302,7 +302,7 @@ def test_exceptions_on_holdout_records_are_not_reported():
     for seed in (0, 1):  # two holdouts that have nothing in common
         X_val, y_val = noise(20 + seed, 100)
         search = ReusableHoldoutSearchCV(
-            FailsOn(), {"k": [0, 1]}, training_score="resubstitution", random_state=0
+            FailsOn(), {"k": [0, 1]}, cv=resubstitution(len(X)), random_state=0
         )
         messages.append(emitted_messages(lambda: search.fit(X, y, X_val=X_val, y_val=y_val)))  # noqa: B023
         assert search.best_interval_[0] <= 0.05

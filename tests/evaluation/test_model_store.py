@@ -43,16 +43,12 @@ class CountsAliveModels(LogisticRegression):
         return super().fit(X, y)
 
 
-@pytest.mark.parametrize("training_score", ["cv", "resubstitution"])
-def test_only_the_leading_model_is_alive_during_a_fit(monkeypatch, training_score):
+def test_only_the_leading_model_is_alive_during_a_fit(monkeypatch):
     """A model may fill the memory: one that trails is gone before the next one is fitted."""
     monkeypatch.setattr(CountsAliveModels, "alive", weakref.WeakSet())
     monkeypatch.setattr(CountsAliveModels, "most", 0)
     search = ReusableHoldoutSearchCV(
-        CountsAliveModels(),
-        {"C": [0.01, 0.1, 1.0, 10.0]},
-        training_score=training_score,
-        random_state=0,
+        CountsAliveModels(), {"C": [0.01, 0.1, 1.0, 10.0]}, random_state=0
     )
     search.fit(*make_classification(200, random_state=0))
     assert CountsAliveModels.most == 1

@@ -55,7 +55,7 @@ def fit_with_warnings(fit, category=ClippedScoreWarning):
     return result, [str(warning.message) for warning in caught if warning.category is category]
 
 
-@pytest.mark.parametrize("options", [{}, WORKERS, {"training_score": "resubstitution"}])
+@pytest.mark.parametrize("options", [{}, WORKERS])
 def test_clipping_that_changes_scores_is_reported_once_with_both_scores(redundant, options):
     unfitted = search(GaussianNB(), BAYES_GRID, scoring="neg_log_loss", **options)
     fitted, messages = fit_with_warnings(lambda: unfitted.fit(*redundant))
@@ -133,7 +133,7 @@ def negative_cost(estimator, X, y):
     return -cost(estimator, X, y)
 
 
-@pytest.mark.parametrize("options", [{}, WORKERS, {"training_score": "resubstitution"}])
+@pytest.mark.parametrize("options", [{}, WORKERS])
 @pytest.mark.parametrize(
     ("function", "upper", "facts"),
     [
@@ -281,7 +281,7 @@ def search_with_drift(rng, *, shift):
 
 def test_a_score_that_falls_beyond_its_interval_is_reported_with_both_scores():
     search, (warning,) = search_with_drift(np.random.default_rng(0), shift=1.0)
-    training = search.cv_results_["training_score"][search.best_index_]
+    training = search.cv_results_["cv_score"][search.best_index_]
     assert training > search.best_interval_[1]
     assert f"{training:.3g} in cross-validation and {search.best_score_:.3g}" in str(
         warning.message
@@ -312,7 +312,7 @@ def test_unbiased_scores_are_confirmed_without_a_warning(n_searches):
         search, optimism_warnings = search_with_drift(np.random.default_rng(seed), shift=0.0)
         assert not optimism_warnings
         headline = str(search.certificate_).splitlines()[0]
-        change = search.best_score_ - search.cv_results_["training_score"][search.best_index_]
+        change = search.best_score_ - search.cv_results_["cv_score"][search.best_index_]
         assert ("confirms cross-validation; a final report now" in headline) == (abs(change) < 0.01)
         assert ("corrects cross-validation by" in headline) == (abs(change) >= 0.01)
         n_confirmed += abs(change) < 0.01

@@ -77,7 +77,7 @@ def test_the_smallest_subset_within_the_tolerance_is_selected(data):
     for tol in (0.0, 0.05, 1.0):
         fitted = selector(tol=tol).fit(*data)
         path = pd.DataFrame(fitted.score_path_)
-        training_scores = path["training_score"][1:]
+        training_scores = path["cv_score"][1:]
         sizes_within_tolerance = path["n_features"][1:][
             training_scores >= training_scores.max() - tol
         ]
@@ -211,7 +211,7 @@ def test_training_scores_do_not_depend_on_their_test_folds():
     with pytest.warns(NothingConfirmedWarning):
         fitted = selector().fit(X, y)
     path = pd.DataFrame(fitted.score_path_)
-    assert path["training_score"].mean() == pytest.approx(0.5, abs=0.05)
+    assert path["cv_score"].mean() == pytest.approx(0.5, abs=0.05)
     train = fitted.train_indices_
     columns = path["features"][path["n_features"] == 16].iloc[0]
     reused = GaussianNB().fit(X[train][:, columns], y[train]).score(X[train][:, columns], y[train])
@@ -320,7 +320,7 @@ def test_raw_scores_are_not_kept(data):
     path = fitted.score_path_
     untouched = path["answered_from"] == "cv"
     np.testing.assert_allclose(
-        path["holdout_score"][untouched], path["training_score"][untouched], atol=0.1
+        path["holdout_score"][untouched], path["cv_score"][untouched], atol=0.1
     )
     assert untouched.any()
 

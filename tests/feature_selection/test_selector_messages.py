@@ -92,7 +92,7 @@ def test_if_some_fits_fail_the_warning_begins_with_the_cause_and_the_report_coun
     assert first_line.startswith("ValueError")
     assert "column" in first_line
     path = fitted.score_path_
-    failed = np.isnan(path["training_score"]).sum()
+    failed = np.isnan(path["cv_score"]).sum()
     assert failed > 0
     counted_text = f"{failed} of {len(path['selected'])} subsets could not be fitted"
     assert counted_text in second_line

@@ -225,7 +225,6 @@ def search_entries():
         "cv": either(NONE, integer(2), anything),
         "scoring": either(NONE, option("accuracy"), anything),
         "refit": either(boolean, option("best", "one_se", "best_lower"), anything),
-        "training_score": option("cv", "resubstitution"),
         "verify": either(COUNT, option("all", "auto")),
         "n_iter": either(NONE, COUNT),
         "verbose": anything,
@@ -266,7 +265,6 @@ def search_entries():
                 "max_resources": either(integer(8, 60), option("auto")),
                 "min_resources": either(integer(1, 60), option("exhaust", "smallest"), boolean),
                 "aggressive_elimination": boolean,
-                "training_score": option("cv"),
             }
         yield Entry(
             f"{name}.fit",
@@ -388,7 +386,7 @@ def planning_entries():
             "score": real(0, 1),
             "n_corrections": integer(0),
             "scoring": either(NONE, option("roc_auc", "accuracy")),
-            "beta": PROBABILITY,
+            "confidence_level": HOLDOUT["confidence_level"],
         },
         {},
         {**aliases, "n_corrections": ("n_searches", "n_candidates")},

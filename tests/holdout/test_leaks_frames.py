@@ -76,35 +76,29 @@ def check(audit, owner, error, holdout):
     assert error.__context__ is None
 
 
-MODES = pytest.mark.parametrize("training_score", ["cv", "resubstitution"])
-
-
-@MODES
 @pytest.mark.parametrize("failing_step", ["fit", "holdout"])
-def test_ctrl_c_in_a_search(audit, training_score, failing_step):
+def test_ctrl_c_in_a_search(audit, failing_step):
     holdout = ReusableHoldout(X[HOLDOUT_ROWS], Y[HOLDOUT_ROWS])
-    owner = search(EndsRun(failing_step=failing_step), holdout, training_score=training_score)
+    owner = search(EndsRun(failing_step=failing_step), holdout)
     with pytest.raises(KeyboardInterrupt) as caught:
         owner.fit(X[TRAINING_ROWS], Y[TRAINING_ROWS])
     check(audit, owner, caught.value, holdout)
 
 
-@MODES
 @pytest.mark.parametrize("error_class", [ValueError, SystemExit])
-def test_a_failing_fit_that_is_raised_by_a_search(audit, training_score, error_class):
+def test_a_failing_fit_that_is_raised_by_a_search(audit, error_class):
     holdout = ReusableHoldout(X[HOLDOUT_ROWS], Y[HOLDOUT_ROWS])
     estimator = EndsRun(failing_step="fit", error_class=error_class)
-    owner = search(estimator, holdout, training_score=training_score, error_score="raise")
+    owner = search(estimator, holdout, error_score="raise")
     with refused(error_class) as caught:
         owner.fit(X[TRAINING_ROWS], Y[TRAINING_ROWS])
     check(audit, owner, caught.value, holdout)
 
 
-@MODES
-def test_warnings_as_errors_in_a_search(audit, training_score):
+def test_warnings_as_errors_in_a_search(audit):
     holdout = ReusableHoldout(X[HOLDOUT_ROWS], Y[HOLDOUT_ROWS])
     estimator = EndsRun(failing_step="fit", error_class=ValueError)
-    owner = search(estimator, holdout, training_score=training_score)
+    owner = search(estimator, holdout)
     with warnings.catch_warnings():
         warnings.simplefilter("error", FitFailedWarning)
         with pytest.raises(FitFailedWarning) as caught:

@@ -46,8 +46,7 @@ def test_the_planted_scores_are_distinctive(audit):
 
 
 @pytest.mark.parametrize("verbose", [0, 1, 3, 10])
-@pytest.mark.parametrize("training_score", ["cv", "resubstitution"])
-def test_a_search_keeps_and_shows_no_raw_score(audit, path, verbose, training_score, capfd):
+def test_a_search_keeps_and_shows_no_raw_score(audit, path, verbose, capfd):
     callback_results = []
 
     def select_best(results):
@@ -57,7 +56,7 @@ def test_a_search_keeps_and_shows_no_raw_score(audit, path, verbose, training_sc
     holdout = ReusableHoldout(X[400:], Y[400:], ledger=path)
     search = ReusableHoldoutSearchCV(
         ShiftedHits(), {"label": [0, 1, 2]}, scoring="accuracy", holdout=holdout, refit=select_best,
-        verbose=verbose, training_score=training_score,
+        verbose=verbose,
     )  # fmt: skip
     with audit.watch() as output:
         search.fit(X[TRAIN], Y[TRAIN])

@@ -19,7 +19,8 @@ from sklearn_bdp.exceptions import LedgerCorruptedError
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.ledger.backend import Row
 from sklearn_bdp.ledger.ledger import Chain, Ledger, backend_at
-from sklearn_bdp.ledger.records import BatchRecord, canonical, digest
+from sklearn_bdp.ledger.records import BatchRecord, canonical
+from sklearn_bdp.utils.digests import text_digest
 from tests.holdout import workers
 from tests.holdout.workers import X, Y, scores
 
@@ -206,7 +207,7 @@ def test_a_digest_is_that_of_lengths_and_bytes():
     for texts in (("a", "bc"), ("", "ä", "b"), ("\udcff",)):
         encoded_texts = [text.encode("utf-8", "surrogatepass") for text in texts]
         joined = b"".join(str(len(part)).encode() + b":" + part for part in encoded_texts)
-        assert digest(*texts) == hashlib.sha256(joined).hexdigest()
+        assert text_digest(*texts) == hashlib.sha256(joined).hexdigest()
 
 
 # -- logged messages ------------------------------------------------------------------------------

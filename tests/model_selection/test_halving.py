@@ -185,7 +185,6 @@ def test_the_metric_that_ranks_decides_who_survives(data, scoring, refit):
         ({"resource": "n_trees"}, "n_trees"),
         ({"resource": "max_leaf_nodes"}, "max_resources"),
         ({"resource": "max_depth", "max_resources": 9}, "max_depth"),
-        ({"training_score": "resubstitution"}, "training_score"),
     ],
 )
 def test_bad_resources_are_rejected_before_anything_is_asked(data, options, fact):

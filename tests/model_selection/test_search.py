@@ -36,11 +36,12 @@ from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import Groups, MarkovChain
 from sklearn_bdp.exceptions import (
     BudgetExhaustedError,
+    OptimisticScoreWarning,
     UnboundedMetricError,
     UninformativeIntervalWarning,
 )
 from sklearn_bdp.holdout import ExpertSettings
-from tests.facts import refused, warned
+from tests.facts import refused, resubstitution, warned
 
 # Several holdouts of the same records, each for a test of its own.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
@@ -113,7 +114,7 @@ def test_training_side_is_grid_search_on_the_training_part(data):
 
 def test_results_have_the_documented_columns(data):
     results = search().fit(*data).cv_results_
-    for name in ("holdout_score", "holdout_lower", "holdout_upper", "training_score"):
+    for name in ("holdout_score", "holdout_lower", "holdout_upper", "cv_score"):
         assert results[name].shape == (4,)
     assert set(results["answered_from"]) <= {"cv", "holdout"}
     assert (results["holdout_lower"] <= results["holdout_score"]).all()
@@ -146,20 +147,18 @@ def test_holdout_records_are_never_fitted_on(data):
     assert not any(records & held_out for records in seen)
 
 
-@pytest.mark.parametrize("training_score", ["cv", "resubstitution"])
-def test_answers_do_not_depend_on_n_jobs(data, training_score):
-    one = search(training_score=training_score, n_jobs=1).fit(*data).cv_results_
+def test_answers_do_not_depend_on_n_jobs(data):
+    one = search(n_jobs=1).fit(*data).cv_results_
     with parallel_config(backend="multiprocessing"):  # forked: loky takes seconds to start
-        two = search(training_score=training_score, n_jobs=2).fit(*data).cv_results_
+        two = search(n_jobs=2).fit(*data).cv_results_
     assert_same_results(one, two)
 
 
-def test_resubstitution_compares_with_the_score_on_the_training_part(data):
-    fitted = search(training_score="resubstitution").fit(*data)
+def test_a_fold_of_the_fitted_records_compares_with_the_score_on_the_training_set(data):
+    fitted = search(cv=resubstitution(len(data[0]))).fit(*data)
     X, y = data[0][fitted.train_indices_], data[1][fitted.train_indices_]
     expected = [LogisticRegression(**p).fit(X, y).score(X, y) for p in ParameterGrid(GRID)]
-    np.testing.assert_allclose(fitted.cv_results_["training_score"], expected)
-    assert not any("test_score" in name for name in fitted.cv_results_)
+    np.testing.assert_allclose(fitted.cv_results_["cv_score"], expected)
 
 
 def test_the_next_search_asks_the_same_holdout(data):
@@ -198,11 +197,11 @@ def test_an_interrupted_search_fits_recorded_candidates_only_where_needed(data, 
         again = search(
             estimator=estimator,
             holdout=HoldoutConfig(ledger=ledger),
-            training_score="resubstitution",
+            cv=resubstitution(len(data[0])),
         ).fit(*data)
     finally:
         LogisticRegression.fit = original
-    assert fits == [again.best_params_["C"]]
+    assert fits[4:] == [again.best_params_["C"]]  # after the four fits of the fold
     assert again.best_params_ == first.best_params_
     assert len(again.holdout_.history()) == 4
 
@@ -391,7 +390,7 @@ def test_a_candidate_that_cannot_be_fitted_is_not_shown(data):
 
 
 class FailsOnSome(ClassifierMixin, BaseEstimator):
-    """Predicts well, but raises on records whose first attribute is large."""
+    """Predicts well, but raises on new records whose first attribute is large."""
 
     def __init__(self, C=1.0):
         self.C = C
@@ -400,18 +399,19 @@ class FailsOnSome(ClassifierMixin, BaseEstimator):
         self.model_ = LogisticRegression().fit(X, y)
         self.classes_ = self.model_.classes_
         self.limit_ = np.quantile(X[:, 0], 0.99)
+        self.seen_ = {row.tobytes() for row in X}
         return self
 
     def predict(self, X):
-        if (X[:, 0] > self.limit_).any():
+        if any(row[0] > self.limit_ and row.tobytes() not in self.seen_ for row in X):
             raise RuntimeError("too large")
         return self.model_.predict(X)
 
 
 def test_a_model_that_raises_on_some_holdout_records_is_scored_worst_there(data):
-    fitted = ReusableHoldoutSearchCV(
-        FailsOnSome(), {"C": [1.0]}, random_state=0, training_score="resubstitution"
-    ).fit(*data)
+    fold = resubstitution(len(data[0]))
+    search = ReusableHoldoutSearchCV(FailsOnSome(), {"C": [1.0]}, cv=fold, random_state=0)
+    fitted = search.fit(*data)
     assert fitted.best_score_ > 0.8
 
 
@@ -421,7 +421,6 @@ BAD = {
     "a tiny fraction": {"holdout": 1e-9},
     "a fraction that is not a number": {"holdout": float("nan")},
     "k-fold as holdout": {"holdout": KFold(4)},
-    "unknown training score": {"training_score": "typo"},
     "a fraction in quotes": {"holdout": "0.25"},
     "records for a fraction": {"holdout": 20},
     "verify zero": {"verify": 0},
@@ -473,7 +472,7 @@ def test_a_spent_budget_raises_and_the_error_says_what_to_do(data):
     tree = ReusableHoldoutSearchCV(
         DecisionTreeClassifier(random_state=0),
         {"max_depth": [None, 20, 19, 18, 17, 16]},
-        training_score="resubstitution",
+        cv=resubstitution(len(X)),
         holdout=HoldoutConfig(budget=1, expert=ExpertSettings(threshold=0.01)),
         random_state=0,
     )
@@ -493,10 +492,12 @@ def test_a_model_that_knows_nothing_is_reported_as_such():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((300, 50)), rng.integers(0, 2, 300)
     forest = RandomForestClassifier(n_estimators=10, random_state=0)
-    fitted = ReusableHoldoutSearchCV(
-        forest, {"max_depth": [2, 5, None]}, training_score="resubstitution", random_state=0
-    ).fit(X, y)
-    assert fitted.cv_results_["training_score"].max() > 0.9
+    search = ReusableHoldoutSearchCV(
+        forest, {"max_depth": [2, 5, None]}, cv=resubstitution(len(X)), random_state=0
+    )
+    with warned(OptimisticScoreWarning, "accuracy"):
+        fitted = search.fit(X, y)
+    assert fitted.cv_results_["cv_score"].max() > 0.9
     low, high = fitted.best_interval_
     assert low <= 0.5 <= high
 

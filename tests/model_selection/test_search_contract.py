@@ -23,9 +23,9 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
-from sklearn_bdp.exceptions import HoldoutClosedError, UnboundedMetricError
+from sklearn_bdp.exceptions import HoldoutClosedError, OptimisticScoreWarning, UnboundedMetricError
 from sklearn_bdp.metrics import PerRecordScore
-from tests.facts import refused, units_of, warned
+from tests.facts import refused, resubstitution, units_of, warned
 
 # Several holdouts of the same records, each for a test of its own.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
@@ -169,7 +169,7 @@ def test_of_several_metrics_one_ranks_and_all_are_verified(data, refit):
     assert set(results["holdout_interval_f1"]) <= {"approximate", "none"}
     np.testing.assert_array_equal(results["answered_from"], results["answered_from_accuracy"])
     assert np.isfinite(results["holdout_score"]).all()
-    np.testing.assert_array_equal(results["training_score"], results["mean_test_accuracy"])
+    np.testing.assert_array_equal(results["cv_score"], results["mean_test_accuracy"])
     if callable(refit):
         assert fitted.best_index_ == 2
 
@@ -217,7 +217,6 @@ EARLY = {
     "n_iter is a float": ({"n_iter": 2.5}, "n_iter"),
     "verify is zero": ({"verify": 0}, "verify"),
     "verify is a float": ({"verify": 1.5}, "verify"),
-    "training_score is unknown": ({"training_score": "typo"}, "training_score"),
     "error_score is text": ({"error_score": "typo"}, "error_score"),
     "n_jobs is text": ({"n_jobs": "two"}, "n_jobs"),
     "random_state is text": ({"random_state": "zero"}, "random_state"),
@@ -232,8 +231,6 @@ EARLY = {
     "correlation is unknown": ({"correlation": "group"}, "correlation='group'"),
     "holdout is data": ({"holdout": np.ones((20, 8))}, "ndarray"),
     "cv is one": ({"cv": 1}, "cv"),
-    "auto without folds": ({"verify": "auto", "training_score": "resubstitution"}, "verify"),
-    "one_se without folds": ({"refit": "one_se", "training_score": "resubstitution"}, "refit"),
 }
 
 
@@ -322,10 +319,11 @@ def test_a_model_that_fails_on_new_records_is_not_told(data):
     """A message about failures on every holdout record would be an answer, so none is shown."""
     holdout = ReusableHoldout(data[0][400:], data[1][400:], random_state=0)
     again = search(
-        FailsLater(), {"C": [1.0]}, holdout=holdout, training_score="resubstitution",
+        FailsLater(), {"C": [1.0]}, holdout=holdout, cv=resubstitution(400),
         random_state=None,
     )  # fmt: skip
-    again.fit(data[0][:400], data[1][:400])
+    with pytest.warns(OptimisticScoreWarning):  # from released values
+        again.fit(data[0][:400], data[1][:400])
     assert again.best_interval_[0] == 0.0
     assert len(holdout.history()) == 1
 
@@ -342,7 +340,7 @@ def test_weights_go_to_fit_and_both_sides_count_each_record_once():
     with warned(UserWarning, "sample_weight"):
         fitted = search(cv=3).fit(X, y, sample_weight=weight)
     assert (fitted.best_estimator_.predict(X) == 1).mean() > 0.9
-    assert abs(fitted.cv_results_["training_score"] - 0.5).max() < 0.06
+    assert abs(fitted.cv_results_["cv_score"] - 0.5).max() < 0.06
     assert abs(fitted.cv_results_["holdout_score"] - 0.5).max() < 0.06
 
 
@@ -354,7 +352,7 @@ def test_an_estimators_own_score_is_not_compared_with_another_metric(data):
             return -0.277
 
     fitted = search(Own(random_state=0)).fit(*data)
-    assert fitted.cv_results_["training_score"].min() > 0.5  # accuracy on both sides
+    assert fitted.cv_results_["cv_score"].min() > 0.5  # accuracy on both sides
     train = (part[fitted.train_indices_] for part in data)
     assert fitted.score(*train) == -0.277  # and score() is the estimator's own, as in scikit-learn
 
@@ -381,11 +379,8 @@ def test_clusterers_need_no_targets(data):
 
     score = PerRecordScore(closeness, -20.0, 0.0)
     model = KMeans(n_init=1, random_state=0)
-    for training_score in ("cv", "resubstitution"):
-        fitted = search(
-            model, {"n_clusters": [2, 9]}, scoring=score, training_score=training_score
-        ).fit(data[0])
-        assert fitted.best_params_ == {"n_clusters": 9}
+    fitted = search(model, {"n_clusters": [2, 9]}, scoring=score).fit(data[0])
+    assert fitted.best_params_ == {"n_clusters": 9}
     with refused(ValueError, "y"):
         search(model, {"n_clusters": [2]}).fit(data[0])
 
@@ -472,15 +467,14 @@ class Counting(TransformerMixin, BaseEstimator):
         return (X - self.mean_) * self.factor
 
 
-@pytest.mark.parametrize("training_score", ["cv", "resubstitution"])
-def test_a_shared_prefix_is_fitted_once_per_part_and_results_are_equal(data, training_score):
+def test_a_shared_prefix_is_fitted_once_per_part_and_results_are_equal(data):
     def results(memory):
         Counting.fits = 0
         pipeline = make_pipeline(
             Counting(), StandardScaler(copy=False), LogisticRegression(), memory=memory
         )
         grid = {"logisticregression__C": [0.01, 1.0], "counting__factor": [1.0, 2.0, 3.0]}
-        fitted = search(pipeline, grid, training_score=training_score).fit(*data)
+        fitted = search(pipeline, grid).fit(*data)
         assert type(fitted.best_estimator_.memory) is type(memory)
         return fitted.cv_results_, Counting.fits
 
@@ -490,8 +484,8 @@ def test_a_shared_prefix_is_fitted_once_per_part_and_results_are_equal(data, tra
 
     shared, few = results(None)
     plain, many = results(Forgets())
-    parts = 4 if training_score == "cv" else 1
-    assert (few, many) == (3 * parts, 6 * parts)
+    n_parts = 4  # three folds and the whole training set
+    assert (few, many) == (3 * n_parts, 6 * n_parts)
     for name in shared:
         if "time" not in name and name not in ("holdout_score", "holdout_lower", "holdout_upper"):
             np.testing.assert_array_equal(np.asarray(shared[name]), np.asarray(plain[name]))

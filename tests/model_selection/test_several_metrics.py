@@ -178,14 +178,6 @@ def test_a_budget_is_for_what_ranks(data, on_exhausted):
     assert (others == "unanswered").any()
 
 
-def test_the_score_on_the_training_part_is_compared_for_every_metric(data):
-    fitted = search(training_score="resubstitution").fit(*data)
-    results = fitted.cv_results_
-    for name in ALL:
-        assert np.isfinite(results[f"holdout_score_{name}"]).all()
-    assert "mean_test_roc_auc" not in results
-
-
 def test_models_that_lack_what_a_metric_needs(data):
     """Without probabilities the Brier score is unanswered; the other metrics are verified."""
     with warned(UserWarning, "non-finite"):
