@@ -111,6 +111,11 @@ class SamplingScheme:
         return self.bound in (ConcentrationBound.INDEPENDENT, ConcentrationBound.COMPONENTS)
 
     @property
+    def has_alike_records(self) -> bool:
+        """Whether records are independent and identically distributed: ratios have exact limits."""
+        return self.has_independent_records and self.exchangeable
+
+    @property
     def is_conditional(self) -> bool:
         """Whether units are independent given all other records, and need not be alike (G27)."""
         return self.has_independent_units and not self.exchangeable

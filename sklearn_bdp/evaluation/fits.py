@@ -613,6 +613,7 @@ class CrossValidation:
                     rule_out=reason,
                     n_holdout_units=self.division.scheme.n_units,
                     n_holdout_records=self.verifier.holdout.n,
+                    are_alike=self.division.scheme.has_alike_records,
                 )
             self._references[row, name] = reference
         return self._references[row, name]

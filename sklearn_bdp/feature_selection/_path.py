@@ -477,12 +477,14 @@ def training_reference(verifier, proposal):
     if proposal.predictions is None:
         return TrainingReference(score=float(setting.metric.from_unit(proposal.training)))
     unit_codes, reason = setting.tested_units
+    scheme = holdout.dependence.sampling_scheme(holdout.n)
     return setting.metric.training_reference(
         proposal.predictions,
         unit_codes=unit_codes,
         rule_out=reason,
-        n_holdout_units=holdout.dependence.sampling_scheme(holdout.n).n_units,
+        n_holdout_units=scheme.n_units,
         n_holdout_records=holdout.n,
+        are_alike=scheme.has_alike_records,
     )
 
 

@@ -613,6 +613,7 @@ class ReusableHoldout:
         return {
             "n_holdout_units": scheme.n_units,
             "n_holdout_records": self.n,
+            "are_alike": scheme.has_alike_records,
             "rule_out": rule_out,
         }
 

@@ -19,6 +19,10 @@ from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.utils.validation import check_array
 
 Family: TypeAlias = Literal["proportion", "loss", "none"]
+#: Families of approximate limits, as ledgers name them.
+FAMILIES = ("proportion", "loss", "median", "none")
+#: Quantiles of out-of-fold errors that stand for their distribution.
+_N_QUANTILES = 200
 
 #: Smallest degrees of freedom that the spread of heavy-tailed influence values leaves.
 _MIN_DF = 3.0
@@ -232,3 +236,132 @@ class ApproximateLimits:
             return np.sqrt(shrunken * (1.0 - shrunken) / size)
         loss = np.maximum(1.0 - prediction, 1e-3 * (1.0 - spread.center) + 1e-12)
         return spread.deviation / max(1.0 - spread.center, 1e-12) * loss / root
+
+
+class ErrorDistribution(NamedTuple):
+    """Distribution of the out-of-fold errors of one candidate.
+
+    Parameters
+    ----------
+    deviation : float
+        Standard deviation of the share of errors up to the median, for one sampling unit: 1/2 where
+        every record is one.
+    n_units : float
+        Sampling units with an out-of-fold prediction.
+    quantiles : tuple of float
+        Quantiles at equally spaced probabilities from 0 to 1, in units of the public range.
+    """
+
+    deviation: float
+    n_units: float
+    quantiles: tuple[float, ...]
+
+    @classmethod
+    def of_errors(cls, errors: Array, unit_codes: Array) -> ErrorDistribution:
+        """Return the distribution of some errors.
+
+        Parameters
+        ----------
+        errors : ndarray of shape (n_records,)
+            Absolute errors, in units of the public range.
+        unit_codes : ndarray of int, shape (n_records,)
+            Sampling unit of each record.
+
+        Returns
+        -------
+        ErrorDistribution
+            With at most 201 quantiles.
+        """
+        _, unit = np.unique(unit_codes, return_inverse=True)
+        n_units = int(unit.max()) + 1
+        excess = (errors <= np.median(errors)) - 0.5
+        by_unit = np.bincount(unit, weights=excess) * n_units / errors.size
+        n_quantiles = min(_N_QUANTILES, errors.size)
+        probabilities = np.arange(n_quantiles + 1) / n_quantiles
+        return cls(
+            deviation=max(0.5, float(np.sqrt(np.mean(by_unit**2)))),
+            n_units=float(n_units),
+            quantiles=tuple(np.quantile(errors, probabilities).tolist()),
+        )
+
+
+@dataclass(frozen=True)
+class MedianLimits:
+    r"""Limits of a median of errors, through the distribution of out-of-fold errors (theory G34).
+
+    If a share :math:`F(a)` of new errors lies below the holdout's median :math:`a`, it differs from
+    1/2 by its binomial deviation. The distribution :math:`F_D` of the training errors stands for
+    :math:`F`, and its own deviation is added. At a jump both of its sides are used.
+
+    Parameters
+    ----------
+    n_units : int
+        Sampling units of the holdout.
+    errors : ErrorDistribution
+        Of the candidate.
+    """
+
+    n_units: int
+    errors: ErrorDistribution
+
+    def _half_width(self, log_failure):
+        """Return half-widths in shares of errors."""
+        n_train_units = self.errors.n_units
+        df = min(self.n_units, n_train_units) - 1.0
+        deviation = self.errors.deviation * math.sqrt(1.0 / self.n_units + 1.0 / n_train_units)
+        # Shares of records have normal tails, shares of few groups do not.
+        if self.errors.deviation == 0.5:
+            return -ndtri_exp(np.minimum(log_failure, math.log(0.49))) * deviation
+        return -stdtrit(df, np.exp(log_failure)) * deviation
+
+    def limits(self, least: Array, most: Array, log_failure: Array) -> tuple[Array, Array]:
+        """Return lower and upper limits of minus the median error of new records.
+
+        Parameters
+        ----------
+        least, most : ndarray of shape (m,)
+            Ends of the cell that holds the holdout score, in [0, 1]; the error is 1 minus it.
+        log_failure : ndarray of shape (m,)
+            Log of the failure probability of one side, at most 0.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (m,)
+            The whole range where the cell touches 0, as for :class:`ApproximateLimits`.
+        """
+        least, most, log_failure = np.broadcast_arrays(
+            *(np.asarray(values, dtype=float) for values in (least, most, log_failure))
+        )
+        quantiles = np.asarray(self.errors.quantiles)
+        n_steps = quantiles.size - 1
+        half_width = self._half_width(log_failure)
+        # Shares of training errors below the cell, rounded outward to the steps of the table.
+        below = (np.searchsorted(quantiles, 1.0 - most, side="left") - 1.0) / n_steps - half_width
+        above = np.searchsorted(quantiles, 1.0 - least, side="right") / n_steps + half_width
+        low_step = np.floor(below * n_steps).astype(int)
+        high_step = np.ceil(above * n_steps).astype(int)
+        smallest = np.where(low_step < 0, 0.0, quantiles[np.clip(low_step, 0, n_steps)])
+        largest = np.where(high_step > n_steps, 1.0, quantiles[np.clip(high_step, 0, n_steps)])
+        is_unknown = (least <= 0.0) | (high_step > n_steps)
+        lower = np.where(is_unknown, 0.0, np.clip(np.minimum(1.0 - largest, least), 0.0, 1.0))
+        upper = np.where(least <= 0.0, 1.0, np.clip(np.maximum(1.0 - smallest, most), 0.0, 1.0))
+        return lower, upper
+
+    def standard_deviation(self, prediction: FloatOrArray) -> Array:
+        """Return the predictive scale of the holdout score.
+
+        Parameters
+        ----------
+        prediction : float or array-like
+            Public predictions of the score, in [0, 1].
+
+        Returns
+        -------
+        ndarray
+            Standard deviations: a public guess, no bound. The same for all predictions.
+        """
+        prediction = check_array("prediction", prediction, low=0.0, high=1.0)
+        share = min(0.45, self.errors.deviation / math.sqrt(self.n_units))
+        steps = np.linspace(0.0, 1.0, len(self.errors.quantiles))
+        low, high = np.interp([0.5 - share, 0.5 + share], steps, self.errors.quantiles)
+        return np.full(prediction.shape, max(0.5 * float(high - low), 1e-6))

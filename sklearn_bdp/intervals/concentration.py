@@ -20,8 +20,15 @@ import numpy as np
 from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.correlation.base import CorrelationModel, check_levels
 from sklearn_bdp.correlation.tails import bounded_lower_limit, weighted_lower_limit
-from sklearn_bdp.intervals.approximate import ApproximateLimits, InfluenceSpread
+from sklearn_bdp.intervals.approximate import (
+    FAMILIES,
+    ApproximateLimits,
+    ErrorDistribution,
+    InfluenceSpread,
+    MedianLimits,
+)
 from sklearn_bdp.intervals.bounds import past_mean_limit
+from sklearn_bdp.intervals.ratios import RatioLimits, expected_floor
 from sklearn_bdp.utils.root_finding import last_accepted
 from sklearn_bdp.utils.validation import check_array, check_integer, check_option, check_real
 
@@ -407,7 +414,7 @@ class KnownTail(Tail):
 class ApproximateTail(Tail):
     """Approximate limits of a metric without a proven bound (theory G34)."""
 
-    approximation: ApproximateLimits
+    approximation: ApproximateLimits | MedianLimits
 
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
         value, levels = check_levels(values, log_failure)
@@ -426,14 +433,36 @@ class ApproximateTail(Tail):
         return self.approximation.standard_deviation(prediction)
 
 
-_KINDS = ("mean", "class_means", "pairs", "known", "approximate")
+@dataclasses.dataclass(frozen=True)
+class RatioTail(Tail):
+    """Exact limits of precision, Jaccard or F1 at a floor under their denominator (theory G34)."""
+
+    ratio: RatioLimits
+
+    def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
+        return self.ratio.lower_limit(*check_levels(values, log_failure))
+
+    def upper_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
+        return self.ratio.upper_limit(*check_levels(values, log_failure))
+
+    def limits(
+        self, least: Array, most: Array, log_failure: Array, expected: Array | None = None
+    ) -> tuple[Array, Array]:
+        return self.lower_limit(least, log_failure), self.upper_limit(most, log_failure)
+
+    def standard_deviation(self, prediction: FloatOrArray) -> Array:
+        prediction = check_array("prediction", prediction, low=0.0, high=1.0)
+        return self.ratio.standard_deviation(prediction)
+
+
+_KINDS = ("mean", "class_means", "pairs", "known", "approximate", "ratio")
 
 
 def score_tail(
     model: CorrelationModel,
     n: int,
     *,
-    kind: Literal["mean", "class_means", "pairs", "known", "approximate"] = "mean",
+    kind: Literal["mean", "class_means", "pairs", "known", "approximate", "ratio"] = "mean",
     binary: bool = False,
     classes: Sequence[str] = (),
     class_counts: tuple[int, ...] | None = None,
@@ -454,10 +483,10 @@ def score_tail(
         How the records are correlated.
     n : int
         Number of holdout records.
-    kind : {"mean", "class_means", "pairs", "known", "approximate"}, default="mean"
+    kind : {"mean", "class_means", "pairs", "known", "approximate", "ratio"}, default="mean"
         A mean over records, a mean over classes of means over their records, a mean over pairs of
-        records of two classes, a score that is known by construction, or a metric without a proven
-        bound.
+        records of two classes, a score that is known by construction, a metric without a proven
+        bound, or a share of hits among records that count (precision, Jaccard, F1).
     binary : bool, default=False
         Whether every per-record score is 0 or 1.
     classes : sequence of str, default=()
@@ -473,11 +502,16 @@ def score_tail(
         The score of kind ``"known"``.
     inside : tuple of float, optional
         Part of the variance of each class's share that lies inside groups of the training data.
-    family : {"proportion", "loss", "none"}, optional
+    family : {"proportion", "loss", "median", "none"} or {"share", "f1"}, optional
         Limits of kind ``"approximate"``; see
-        :class:`~sklearn_bdp.intervals.approximate.ApproximateLimits`.
+        :class:`~sklearn_bdp.intervals.approximate.ApproximateLimits` and
+        :class:`~sklearn_bdp.intervals.approximate.MedianLimits`. Scale of kind ``"ratio"``;
+        see :class:`~sklearn_bdp.intervals.ratios.RatioLimits`. For this kind ``class_counts`` are
+        the training records that do not count and that do, and ``class_floors`` holds the least
+        number of holdout records that count.
     spread : sequence of float, optional
-        An :class:`~sklearn_bdp.intervals.approximate.InfluenceSpread` of the training set.
+        An :class:`~sklearn_bdp.intervals.approximate.InfluenceSpread` of the training set, or
+        the numbers of an :class:`~sklearn_bdp.intervals.approximate.ErrorDistribution`.
 
     Returns
     -------
@@ -502,10 +536,19 @@ def score_tail(
     if kind == "mean":
         return ModelTail(model, n, bool(binary))
     if kind == "approximate":
-        known_family: Any = check_option("family", family, ("proportion", "loss", "none"))
-        known_spread = None if spread is None else InfluenceSpread(*map(float, spread))
+        known_family: Any = check_option("family", family, FAMILIES)
         n_units = model.sampling_scheme(n).n_units
+        if known_family == "median" and spread is not None:
+            deviation, n_train_units, *quantiles = map(float, spread)
+            errors = ErrorDistribution(deviation, n_train_units, tuple(quantiles))
+            return ApproximateTail(MedianLimits(n_units, errors))
+        known_spread = None if spread is None else InfluenceSpread(*map(float, spread))
         return ApproximateTail(ApproximateLimits(known_family, n_units, known_spread))
+    if kind == "ratio":
+        scale: Any = check_option("family", family, ("share", "f1"))
+        cells, n_expected = expected_floor(class_counts, n)  # type: ignore[arg-type]
+        ratio_floors = class_floors or (math.ceil(n * cells.ends(None)[0] - 1e-6),)
+        return RatioTail(RatioLimits(scale, int(ratio_floors[0]), n_expected))
     if kind == "known":
         return KnownTail(check_real("known", known, low=0.0, high=1.0))
     by_class = next((values for values in (class_floors, class_counts, classes) if values), ())

@@ -23,10 +23,12 @@ from sklearn_bdp.intervals.approximate import (
     SMALLEST_TESTED_LEVEL,
     TESTED_LEVEL,
     ApproximateLimits,
+    ErrorDistribution,
     InfluenceSpread,
     influence_spread,
 )
 from sklearn_bdp.intervals.left_out import average_precision_by_unit
+from sklearn_bdp.intervals.ratios import RatioScale, score_of_share
 from sklearn_bdp.metrics.base import BoundedMetric, Evaluation, ScoreShape, as_labels, silenced
 from sklearn_bdp.metrics.confusion import confusion_scores
 from sklearn_bdp.utils.hashing import object_digest
@@ -63,7 +65,14 @@ _MEAN_LOSSES = [
 ]
 #: Skill scores whose losses need no clip: 1 minus a ratio of mean losses.
 _BOUNDED_SKILL = ["d2_absolute_error_score", "d2_brier_score"]
+_MEDIAN = "median_absolute_error"
 _SIGNED = ["matthews_corrcoef", "cohen_kappa_score"]
+#: Scores of two classes that are functions of a share of hits, and their scale.
+_RATIOS: dict[str, RatioScale] = {
+    "precision_score": "share",
+    "jaccard_score": "share",
+    "f1_score": "f1",
+}
 
 _CLUSTERINGS = [
     *("adjusted_mutual_info_score", "adjusted_rand_score", "completeness_score"),
@@ -111,9 +120,11 @@ class TrainingReference:
     target_mean : float
         Mean of the training targets.
     family : str
-        Family of limits; ``"none"`` without an interval.
-    spread : InfluenceSpread or None
+        Family of limits; ``"none"`` without an interval, ``"ratio"`` with exact limits.
+    spread : InfluenceSpread, ErrorDistribution or None
         Spread of the metric in units of [0, 1].
+    counts : tuple of int or None
+        Of exact limits: training records that do not count in the denominator, and that do.
     reason : str
         Why there is no interval; empty if there is one.
     """
@@ -123,8 +134,61 @@ class TrainingReference:
     target_clip: float = math.inf
     target_mean: float = 0.0
     family: str = "none"
-    spread: InfluenceSpread | None = None
+    spread: InfluenceSpread | ErrorDistribution | None = None
+    counts: tuple[int, int] | None = None
     reason: str = UNKNOWN_SCORER
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RatioCounts:
+    """Hits of a model, and the records among which they are counted: for a mechanism only.
+
+    Parameters
+    ----------
+    scale : {"share", "f1"}
+        Scale of the score.
+    n_hits, n_counted : int
+        Records that are positive and called so; records in the denominator.
+    """
+
+    scale: RatioScale
+    n_hits: int
+    n_counted: int
+
+    def __repr__(self) -> str:
+        return f"<raw counts of a {self.scale}>"
+
+    def value(self, floor: int) -> float:
+        """Return the score, with a denominator of at least ``floor`` records.
+
+        Parameters
+        ----------
+        floor : int
+            Lower bound on the number of records that count.
+
+        Returns
+        -------
+        float
+            In [0, 1]; 0 if no record counts.
+        """
+        share = self.n_hits / max(self.n_counted, floor, 1)
+        return float(score_of_share(share, self.scale))
+
+    def sensitivity(self, floor: int) -> float:
+        """Return the largest change of the score if one record is replaced by any other.
+
+        Parameters
+        ----------
+        floor : int
+            As for :meth:`value`.
+
+        Returns
+        -------
+        float
+            One record moves the share by at most ``1 / floor``, and F1 by twice that.
+        """
+        slope = 1.0 if self.scale == "share" else 2.0
+        return min(1.0, slope / max(floor, 1))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -244,6 +308,50 @@ class ApproximateMetric(BoundedMetric):
         scores = confusion_scores(table, self.function_name, self.scorer._kwargs, labels)
         return None if scores is None else float(self.scorer._sign * scores[0])
 
+    # -- exact ratios -----------------------------------------------------------------------------
+
+    @property
+    def _ratio_scale(self):
+        """Return the scale of a score of two classes with exact limits, or None."""
+        arguments = self.scorer._kwargs if self.function_name in _RATIOS else {}
+        is_plain = (
+            set(arguments) <= {"average", "pos_label", "zero_division"}
+            and arguments.get("average", "binary") == "binary"
+            and arguments.get("zero_division", 0) in ("warn", 0)
+        )
+        return _RATIOS.get(self.function_name) if is_plain else None
+
+    def ratio_counts(self, predictions: Predictions) -> RatioCounts:
+        """Return the counts of which precision, Jaccard and F1 of two classes consist.
+
+        Parameters
+        ----------
+        predictions : Predictions
+            Labels of two classes.
+
+        Returns
+        -------
+        RatioCounts
+            Raw counts.
+        """
+        pos_label = self.scorer._kwargs.get("pos_label", 1)
+        called = np.asarray(predictions.response == pos_label)
+        actual = np.asarray(predictions.y == pos_label)
+        counted = called if self.function_name == "precision_score" else called | actual
+        n_hits = int(np.count_nonzero(called & actual))
+        return RatioCounts(self._ratio_scale, n_hits, int(np.count_nonzero(counted)))
+
+    def _exact_reference(self, predictions, reference):
+        """Return the reference of exact limits, or None if the metric has none."""
+        y, response = predictions.y, predictions.response
+        if self._ratio_scale is None or y.ndim != 1 or response.shape != y.shape:
+            return None
+        if np.unique(y).size != 2:
+            return None
+        n_counted = self.ratio_counts(predictions).n_counted
+        counts = (len(y) - n_counted, n_counted)
+        return dataclasses.replace(reference, family="ratio", counts=counts, reason="")
+
     # -- statistic on the holdout -----------------------------------------------------------------
 
     def statistic(self, predictions: Predictions, reference: TrainingReference) -> float:
@@ -286,6 +394,15 @@ class ApproximateMetric(BoundedMetric):
         Evaluation
             With a value in [0, 1]; 0 if the score is undefined.
         """
+        if reference.family == "ratio":
+            predictions = evaluation.by_class
+            if predictions is None:  # a model that fails: no record counts
+                counts = RatioCounts(self._ratio_scale, 0, 0)
+            else:
+                counts = self.ratio_counts(predictions)
+            return dataclasses.replace(
+                evaluation, value=counts.value(0), by_class=counts, shape=self._shape(reference)
+            )
         value = math.nan
         if isinstance(evaluation.by_class, float):
             value = evaluation.by_class
@@ -301,9 +418,15 @@ class ApproximateMetric(BoundedMetric):
         )
 
     def _shape(self, reference):
+        if reference.family == "ratio":
+            scale = self._ratio_scale
+            return ScoreShape(kind="ratio", family=scale, class_counts=reference.counts)
         spread = reference.spread
         if reference.family == "none" or spread is None:
             return ScoreShape(kind="approximate", family="none")
+        if isinstance(spread, ErrorDistribution):
+            numbers = (spread.deviation, spread.n_units, *spread.quantiles)
+            return ScoreShape(kind="approximate", family="median", spread=numbers)
         spread = spread._replace(max_df=min(spread.max_df, 1e9))
         return ScoreShape(kind="approximate", family=reference.family, spread=tuple(spread))
 
@@ -411,6 +534,7 @@ class ApproximateMetric(BoundedMetric):
         n_holdout_records: int,
         rule_out: str = "",
         weights: Array | None = None,
+        are_alike: bool = False,
     ) -> TrainingReference:
         """Return the out-of-fold score of a candidate, and the spread of its score.
 
@@ -427,6 +551,9 @@ class ApproximateMetric(BoundedMetric):
         weights : ndarray of shape (n_records,), default=None
             Weights with which the out-of-fold score predicts the holdout score, where the metric
             takes weights. The spread is that of all records.
+        are_alike : bool, default=False
+            Whether holdout records are independent and identically distributed. Then precision,
+            Jaccard and F1 of two classes have exact limits, whatever the training records are.
 
         Returns
         -------
@@ -436,6 +563,9 @@ class ApproximateMetric(BoundedMetric):
         reference = self.pooled(predictions)
         if not math.isfinite(reference.score):
             return dataclasses.replace(reference, reason="its out-of-fold score is undefined")
+        exact = self._exact_reference(predictions, reference) if are_alike else None
+        if exact is not None:
+            return exact
         reason = rule_out or self._rule_out(predictions, n_holdout_records)
         if unit_codes is None:
             unit_codes = np.arange(len(predictions.y))
@@ -444,6 +574,8 @@ class ApproximateMetric(BoundedMetric):
             reason = "the training set has fewer units than the holdout"
         if reason:
             return dataclasses.replace(reference, reason=reason)
+        if self.function_name == _MEDIAN:
+            return self._median_reference(predictions, reference, unit_codes)
         try:
             with silenced():
                 spread = self._spread(predictions, reference, unit_codes)
@@ -484,6 +616,15 @@ class ApproximateMetric(BoundedMetric):
             score = math.nan
         return dataclasses.replace(reference, score=score)
 
+    def _median_reference(self, predictions, reference, unit_codes):
+        """Return the reference of a median error: the distribution of out-of-fold errors."""
+        errors = np.abs(np.asarray(predictions.y, dtype=float) - predictions.response)
+        errors = errors / (self.upper - self.lower)
+        if not 0.0 < float(np.median(errors)) < 1.0:
+            return dataclasses.replace(reference, reason="its out-of-fold score does not vary")
+        distribution = ErrorDistribution.of_errors(errors, unit_codes)
+        return dataclasses.replace(reference, family="median", spread=distribution, reason="")
+
     def _weighted_score(self, predictions, reference, weights):
         """Return the statistic with weights, plain if it is clipped or takes none."""
         if weights is not None and not math.isfinite(reference.error_clip):
@@ -518,7 +659,7 @@ class ApproximateMetric(BoundedMetric):
         """Return the public fact that rules out an interval, or nothing."""
         name, y = self.function_name, predictions.y
         if name not in (
-            *_CONFUSION, *_RANKING, *_SQUARED, *_SKILL, *_MEAN_LOSSES, *_BOUNDED_SKILL
+            *_CONFUSION, *_RANKING, *_SQUARED, *_SKILL, *_MEAN_LOSSES, *_BOUNDED_SKILL, _MEDIAN
         ):  # fmt: skip
             return _REASONS.get(name, UNKNOWN_SCORER)
         if name in (*_CONFUSION, *_RANKING) and y.ndim == 1:
@@ -531,7 +672,7 @@ class ApproximateMetric(BoundedMetric):
                 correct = [np.sum(predictions.response[y == label] == label) for label in set(y)]
                 if min(correct) < _MIN_CORRECT:
                     return f"a class has fewer than {_MIN_CORRECT} correct out-of-fold predictions"
-        if name in (*_SQUARED, *_SKILL, *_MEAN_LOSSES) and y.ndim != 1:
+        if name in (*_SQUARED, *_SKILL, *_MEAN_LOSSES, _MEDIAN) and y.ndim != 1:
             return "intervals need one output"
         if name == "mean_absolute_percentage_error":
             size = np.abs(np.asarray(y, dtype=float))

@@ -351,6 +351,7 @@ class HoldoutScorer:
                 y,
                 n_holdout_units=scheme.n_units,
                 n_holdout_records=self.holdout.n,
+                are_alike=scheme.has_alike_records,
                 rule_out=rule_out,
             )
         return reference_of_predictions(
@@ -359,6 +360,7 @@ class HoldoutScorer:
             unit_codes=None,
             n_holdout_units=scheme.n_units,
             n_holdout_records=self.holdout.n,
+            are_alike=scheme.has_alike_records,
             rule_out=rule_out,
         )
 

@@ -18,6 +18,7 @@ from sklearn_bdp.intervals.concentration import ModelTail
 from sklearn_bdp.ledger.records import Answers, BatchRecord
 from sklearn_bdp.release.batch_context import cell_width_policy, next_code_length
 from sklearn_bdp.release.class_proportions import release_class_proportions
+from sklearn_bdp.release.denominators import release_denominator_floors
 from sklearn_bdp.release.graded_release import Outcome, Race
 from sklearn_bdp.release.variance_queries import (
     LEADER_RANK_LENGTH,
@@ -43,6 +44,7 @@ def answer_batch(batch, context, *, n_statements=None):
     batch, context = release_class_proportions(batch, context)
     if batch is None:
         return None, []
+    batch, context, denominator_cells = release_denominator_floors(batch, context)
     batch, noise_ratio = scale_noise(batch, context)
     length, theorem = next_code_length(
         context.last, settings, report=closes, n_attempts=context.n_attempts
@@ -72,6 +74,10 @@ def answer_batch(batch, context, *, n_statements=None):
         noise_ratio=noise_ratio,
         code_state=context.code.state(after=n_pairs),
     )
+    if denominator_cells:
+        record = dataclasses.replace(
+            record, cells=record.cells | {"denominators": denominator_cells}
+        )
     metrics, scales, models, submitters = zip(*batch.labels[:n_answered], strict=True)
     columns = {
         "key": batch.keys[:n_answered],
@@ -316,6 +322,8 @@ def _cells(batch, outcome, squares, last, *, theorem):
         "route": theorem,
         # Whether a score over pairs was ever queried: the certificate reports it.
         "pairs": bool(last.cells.get("pairs")) or any(s["kind"] == "pairs" for s in batch.shapes),
+        # The same of precision, Jaccard or F1, which are shares of hits.
+        "ratios": bool(last.cells.get("ratios")) or any(s["kind"] == "ratio" for s in batch.shapes),
         # Whether a metric without a proven bound was ever queried (theory G34).
         "approximate": bool(last.cells.get("approximate"))
         or any(shape["kind"] == "approximate" for shape in batch.shapes),

@@ -246,6 +246,8 @@ def _assumptions(account, book):
         )
     if last.cells.get("pairs"):
         lines.append("records of one class are identically distributed (for ROC AUC)")
+    if last.cells.get("ratios"):
+        lines.append("records are identically distributed (for precision, Jaccard and F1)")
     if settings.cut_failure > 0:
         lines.append(
             "the holdout was cut from the sequence of the training data with the declared gap "

@@ -63,7 +63,7 @@ def assert_verified(selector, *, has_interval):
     path = selector.score_path_
     chosen = np.flatnonzero(path["selected"])[0]
     interval = path["holdout_interval"][chosen]
-    assert interval == ("approximate" if has_interval else "none")
+    assert interval in (("approximate", "proven") if has_interval else ("none",))
     assert np.isfinite(selector.score_)
     assert selector.interval_[0] <= selector.score_ <= selector.interval_[1]
     verified = next(line for line in selector.report().lines if line.startswith("Verified"))

@@ -25,6 +25,8 @@ from sklearn_bdp.exceptions import SharedRecordsError, UnboundedMetricError
 from sklearn_bdp.holdout import ExpertSettings
 
 N_HOLDOUT = 200
+#: Metrics with exact limits where records are alike.
+EXACT = ("f1", "jaccard")
 CLASSIFICATION_METRICS = ["f1", "f1_macro", "matthews_corrcoef", "average_precision", "jaccard"]
 REGRESSION_METRICS = [None, "r2", "neg_root_mean_squared_error", "neg_mean_poisson_deviance"]
 
@@ -44,19 +46,20 @@ def regression():
     return training, (X[:N_HOLDOUT], y[:N_HOLDOUT]), Ridge().fit(*training)
 
 
-def assert_informative(answer, holdout_score):
-    """Assert that an answer has an approximate interval around the score on the holdout."""
-    assert answer.interval == "approximate"
+def assert_informative(answer, holdout_score, *, interval="approximate"):
+    """Assert that an answer has an interval of a kind around the score on the holdout."""
+    assert answer.interval == interval
     assert answer.lower < answer.value < answer.upper
     assert answer.lower <= holdout_score <= answer.upper
 
 
 @pytest.mark.parametrize("scoring", CLASSIFICATION_METRICS)
-def test_score_of_a_classifier_has_an_approximate_interval(scoring):
+def test_score_of_a_classifier_has_an_interval(scoring):
     training, holdout_data, model = classification()
     holdout = ReusableHoldout(*holdout_data, random_state=0)
     answer = holdout.score(model, scoring=scoring, training=training)
-    assert_informative(answer, get_scorer(scoring)(model, *holdout_data))
+    interval = "proven" if scoring in EXACT else "approximate"
+    assert_informative(answer, get_scorer(scoring)(model, *holdout_data), interval=interval)
     if scoring != "average_precision":  # which reads the decision function
         score = {
             "f1": f1_score,
@@ -104,8 +107,8 @@ def test_score_after_a_search_uses_the_records_of_the_search():
     (X, y), holdout_data, _ = classification()
     search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, random_state=0)
     search.fit(X, y, X_val=holdout_data[0], y_val=holdout_data[1])
-    answer = search.holdout_.score(search.best_estimator_, scoring="f1")
-    assert_informative(answer, get_scorer("f1")(search.best_estimator_, *holdout_data))
+    answer = search.holdout_.score(search.best_estimator_, scoring="f1_macro")
+    assert_informative(answer, get_scorer("f1_macro")(search.best_estimator_, *holdout_data))
 
 
 def test_score_rejects_training_records_that_are_holdout_records():
@@ -159,7 +162,7 @@ def test_groups_of_the_training_records_give_the_interval():
 
 
 @pytest.mark.parametrize("scoring", ["f1", "f1_macro", "average_precision"])
-def test_predictions_have_an_approximate_interval(scoring):
+def test_predictions_have_an_interval(scoring):
     (X, y), holdout_data, model = classification()
     holdout = ReusableHoldout(*holdout_data, random_state=0)
     method = "predict_proba" if scoring == "average_precision" else "predict"
@@ -168,7 +171,8 @@ def test_predictions_have_an_approximate_interval(scoring):
     answer = holdout.answer_predictions(
         predicted, scoring=scoring, training_predictions=(y, out_of_fold)
     )
-    assert_informative(answer, get_scorer(scoring)(model, *holdout_data))
+    interval = "proven" if scoring in EXACT else "approximate"
+    assert_informative(answer, get_scorer(scoring)(model, *holdout_data), interval=interval)
     repeated = holdout.answer_predictions(
         predicted, scoring=scoring, training_predictions=(y, out_of_fold)
     )
@@ -208,7 +212,7 @@ def test_predictions_of_fitted_records_do_not_confirm_the_score_on_them(scoring)
 
 @pytest.mark.parametrize(
     ("scoring", "level"),
-    [("f1", 1e-4), ("r2", 1e-4), ("neg_mean_absolute_error", 1e-3), ("average_precision", 1e-3)],
+    [("f1_macro", 1e-4), ("r2", 1e-4), ("neg_mean_absolute_error", 1e-3), ("average_precision", 1e-3)],
 )
 def test_certificate_states_the_level_down_to_which_limits_were_simulated(scoring, level):
     is_regression = scoring in ("r2", "neg_mean_absolute_error")
@@ -230,10 +234,13 @@ def test_scorer_cross_validates_a_model_that_is_scored_by_itself():
     assert_informative(scorer.last_answer_, get_scorer("f1_macro")(model, *holdout_data))
 
 
-@pytest.mark.parametrize(("cv", "interval"), [(4, "approximate"), (5, "none")])
-def test_scorer_in_cross_validation_needs_folds_as_large_as_the_holdout(cv, interval):
+@pytest.mark.parametrize(
+    ("scoring", "cv", "interval"),
+    [("f1_macro", 4, "approximate"), ("f1_macro", 5, "none"), ("f1", 5, "proven")],
+)
+def test_scorer_in_cross_validation_needs_folds_as_large_as_the_holdout(scoring, cv, interval):
     (X, y), holdout_data, _ = classification()  # folds of 200 and of 160 records
-    scorer = HoldoutScorer(ReusableHoldout(*holdout_data, random_state=0), "f1")
+    scorer = HoldoutScorer(ReusableHoldout(*holdout_data, random_state=0), scoring)
     scores = cross_val_score(LogisticRegression(), X, y, cv=cv, scoring=scorer)
     assert np.isfinite(scores).all()
     assert {answer.interval for answer in scorer.holdout.history()} == {interval}
@@ -251,7 +258,7 @@ def test_scorer_in_permutation_importance_has_no_interval_for_shuffled_columns()
     training, holdout_data, model = classification()
     holdout = ReusableHoldout(*holdout_data, random_state=0)
     result = permutation_importance(
-        model, *training, scoring=HoldoutScorer(holdout, "f1"), n_repeats=1, random_state=0
+        model, *training, scoring=HoldoutScorer(holdout, "f1_macro"), n_repeats=1, random_state=0
     )
     assert np.isfinite(result.importances_mean).all()
     assert [answer.interval for answer in holdout.history()][:2] == ["approximate", "none"]

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from sklearn_bdp.intervals.approximate import ApproximateLimits, influence_spread
+from sklearn_bdp.intervals.approximate import (
+    ApproximateLimits,
+    ErrorDistribution,
+    MedianLimits,
+    influence_spread,
+)
 from sklearn_bdp.metrics.approximate import Predictions, approximate_metric
 
 LEVELS = np.array([0.05, 0.01, 0.001])
@@ -53,6 +58,12 @@ def scores_of_classes(share, distance):
     return draw
 
 
+def rounded_numbers(rng, n):
+    """Draw targets and predictions whose errors are whole numbers, with jumps in their law."""
+    prediction = np.zeros(n)
+    return prediction + np.rint(2.0 * rng.normal(size=n)), prediction
+
+
 REGRESSION_METRICS = ("r2", "neg_root_mean_squared_error", "neg_mean_absolute_error")
 CASES = {
     "f1 rare": ("f1", labels(RARE)),
@@ -63,6 +74,10 @@ CASES = {
     "matthews_corrcoef rare": ("matthews_corrcoef", labels(RARE)),
     "average_precision rare": ("average_precision", scores_of_classes(0.15, 1.5)),
     "average_precision good": ("average_precision", scores_of_classes(0.4, 3.5)),
+    "neg_median_absolute_error whole numbers": ("neg_median_absolute_error", rounded_numbers),
+} | {
+    f"neg_median_absolute_error {error}": ("neg_median_absolute_error", numbers(draw_error))
+    for error, draw_error in ERRORS.items()
 } | {
     f"{name} {error}": (name, numbers(draw_error))
     for name in REGRESSION_METRICS
@@ -131,7 +146,20 @@ GROUPED_CASES = {
     f"{name} {error} groups of 1-{largest}": (name, grouped_numbers(ERRORS[error], largest))
     for name in ("r2", "neg_root_mean_squared_error", "neg_mean_absolute_error")
     for error, largest in (("normal", 6), ("t3", 6), ("lognormal", 30))
+} | {
+    f"neg_median_absolute_error {error} groups of 1-{largest}": (
+        "neg_median_absolute_error",
+        grouped_numbers(ERRORS[error], largest),
+    )
+    for error, largest in (("normal", 6), ("lognormal", 30))
 }
+
+
+def limits_of(reference, n):
+    """Return the limits of a candidate on ``n`` units."""
+    if reference.family == "median":
+        return MedianLimits(n, reference.spread)
+    return ApproximateLimits(reference.family, n, reference.spread)
 
 
 def count_misses(name, draw, n, *, n_training_sets, n_holdouts, n_population=400_000):
@@ -155,7 +183,7 @@ def count_misses(name, draw, n, *, n_training_sets, n_holdouts, n_population=400
         )
         if reference.family == "none":
             continue
-        limits = ApproximateLimits(reference.family, n, reference.spread)
+        limits = limits_of(reference, n)
         target = metric.to_unit(metric.statistic(population, reference))
         for _ in range(n_holdouts):
             drawn = Predictions(*draw(rng, n)[:2])
@@ -252,6 +280,21 @@ def test_limits_widen_with_smaller_levels_and_contain_the_cell():
         assert (np.diff(upper) > 0).all()
         assert (lower <= 0.78).all()
         assert (upper >= 0.82).all()
+
+
+def test_limits_of_a_median_contain_the_cell_and_the_median_of_the_training_errors():
+    errors = np.random.default_rng(0).exponential(0.1, 500)
+    limits = MedianLimits(200, ErrorDistribution.of_errors(errors, np.arange(500)))
+    levels = np.log([0.1, 0.01, 1e-4])
+    center = 1.0 - np.median(errors)
+    lower, upper = limits.limits(np.full(3, center - 0.01), np.full(3, center + 0.01), levels)
+    assert (np.diff(lower) < 0).all()
+    assert (np.diff(upper) > 0).all()
+    assert (lower < center - 0.01).all()
+    assert (upper > center + 0.01).all()
+    assert limits.standard_deviation(center) == pytest.approx(0.1 / np.sqrt(200), rel=0.2)
+    unknown = limits.limits(np.zeros(1), np.full(1, 0.5), levels[:1])
+    assert (unknown[0][0], unknown[1][0]) == (0.0, 1.0)
 
 
 def test_a_cell_at_the_lower_end_claims_nothing():

@@ -10,7 +10,13 @@ from sklearn.datasets import (
     make_multilabel_classification,
 )
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import fbeta_score, get_scorer_names, make_scorer, mean_pinball_loss
+from sklearn.metrics import (
+    fbeta_score,
+    get_scorer,
+    get_scorer_names,
+    make_scorer,
+    mean_pinball_loss,
+)
 from sklearn.model_selection import GridSearchCV
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.preprocessing import StandardScaler
@@ -38,7 +44,7 @@ MULTICLASS = {
 MULTILABEL = {name for name in get_scorer_names() if name.endswith("_samples")}
 #: Metrics that choose candidates without an interval, each by a rule of theory G34.
 WITHOUT_INTERVAL = {
-    "d2_log_loss_score", "neg_max_error", "neg_median_absolute_error",
+    "d2_log_loss_score", "neg_max_error",
     "neg_negative_likelihood_ratio", "positive_likelihood_ratio", "a function",
 } | CLUSTERINGS  # fmt: skip
 
@@ -109,14 +115,43 @@ def test_every_scorer_chooses_a_candidate(name):
 
 @pytest.mark.filterwarnings("ignore")
 def test_an_approximate_interval_is_named_and_states_no_privacy():
-    X, y, estimator, grid = problem("f1")
-    search = ReusableHoldoutSearchCV(estimator, grid, scoring="f1", random_state=0).fit(X, y)
+    X, y, estimator, grid = problem("f1_macro")
+    search = ReusableHoldoutSearchCV(estimator, grid, scoring="f1_macro", random_state=0).fit(X, y)
     text = str(search.certificate_)
     assert "This interval is approximate." in text
     assert "approximate intervals" in text.splitlines()[1]
     assert "no level of privacy is stated" in text
     assert np.isinf(search.certificate_.bdp_epsilon)
     assert {record.interval for record in search.holdout_.history()} == {"approximate"}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["f1", "precision", "jaccard"])
+def test_ratios_of_two_classes_are_proven_and_cost_their_denominators(name):
+    X, y, estimator, grid = problem(name)
+    search = ReusableHoldoutSearchCV(estimator, grid, scoring=name, random_state=0).fit(X, y)
+    assert set(search.cv_results_["holdout_interval"]) == {"proven"}
+    assert "approximate" not in str(search.certificate_)
+    assert np.isfinite(search.certificate_.bdp_epsilon)
+    best = search.best_index_
+    holdout = search.holdout_
+    score = get_scorer(name)(search.best_estimator_, holdout.X, holdout.y)
+    lower, upper = (search.cv_results_[f"holdout_{end}"][best] for end in ("lower", "upper"))
+    assert 0.0 < lower <= score <= upper <= 1.0
+    with holdout.account.reading() as book:
+        record = book.last
+    assert len(record.cells["denominators"]) == 3
+    floors = [shape["class_floors"] for shape in record.cells["shapes"]]
+    assert all(0 < floor < len(holdout.y) for (floor,) in floors)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_ratios_of_groups_are_approximate():
+    X, y, estimator, grid = problem("f1")
+    groups = np.arange(len(y)) // 2
+    search = ReusableHoldoutSearchCV(estimator, grid, scoring="f1", correlation="groups")
+    search.fit(X, y, groups=groups)
+    assert set(search.cv_results_["holdout_interval"]) == {"approximate"}
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -205,10 +240,10 @@ def test_errors_are_proven_with_a_declared_range_only(name):
 
 @pytest.mark.filterwarnings("ignore")
 def test_folds_that_test_fitted_records_give_no_interval():
-    X, y, estimator, grid = problem("f1")
+    X, y, estimator, grid = problem("f1_macro")
     everything = np.arange(400)
     search = ReusableHoldoutSearchCV(
-        estimator, grid, scoring="f1", cv=[(everything, everything)], random_state=0
+        estimator, grid, scoring="f1_macro", cv=[(everything, everything)], random_state=0
     )
     search.fit(X[:400], y[:400], X_val=X[400:], y_val=y[400:])
     assert set(search.cv_results_["holdout_interval"]) == {"none"}

@@ -1,0 +1,287 @@
+r"""Exact limits of precision, Jaccard and F1 of two classes (theory G34).
+
+Of the records that a fixed model calls positive (Jaccard and F1: calls positive or that are
+positive), each one is a hit with the same probability :math:`J`. Given their number :math:`N`, the
+number of hits is binomial, so Clopper-Pearson limits at :math:`(hits, N)` hold for every :math:`N`.
+The holdout is asked for a floor under :math:`N` first. At a given share of hits the limits narrow
+with :math:`N`, so that those at the floor contain them.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from dataclasses import dataclass
+from typing import Literal, Self, TypeAlias
+
+import numpy as np
+from scipy.special import betaincinv, ndtri
+
+from sklearn_bdp._typing import Array, FloatOrArray
+
+#: ``"share"``: the score is the share of hits. ``"f1"``: it is ``2 J / (1 + J)`` of the share.
+RatioScale: TypeAlias = Literal["share", "f1"]
+
+#: Part of the price of a surprise that noise pays which moves a number across the floor.
+_CROSSING = 0.1
+#: Probability of a surprise: of one query, and of all queries of a batch together.
+_SURPRISE, _SURPRISE_OF_BATCH = 0.05, 0.25
+
+
+def score_of_share(share: FloatOrArray, scale: RatioScale) -> Array:
+    """Return the score at a share of hits.
+
+    Parameters
+    ----------
+    share : float or array-like
+        Share of hits, in [0, 1].
+    scale : {"share", "f1"}
+        Scale of the score.
+
+    Returns
+    -------
+    ndarray
+        Scores in [0, 1].
+    """
+    share = np.asarray(share, dtype=float)
+    return share if scale == "share" else 2.0 * share / (1.0 + share)
+
+
+def share_of_score(score: FloatOrArray, scale: RatioScale) -> Array:
+    """Return the share of hits at a score: the inverse of :func:`score_of_share`.
+
+    Parameters
+    ----------
+    score : float or array-like
+        Scores in [0, 1].
+    scale : {"share", "f1"}
+        Scale of the score.
+
+    Returns
+    -------
+    ndarray
+        Shares in [0, 1].
+    """
+    score = np.asarray(score, dtype=float)
+    return score if scale == "share" else score / (2.0 - score)
+
+
+@dataclass(frozen=True)
+class FloorCells:
+    """Partition of [0, 1] in which a floor under a share is released.
+
+    The central cell reaches from the floor to 1. Cells below it double their width, in
+    ``arcsin(sqrt(share))``, down to 0. Cells have whole numbers, the central one 0; ``None`` means
+    that the mechanism saw no share below the floor.
+
+    Parameters
+    ----------
+    edges : tuple of float
+        Angles between which cells lie, ascending.
+    surprise : float
+        Coded probability of a share below the floor.
+    """
+
+    edges: tuple[float, ...]
+    surprise: float
+
+    @classmethod
+    def below(cls, share: float, *, n: int, n_train: int, n_queries: int = 1) -> Self:
+        """Return cells whose floor lies below a predicted share.
+
+        Parameters
+        ----------
+        share : float
+            Share of the training records.
+        n, n_train : int
+            Numbers of holdout and training records.
+        n_queries : int, default=1
+            Queries of the batch: each one costs less, and has a lower floor, if there are many.
+
+        Returns
+        -------
+        FloorCells
+            With one cell if nothing is to be asked.
+        """
+        surprise = min(_SURPRISE, _SURPRISE_OF_BATCH / n_queries)
+        # The deviation of arcsin(sqrt(share)) is 1/2 sqrt(1/n), whatever the share is.
+        deviation = 0.5 * math.sqrt(1.0 / n + 1.0 / n_train)
+        floor = math.asin(math.sqrt(share)) + float(ndtri(0.5 * surprise)) * deviation
+        edges = [0.5 * math.pi]
+        edge, width = floor, 1.0 / math.sqrt(n)
+        while edge > 0.0:
+            edges.append(edge)
+            edge -= width
+            width *= 2.0
+        return cls(tuple(reversed([*edges, 0.0])), surprise)
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether the floor is 0, which needs no question."""
+        return len(self.edges) == 2
+
+    def ends(self, cell: int | None) -> tuple[float, float]:
+        """Return the shares between which a cell lies.
+
+        Parameters
+        ----------
+        cell : int or None
+            Number of the cell.
+
+        Returns
+        -------
+        low, high : float
+            Shares in [0, 1].
+        """
+        index = len(self.edges) - 2 + (cell or 0)
+        return math.sin(self.edges[index]) ** 2, math.sin(self.edges[index + 1]) ** 2
+
+    def place(self, value: float) -> int:
+        """Return the cell of a share.
+
+        Parameters
+        ----------
+        value : float
+            Noisy share; values beyond [0, 1] belong to the end cells.
+
+        Returns
+        -------
+        int
+            At most 0.
+        """
+        angle = math.asin(math.sqrt(min(1.0, max(0.0, value))))
+        return bisect.bisect_right(self.edges[1:-1], angle) - (len(self.edges) - 2)
+
+    def price(self, cell: int | None) -> float:
+        """Return the code length of a release in nats.
+
+        Parameters
+        ----------
+        cell : int or None
+            Number of the cell.
+
+        Returns
+        -------
+        float
+            Lengths of all releases satisfy Kraft's inequality.
+        """
+        if self.is_trivial:
+            return 0.0
+        crossing = _CROSSING * self.surprise
+        if not cell:
+            return -math.log(crossing if cell == 0 else 1.0 - crossing - self.surprise)
+        distance = -cell
+        by_distance = 1.0 / (distance * (distance + 1))
+        n_below = len(self.edges) - 2
+        return -math.log(0.5 * self.surprise * (by_distance + 1.0 / n_below))
+
+
+@dataclass(frozen=True)
+class RatioLimits:
+    """Clopper-Pearson limits of a score at a floor under the number of records that count.
+
+    Parameters
+    ----------
+    scale : {"share", "f1"}
+        Scale of the score.
+    floor : int
+        Fewest records that count. Nothing is claimed at 0.
+    expected : float
+        Expected number of records that count: prices releases, and is no bound.
+    """
+
+    scale: RatioScale
+    floor: int
+    expected: float
+
+    def lower_limit(self, score: Array, log_failure: Array) -> Array:
+        """Return lower limits.
+
+        Parameters
+        ----------
+        score : ndarray of shape (m,)
+            Least holdout scores, in [0, 1].
+        log_failure : ndarray of shape (m,)
+            Log of the failure probability of one side.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            Limits in [0, 1], at most ``score``.
+        """
+        share = share_of_score(score, self.scale)
+        if self.floor < 1:
+            return np.zeros(share.shape)
+        hits, misses = share * self.floor, (1.0 - share) * self.floor
+        with np.errstate(all="ignore"):
+            lower = betaincinv(hits, misses + 1.0, np.exp(log_failure))
+        lower = np.where((share <= 0.0) | ~np.isfinite(lower), 0.0, lower)
+        return np.minimum(score_of_share(lower, self.scale), score)
+
+    def upper_limit(self, score: Array, log_failure: Array) -> Array:
+        """Return upper limits.
+
+        Parameters
+        ----------
+        score : ndarray of shape (m,)
+            Largest holdout scores, in [0, 1].
+        log_failure : ndarray of shape (m,)
+            As for :meth:`lower_limit`.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            Limits in [0, 1], at least ``score``.
+        """
+        share = share_of_score(score, self.scale)
+        if self.floor < 1:
+            return np.ones(share.shape)
+        hits, misses = share * self.floor, (1.0 - share) * self.floor
+        with np.errstate(all="ignore"):
+            above = betaincinv(misses, hits + 1.0, np.exp(log_failure))
+        above = np.where((share >= 1.0) | ~np.isfinite(above), 0.0, above)
+        return np.maximum(score_of_share(1.0 - above, self.scale), score)
+
+    def standard_deviation(self, prediction: FloatOrArray) -> Array:
+        """Return the predictive scale of the holdout score.
+
+        Parameters
+        ----------
+        prediction : float or ndarray
+            Predicted scores in [0, 1].
+
+        Returns
+        -------
+        ndarray
+            Standard deviations: a public guess that prices releases, no bound.
+        """
+        size = max(self.expected, 1.0)
+        share = (share_of_score(prediction, self.scale) * size + 1.0) / (size + 2.0)
+        slope = 1.0 if self.scale == "share" else 2.0 / (1.0 + share) ** 2
+        return np.asarray(slope * np.sqrt(share * (1.0 - share) / size))
+
+
+def expected_floor(
+    counts: tuple[int, int], n: int, *, n_queries: int = 1
+) -> tuple[FloorCells, float]:
+    """Return the cells of a floor, and the expected number of holdout records that count.
+
+    Parameters
+    ----------
+    counts : tuple of int
+        Training records that do not count, and that do.
+    n : int
+        Number of holdout records.
+    n_queries : int, default=1
+        Queries of the batch.
+
+    Returns
+    -------
+    cells : FloorCells
+        Cells of the floor.
+    expected : float
+        Expected number of records.
+    """
+    n_train = sum(counts)
+    share = counts[1] / n_train
+    return FloorCells.below(share, n=n, n_train=n_train, n_queries=n_queries), share * n

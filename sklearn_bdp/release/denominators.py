@@ -1,0 +1,101 @@
+"""Floors under the denominators of precision, Jaccard and F1: released before their batch (G34)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from sklearn_bdp.intervals.concentration import score_tail
+from sklearn_bdp.intervals.ratios import expected_floor
+from sklearn_bdp.release.batch_context import BatchContext
+from sklearn_bdp.release.query_batch import Batch
+
+
+def release_denominator_floors(
+    batch: Batch, context: BatchContext
+) -> tuple[Batch, BatchContext, list[list[int | None]]]:
+    """Query floors under the numbers of records that count, for precision, Jaccard and F1.
+
+    A model for which fewer records count than in cross-validation is a surprise. Its number is
+    released in cells, as class proportions are. If the answers might use up a budget, nothing is
+    queried: the floors are 0, and nothing is claimed.
+
+    Returns the batch with its values, tails and sensitivities, the context with the information
+    spent, and position and cell of each query.
+    """
+    ratio_shapes = [index for index, shape in enumerate(batch.shapes) if shape["kind"] == "ratio"]
+    positions = np.flatnonzero(np.isin(batch.tail_of, ratio_shapes)).tolist()
+    if not positions:
+        return batch, context, []
+    n = context.settings.n
+    grids = {}
+    for position in positions:
+        counts = batch.shapes[batch.tail_of[position]]["class_counts"]
+        grids[position], _ = expected_floor(counts, n, n_queries=len(positions))
+    pending = [position for position in positions if not grids[position].is_trivial]
+    remaining_budget = context.mechanism.remaining_budget
+    if remaining_budget is not None and remaining_budget <= len(pending):
+        pending = []
+    floors = dict.fromkeys(positions, 0)
+    released_cells: list[list[int | None]] = []
+    last = context.last
+    while pending:
+        lowest_shares = np.array([grids[position].ends(None)[0] for position in pending])
+        shares = np.array([batch.by_class[position].n_counted for position in pending]) / n
+        # A share at a larger distance from 1 than its floor lies below the floor.
+        run = context.mechanism.answer_run(
+            np.ones(len(pending)), shares, thresholds=1.0 - lowest_shares
+        )
+        margin_confirmed, margin_corrected = context.settings.noise_margins(last.n_rounds)
+        n_answered = int(np.count_nonzero(run.answered))
+        for index, position in enumerate(pending[:n_answered]):
+            is_corrected = bool(run.above[index])
+            cell = grids[position].place(float(run.values[index])) if is_corrected else None
+            margin = margin_corrected if is_corrected else margin_confirmed
+            lowest_share = max(0.0, grids[position].ends(cell)[0] - margin)
+            floors[position] = max(0, math.ceil(n * lowest_share - 1e-6))
+            released_cells.append([position, cell])
+            last = dataclasses.replace(
+                last,
+                n_rounds=last.n_rounds + int(is_corrected),
+                released=last.released + grids[position].price(cell),
+            )
+        pending = pending[n_answered:] if n_answered else []
+    batch = _with_floors(batch, context, floors)
+    return batch, dataclasses.replace(context, last=last), released_cells
+
+
+def _with_floors(batch, context, floors):
+    """Return the batch with values, sensitivities and tails at these floors, by position."""
+    n = context.settings.n
+    shapes = list(batch.shapes)
+    tails = list(batch.tails)
+    tail_of = batch.tail_of.copy()
+    values = batch.values.copy()
+    sensitivities = batch.sensitivities.copy()
+    replaced_shapes = set()
+    for position, floor in floors.items():
+        counts = batch.by_class[position]
+        values[position] = counts.value(floor)
+        sensitivities[position] = max(1.0, n * counts.sensitivity(floor))
+        shape_index = int(batch.tail_of[position])
+        shape = batch.shapes[shape_index] | {"class_floors": (floor,)}
+        tail = score_tail(context.model, n, **shape)
+        if shape_index in replaced_shapes:  # several queries expect the same number
+            tail_of[position] = len(shapes)
+            shapes.append(shape)
+            tails.append(tail)
+        else:
+            replaced_shapes.add(shape_index)
+            shapes[shape_index] = shape
+            tails[shape_index] = tail
+    return dataclasses.replace(
+        batch,
+        values=values,
+        sensitivities=sensitivities,
+        shapes=tuple(shapes),
+        tails=tuple(tails),
+        tail_of=tail_of,
+    )

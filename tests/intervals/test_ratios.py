@@ -1,0 +1,145 @@
+"""Exact limits of precision, Jaccard and F1 (theory G34), by enumeration of small holdouts."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import multinomial
+
+from sklearn_bdp.correlation import Independent
+from sklearn_bdp.intervals.concentration import score_tail
+from sklearn_bdp.intervals.ratios import (
+    FloorCells,
+    RatioLimits,
+    expected_floor,
+    score_of_share,
+    share_of_score,
+)
+from sklearn_bdp.metrics.approximate import Predictions, RatioCounts, approximate_metric
+
+SCALES = ("share", "f1")
+
+
+def count_table(n):
+    """Return all numbers of hits, counted misses and other records that make up ``n``."""
+    return np.array([(h, m, n - h - m) for h in range(n + 1) for m in range(n + 1 - h)])
+
+
+@pytest.mark.parametrize("n", [9, 25])
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("n_cells", [1, 3, 8])
+def test_no_law_of_a_holdout_is_missed_more_often_than_the_level(n, scale, n_cells):
+    counts = count_table(n)
+    hits, counted = counts[:, 0], counts[:, 0] + counts[:, 1]
+    # The holdout tells the cell of the denominator and that of the score, and nothing else.
+    floor = (counted // n_cells) * n_cells
+    score = score_of_share(hits / np.maximum(np.maximum(counted, floor), 1), scale)
+    least = np.floor(score * 12) / 12
+    most = np.minimum(least + 1 / 12, 1.0)
+    worst = 0.0
+    for failure in (0.2, 0.02, 0.001):
+        level = np.full(1, math.log(failure))
+        lower, upper = np.empty((2, len(counts)))
+        for row in range(len(counts)):
+            limits = RatioLimits(scale, int(floor[row]), float(floor[row]))
+            lower[row] = limits.lower_limit(least[row : row + 1], level)[0]
+            upper[row] = limits.upper_limit(most[row : row + 1], level)[0]
+        for share, counted_share in itertools.product(
+            np.linspace(0.02, 0.98, 25), (0.05, 0.3, 0.7, 1.0)
+        ):
+            law = [share * counted_share, (1.0 - share) * counted_share, 1.0 - counted_share]
+            probabilities = multinomial.pmf(counts, n, law)
+            target = score_of_share(share, scale)
+            for missed in (target < lower - 1e-12, target > upper + 1e-12):
+                worst = max(worst, probabilities[missed].sum() / failure)
+    assert worst <= 1.0
+    assert n_cells > 1 or worst > 0.3  # the levels are used where the number is told exactly
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_limits_at_the_floor_contain_those_at_every_larger_number(scale):
+    sizes = np.arange(1, 300)
+    scores = np.linspace(0.0, 1.0, 41)
+    for failure in (0.25, 0.02, 1e-4, 1e-9):
+        level = np.full(scores.size, math.log(failure))
+        limits = [RatioLimits(scale, int(size), float(size)) for size in sizes]
+        lower = np.array([each.lower_limit(scores, level) for each in limits])
+        upper = np.array([each.upper_limit(scores, level) for each in limits])
+        assert (np.diff(lower, axis=0) >= -1e-12).all()
+        assert (np.diff(upper, axis=0) <= 1e-12).all()
+
+
+def test_score_and_share_are_inverse():
+    shares = np.linspace(0.0, 1.0, 11)
+    for scale in SCALES:
+        assert share_of_score(score_of_share(shares, scale), scale) == pytest.approx(shares)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 1.0])
+@pytest.mark.parametrize("n_queries", [1, 40])
+def test_code_of_floors_is_a_code(share, n_queries):
+    cells = FloorCells.below(share, n=200, n_train=600, n_queries=n_queries)
+    n_below = len(cells.edges) - 2
+    lengths = [cells.price(None)]
+    if not cells.is_trivial:
+        lengths += [cells.price(-cell) for cell in range(n_below + 1)]
+    assert sum(math.exp(-length) for length in lengths) <= 1.0 + 1e-12
+    assert n_queries * cells.price(None) < 0.4
+    # Every share is in exactly one cell, between its ends.
+    for value in np.linspace(0.0, 1.0, 101):
+        low, high = cells.ends(cells.place(value))
+        assert low - 1e-9 <= value <= high + 1e-9
+
+
+@pytest.mark.parametrize("name", ["f1", "precision", "jaccard"])
+def test_one_record_moves_a_ratio_by_at_most_its_sensitivity(name):
+    metric = approximate_metric(name, [0, 1])
+    records = list(itertools.product([0, 1], repeat=2))
+    for n in (1, 2, 4):
+        for holdout in itertools.product(records, repeat=n):
+            for position, replacement in itertools.product(range(n), records):
+                other = [*holdout]
+                other[position] = replacement
+                counts = [
+                    metric.ratio_counts(Predictions(*np.array(rows).T)) for rows in (holdout, other)
+                ]
+                for floor in range(n + 1):
+                    if floor > min(each.n_counted for each in counts):
+                        continue
+                    values = [each.value(floor) for each in counts]
+                    assert abs(values[0] - values[1]) <= counts[0].sensitivity(floor) + 1e-12
+
+
+@pytest.mark.parametrize("name", ["f1", "precision", "jaccard"])
+def test_counts_give_the_score_of_scikit_learn(name):
+    rng = np.random.default_rng(0)
+    y, response = (rng.random((2, 60)) < 0.4).astype(int)
+    metric = approximate_metric(name, y)
+    predictions = Predictions(y, response)
+    assert metric.ratio_counts(predictions).value(0) == pytest.approx(
+        metric.score_predictions(predictions)
+    )
+
+
+def test_counts_are_hidden():
+    assert "17" not in repr(RatioCounts("f1", 17, 23))
+
+
+def test_a_tail_before_the_question_has_the_expected_floor():
+    shape = {"kind": "ratio", "family": "f1", "class_counts": (150, 50)}
+    expected = score_tail(Independent(), 100, **shape).ratio
+    cells, n_counted = expected_floor((150, 50), 100)
+    assert n_counted == 25.0
+    assert expected.floor == math.ceil(100 * cells.ends(None)[0])
+    assert 5 < expected.floor < 25
+    told = score_tail(Independent(), 100, **shape, class_floors=(20,)).ratio
+    assert told.floor == 20
+
+
+def test_nothing_is_claimed_without_a_floor():
+    limits = RatioLimits("f1", 0, 10.0)
+    level = np.full(2, -3.0)
+    scores = np.array([0.3, 0.7])
+    assert limits.lower_limit(scores, level).tolist() == [0.0, 0.0]
+    assert limits.upper_limit(scores, level).tolist() == [1.0, 1.0]
