@@ -125,7 +125,9 @@ def print_table():
             f"{name:<34}{kind:<13}{search.best_score_:>9.3g}{widths}  {choice:<10}{cost:>5.2f}",
             flush=True,
         )
-    print(f"largest ratio {max(ratios.values()):.2f}, median {statistics.median(ratios.values()):.2f}")
+    print(
+        f"largest ratio {max(ratios.values()):.2f}, median {statistics.median(ratios.values()):.2f}"
+    )
     for name, ratio in ratios.items():
         if not ratio <= 3.5:
             print(f"{name}: {ratio:.2f}. {WIDE.get(name, 'No reason is known')}.")
@@ -144,7 +146,9 @@ def print_diabetes():
         final = report.rows[0].approximate[1] - report.rows[0].approximate[0]
         ratios.append((interim / final, final / one_look))
     over_final, over_one_look = np.median(ratios, axis=0)
-    print(f"load_diabetes, R²: interim {over_final:.2f} x final, final {over_one_look:.2f} x one look")
+    print(
+        f"load_diabetes, R²: interim {over_final:.2f} x final, final {over_one_look:.2f} x one look"
+    )
     print(f"largest of ten divisions: {np.max(ratios, axis=0).round(2)}")
 
 

@@ -255,8 +255,8 @@ def reference_of_predictions(
     predictions : Predictions
         Of records that the model was not fitted on.
     **holdout_facts : object
-        ``unit_codes``, ``n_holdout_units``, ``n_holdout_records``, ``are_alike`` and ``rule_out`` of
-        :meth:`ApproximateMetric.training_reference
+        ``unit_codes``, ``n_holdout_units``, ``n_holdout_records``, ``are_alike`` and
+        ``rule_out`` of :meth:`ApproximateMetric.training_reference
         <sklearn_bdp.metrics.approximate.ApproximateMetric.training_reference>`.
 
     Returns

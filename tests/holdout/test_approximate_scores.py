@@ -212,7 +212,12 @@ def test_predictions_of_fitted_records_do_not_confirm_the_score_on_them(scoring)
 
 @pytest.mark.parametrize(
     ("scoring", "level"),
-    [("f1_macro", 1e-4), ("r2", 1e-4), ("neg_mean_absolute_error", 1e-3), ("average_precision", 1e-3)],
+    [
+        ("f1_macro", 1e-4),
+        ("r2", 1e-4),
+        ("neg_mean_absolute_error", 1e-3),
+        ("average_precision", 1e-3),
+    ],
 )
 def test_certificate_states_the_level_down_to_which_limits_were_simulated(scoring, level):
     is_regression = scoring in ("r2", "neg_mean_absolute_error")

@@ -65,24 +65,28 @@ def rounded_numbers(rng, n):
 
 
 REGRESSION_METRICS = ("r2", "neg_root_mean_squared_error", "neg_mean_absolute_error")
-CASES = {
-    "f1 rare": ("f1", labels(RARE)),
-    "precision rare": ("precision", labels(RARE)),
-    "jaccard rare": ("jaccard", labels(RARE)),
-    "f1 good": ("f1", labels(GOOD)),
-    "f1_macro three": ("f1_macro", labels(THREE)),
-    "matthews_corrcoef rare": ("matthews_corrcoef", labels(RARE)),
-    "average_precision rare": ("average_precision", scores_of_classes(0.15, 1.5)),
-    "average_precision good": ("average_precision", scores_of_classes(0.4, 3.5)),
-    "neg_median_absolute_error whole numbers": ("neg_median_absolute_error", rounded_numbers),
-} | {
-    f"neg_median_absolute_error {error}": ("neg_median_absolute_error", numbers(draw_error))
-    for error, draw_error in ERRORS.items()
-} | {
-    f"{name} {error}": (name, numbers(draw_error))
-    for name in REGRESSION_METRICS
-    for error, draw_error in ERRORS.items()
-}
+CASES = (
+    {
+        "f1 rare": ("f1", labels(RARE)),
+        "precision rare": ("precision", labels(RARE)),
+        "jaccard rare": ("jaccard", labels(RARE)),
+        "f1 good": ("f1", labels(GOOD)),
+        "f1_macro three": ("f1_macro", labels(THREE)),
+        "matthews_corrcoef rare": ("matthews_corrcoef", labels(RARE)),
+        "average_precision rare": ("average_precision", scores_of_classes(0.15, 1.5)),
+        "average_precision good": ("average_precision", scores_of_classes(0.4, 3.5)),
+        "neg_median_absolute_error whole numbers": ("neg_median_absolute_error", rounded_numbers),
+    }
+    | {
+        f"neg_median_absolute_error {error}": ("neg_median_absolute_error", numbers(draw_error))
+        for error, draw_error in ERRORS.items()
+    }
+    | {
+        f"{name} {error}": (name, numbers(draw_error))
+        for name in REGRESSION_METRICS
+        for error, draw_error in ERRORS.items()
+    }
+)
 
 
 def group_sizes(rng, n_groups, largest):
@@ -129,30 +133,34 @@ def grouped_numbers(draw_error, largest):
     return draw
 
 
-GROUPED_CASES = {
-    f"{name} groups of 1-{largest}{' one target' if same_target else ''}": (
-        name,
-        grouped_labels(table, largest, same_target=same_target),
-    )
-    for name, table in (
-        ("f1", RARE),
-        ("matthews_corrcoef", RARE),
-        ("f1", GOOD),
-        ("f1_macro", THREE),
-    )
-    for largest in (6, 30)
-    for same_target in (False, True)
-} | {
-    f"{name} {error} groups of 1-{largest}": (name, grouped_numbers(ERRORS[error], largest))
-    for name in ("r2", "neg_root_mean_squared_error", "neg_mean_absolute_error")
-    for error, largest in (("normal", 6), ("t3", 6), ("lognormal", 30))
-} | {
-    f"neg_median_absolute_error {error} groups of 1-{largest}": (
-        "neg_median_absolute_error",
-        grouped_numbers(ERRORS[error], largest),
-    )
-    for error, largest in (("normal", 6), ("lognormal", 30))
-}
+GROUPED_CASES = (
+    {
+        f"{name} groups of 1-{largest}{' one target' if same_target else ''}": (
+            name,
+            grouped_labels(table, largest, same_target=same_target),
+        )
+        for name, table in (
+            ("f1", RARE),
+            ("matthews_corrcoef", RARE),
+            ("f1", GOOD),
+            ("f1_macro", THREE),
+        )
+        for largest in (6, 30)
+        for same_target in (False, True)
+    }
+    | {
+        f"{name} {error} groups of 1-{largest}": (name, grouped_numbers(ERRORS[error], largest))
+        for name in ("r2", "neg_root_mean_squared_error", "neg_mean_absolute_error")
+        for error, largest in (("normal", 6), ("t3", 6), ("lognormal", 30))
+    }
+    | {
+        f"neg_median_absolute_error {error} groups of 1-{largest}": (
+            "neg_median_absolute_error",
+            grouped_numbers(ERRORS[error], largest),
+        )
+        for error, largest in (("normal", 6), ("lognormal", 30))
+    }
+)
 
 
 def limits_of(reference, n):
