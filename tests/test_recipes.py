@@ -19,7 +19,9 @@ from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.accounting.spending import SPENDING_POLICIES, AlphaSpending
 from sklearn_bdp.exceptions import LedgerBusyError, LedgerCorruptedError
 from sklearn_bdp.holdout import ExpertSettings
+from sklearn_bdp.ledger import Backend
 from sklearn_bdp.metrics import get_metric
+from sklearn_bdp.metrics.proofs import UNIT_INTERVALS
 from tests.facts import refused
 from tests.holdout import workers
 
@@ -71,6 +73,21 @@ def test_a_metric_is_searched_and_certified(recipe, name, expected):
     assert report.lower <= report.upper
 
 
+@mock.patch.dict(UNIT_INTERVALS)  # the recipe adds one
+def test_an_interval_family_proves_rows_of_a_report(recipe):
+    module = recipe("An interval family")
+    labels = rng.integers(0, 4, 600)
+    holdout = ReusableHoldout(X, labels, random_state=0)
+    predictions = (labels + rng.integers(0, 3, 600)) % 4
+    report = holdout.final_report(predictions, scoring=module.nearly_right, training=(X, labels))
+    (row,) = report.rows
+    assert row.method == module.HOEFFDING
+    is_near = np.abs(predictions - labels) <= 1
+    margin = np.sqrt(np.log(2 / report.alpha_proven) / (2 * 600))
+    assert row.value == pytest.approx(is_near.mean())
+    assert row.proven == pytest.approx((row.value - margin, row.value + margin))
+
+
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")  # a level, too
 @pytest.mark.parametrize(("name", "arguments"), [("Floors", [np.arange(600) // 3]), ("Pairs", [])])
 def test_a_correlation_model_divides_answers_and_is_certified(recipe, name, arguments):
@@ -116,6 +133,7 @@ def make(ledger, **options):
 
 
 def test_a_ledger_keeps_what_is_answered(recipe, tmp_path, path):
+    assert Backend.__abstractmethods__ == {"create", "read", "lock", "append"}
     folder = recipe("A ledger").Folder(tmp_path / "entries")
     holdout = make(folder, random_state=1)
     asked = [0.1, 0.5], workers.scores(2, 0)

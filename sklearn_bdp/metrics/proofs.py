@@ -5,7 +5,10 @@ A dependence is one of ``"records"``, ``"groups"`` (independent units that are a
 ``"dependent"`` (a declared dependence) and ``"past"`` (dates, each given its past).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sklearn_bdp.intervals.bounds import order_free_limits, star_limits
 
 COUNTS = "Clopper-Pearson"  # G8
 BETS = "bets on units in a secret order"  # G28
@@ -13,6 +16,14 @@ FREE = "order-free bound"  # G28, from G15 and G18
 TAIL = "tail of the declared dependence"  # G5, G8, G11
 PAST = "bound given the past"  # G26
 CLASSES = "pairs and means within classes"  # G12, G19, G20
+
+#: Families of intervals for a ratio of means of independent units, by method. Each function takes
+#: ``(sums, counts, *, bound, moments, log_inverse_level)`` as
+#: :func:`~sklearn_bdp.intervals.bounds.star_limits` does, and returns a lower and an upper limit.
+UNIT_INTERVALS: dict[str, Callable[..., tuple[Any, Any]]] = {
+    BETS: star_limits,
+    FREE: order_free_limits,
+}
 
 #: Method by dependence; no proof for a dependence that is missing.
 Proofs = Mapping[str, str]

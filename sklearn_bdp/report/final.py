@@ -13,7 +13,6 @@ import numpy as np
 from sklearn.metrics import get_scorer
 
 from sklearn_bdp.accounting.spending import report_attempt_length
-from sklearn_bdp.intervals.bounds import order_free_limits, star_limits
 from sklearn_bdp.intervals.concentration import ModelTail, score_tail
 from sklearn_bdp.intervals.dates import about_training_mean, date_row, median_row, too_few_dates
 from sklearn_bdp.intervals.jackknife import SKILL, ApproximateRow, approximate_row, public_refusal
@@ -22,7 +21,7 @@ from sklearn_bdp.ledger.records import Answers, canonical
 from sklearn_bdp.metrics.approximate import approximate_metric
 from sklearn_bdp.metrics.base import BoundedMetric, Evaluation
 from sklearn_bdp.metrics.means import ClippedError
-from sklearn_bdp.metrics.proofs import BETS, CLASSES, COUNTS, FREE, PAST, TAIL
+from sklearn_bdp.metrics.proofs import CLASSES, COUNTS, PAST, TAIL, UNIT_INTERVALS
 from sklearn_bdp.release.batch import answer_batch, exhausted_error
 from sklearn_bdp.release.batch_context import next_code_length
 from sklearn_bdp.release.class_proportions import release_class_proportions
@@ -583,7 +582,7 @@ class Rows:
                 float(e[0]) for e in tail.limits(mean, mean, np.array([log_level - math.log(2.0)]))
             )
         else:
-            limits = {BETS: star_limits, FREE: order_free_limits}[statement.proven]
+            limits = UNIT_INTERVALS[statement.proven]
             bound = getattr(statement.measure.metric, "record_bound", 1.0) * self.plan.bound
             lower, upper = limits(
                 self.totals(sums),

@@ -28,7 +28,7 @@ from sklearn_bdp.intervals.bounds import UnitMoments, unit_moments
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.metrics.base import BoundedMetric, as_labels, check_schema
 from sklearn_bdp.metrics.error_clips import ErrorClips, has_undeclared_range
-from sklearn_bdp.metrics.proofs import BETS, CLASSES, FREE, PAST
+from sklearn_bdp.metrics.proofs import CLASSES, PAST, UNIT_INTERVALS
 from sklearn_bdp.metrics.scoring import get_metric
 from sklearn_bdp.release.context import CVData, PastRecords
 from sklearn_bdp.release.query_batch import check_cv_score
@@ -692,7 +692,7 @@ def prepared(plan: Plan, training: Any, variance: float | None, holdout: Any) ->
     cross-validated again if that is not enough: for differences, several models, and metrics that
     the search did not rank by.
     """
-    betting = [statement for statement in plan.statements if statement.proven in (BETS, FREE)]
+    betting = [statement for statement in plan.statements if statement.proven in UNIT_INTERVALS]
     training_data = None if training is None else CVData(*training)
     if training_data is None and not (variance and betting == plan.statements[:1]):
         training_data = holdout.context.cv_data
@@ -707,7 +707,7 @@ def prepared(plan: Plan, training: Any, variance: float | None, holdout: Any) ->
         if statement.proven == PAST:
             is_scored = statement.models == first.models and statement.measure is first.measure
             moments = past_moments(statement, plan, holdout, variance if is_scored else None)
-        elif statement.proven in (BETS, FREE):
+        elif statement.proven in UNIT_INTERVALS:
             moments = _default_moments(statement, plan)
             if statement is first and variance is not None and variance > 0.0:
                 moments = moments._replace(variance=max(variance, 1e-4))
