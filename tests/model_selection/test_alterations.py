@@ -27,14 +27,14 @@ def rows_of(X, rows):
     return X.iloc[rows] if isinstance(X, pd.DataFrame) else X[rows]
 
 
-def shuffled(X, place, seed=1):
+def shuffled(X, column, seed=1):
     order = np.random.default_rng(seed).permutation(len(X))
-    other = X.copy()
+    X_shuffled = X.copy()
     if isinstance(X, pd.DataFrame):
-        other.isetitem(place, X.iloc[order, place].set_axis(X.index))
+        X_shuffled.isetitem(column, X.iloc[order, column].set_axis(X.index))
     else:
-        other[:, place] = X[order, place]
-    return other
+        X_shuffled[:, column] = X[order, column]
+    return X_shuffled
 
 
 def verified(X, y, X_holdout, y_holdout, encoder=None):
@@ -45,24 +45,25 @@ def verified(X, y, X_holdout, y_holdout, encoder=None):
     return HoldoutScorer(holdout), holdout, model.fit(X, y)
 
 
-@pytest.mark.parametrize("place", range(4))
-@pytest.mark.parametrize("kind", [np.asarray, as_frame])
-def test_a_shuffled_column_is_drawn_anew_on_the_holdout(kind, place):
-    X = kind(table())
-    column = table()[:, place]
-    y = (column > (0.5 if place == 3 else 0.6)).astype(int)
+@pytest.mark.parametrize("column_index", range(4))
+@pytest.mark.parametrize("convert", [np.asarray, as_frame])
+def test_a_shuffled_column_is_shuffled_on_the_holdout(convert, column_index):
+    X = convert(table())
+    column = table()[:, column_index]
+    y = (column > (0.5 if column_index == 3 else 0.6)).astype(int)
     encoder = make_column_transformer((OrdinalEncoder(), ["c"]), remainder="passthrough")
     scorer, holdout, model = verified(
         rows_of(X, slice(400)), y[:400], rows_of(X, slice(400, None)), y[400:],
-        encoder if kind is as_frame else None,
+        encoder if convert is as_frame else None,
     )  # fmt: skip
-    X, y = rows_of(X, slice(400)), y[:400]
+    X = rows_of(X, slice(400))
+    y = y[:400]
     assert scorer(model, X, y) > 0.9
-    first = scorer(model, shuffled(X, place), y)
-    assert first < 0.75
-    assert scorer(model, shuffled(X, place), y) == first
+    shuffled_score = scorer(model, shuffled(X, column_index), y)
+    assert shuffled_score < 0.75
+    assert scorer(model, shuffled(X, column_index), y) == shuffled_score
     assert len(holdout.history()) == 2
-    scorer(model, shuffled(X, place, seed=2), y)
+    scorer(model, shuffled(X, column_index, seed=2), y)
     assert len(holdout.history()) == 3  # drawn in another order
 
 
@@ -75,15 +76,17 @@ def test_records_of_whole_numbers_take_the_values_of_the_training_rows():
     assert 0.6 < scorer(model, shuffled(X[:600], 0), y[:600]) < 0.76  # cut off it were .2
 
 
-@pytest.mark.parametrize("kind", ["texts", "sparse"])
-def test_data_without_columns_are_the_same_or_other_rows(kind):
+@pytest.mark.parametrize("data_type", ["texts", "sparse"])
+def test_data_without_columns_have_one_answer(data_type):
     y = np.tile([0, 1], 100)
-    if kind == "texts":
-        X, other = ["a bad day", "a good day"] * 100, ["no such day"] * 200
+    if data_type == "texts":
+        X = ["a bad day", "a good day"] * 100
+        other_X = ["no such day"] * 200
         encoder = CountVectorizer()
     else:
         X = sp.csr_array(np.column_stack([y, 1.0 - y]))
-        other, encoder = 2 * X, None
-    scorer, holdout, model = verified(X, y, X[::-1] if kind == "texts" else X * 3, y, encoder)
-    answers = {scorer(model, each, y) for each in (X, X, other)}
+        other_X = 2 * X
+        encoder = None
+    scorer, holdout, model = verified(X, y, X[::-1] if data_type == "texts" else X * 3, y, encoder)
+    answers = {scorer(model, rows, y) for rows in (X, X, other_X)}
     assert len(answers) == len(holdout.history()) == 1

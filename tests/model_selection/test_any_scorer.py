@@ -83,34 +83,34 @@ def problem(name):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", SCORERS)
-def test_every_scorer_chooses_a_candidate(name):
+def test_every_scorer_selects_a_candidate(name):
     X, y, estimator, grid = problem(name)
     scoring = SCORERS[name]
     search = ReusableHoldoutSearchCV(estimator, grid, scoring=scoring, cv=5, random_state=0)
     search.fit(X, y)
     results = pd.DataFrame(search.cv_results_)
-    kinds = set(results["holdout_interval"])
-    lower, score, upper = (results[f"holdout_{end}"] for end in ("lower", "score", "upper"))
+    interval_types = set(results["holdout_interval"])
+    lower, score, upper = (results[f"holdout_{column}"] for column in ("lower", "score", "upper"))
     assert np.isfinite(score).all()
     assert ((lower <= score) & (score <= upper)).all()
     assert (upper > lower).all()
     assert np.isfinite(search.cv_results_["cv_score"]).all()
-    chosen = search.best_index_
+    best_index = search.best_index_
     if name in WITHOUT_INTERVAL:
-        assert kinds == {"none"}
+        assert interval_types == {"none"}
         assert "no interval" in str(search.certificate_)
     else:  # a candidate with several times the loss of the best one has none
-        assert results["holdout_interval"][chosen] != "none"
+        assert results["holdout_interval"][best_index] != "none"
         assert np.isfinite(search.best_interval_).any()
     if (results["answered_from"] == "cv").all():  # the holdout confirms all
-        assert results["cv_score"][chosen] == results["cv_score"].max()
+        assert results["cv_score"][best_index] == results["cv_score"].max()
         train = search.train_indices_
-        plain = GridSearchCV(estimator, grid, scoring=scoring, cv=5).fit(X[train], y[train])
-        scores = plain.cv_results_["mean_test_score"]
+        grid_search = GridSearchCV(estimator, grid, scoring=scoring, cv=5).fit(X[train], y[train])
+        scores = grid_search.cv_results_["mean_test_score"]
         np.testing.assert_allclose(scores, results["mean_test_score"], rtol=0.3, atol=0.05)
         if name != "neg_max_error":  # of pooled folds and of each fold, it may differ much
-            error = plain.cv_results_["std_test_score"][plain.best_index_]
-            assert scores[chosen] >= plain.best_score_ - error
+            standard_deviation = grid_search.cv_results_["std_test_score"][grid_search.best_index_]
+            assert scores[best_index] >= grid_search.best_score_ - standard_deviation
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -156,9 +156,11 @@ def test_ratios_of_groups_are_approximate():
 def test_default_of_a_regressor_is_its_own_score():
     X, y, estimator, grid = problem("r2")
     search = ReusableHoldoutSearchCV(estimator, grid, random_state=0).fit(X, y)
-    plain = GridSearchCV(estimator, grid).fit(X[search.train_indices_], y[search.train_indices_])
+    grid_search = GridSearchCV(estimator, grid).fit(
+        X[search.train_indices_], y[search.train_indices_]
+    )
     np.testing.assert_allclose(
-        search.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"], atol=0.05
+        search.cv_results_["mean_test_score"], grid_search.cv_results_["mean_test_score"], atol=0.05
     )
     report = search.final_report()
     width = search.best_interval_[1] - search.best_interval_[0]
@@ -189,29 +191,34 @@ def test_a_level_of_privacy_and_a_declared_strength_need_a_proven_bound(options)
 def test_the_same_search_with_another_grid_gets_the_recorded_answers(tmp_path):
     X, y, estimator, grid = problem("r2")
     config = HoldoutConfig(ledger=tmp_path / "ledger.sqlite")
-    first = ReusableHoldoutSearchCV(estimator, grid, holdout=config, random_state=0).fit(X, y)
-    wider = {"alpha": [*grid["alpha"], 100.0]}
-    second = ReusableHoldoutSearchCV(estimator, wider, holdout=config, random_state=0).fit(X, y)
+    first_search = ReusableHoldoutSearchCV(estimator, grid, holdout=config, random_state=0).fit(
+        X, y
+    )
+    wider_grid = {"alpha": [*grid["alpha"], 100.0]}
+    second_search = ReusableHoldoutSearchCV(
+        estimator, wider_grid, holdout=config, random_state=0
+    ).fit(X, y)
     for column in ("holdout_score", "holdout_lower", "holdout_upper"):
         np.testing.assert_allclose(
-            second.cv_results_[column][:3], first.cv_results_[column], rtol=1e-9
+            second_search.cv_results_[column][:3], first_search.cv_results_[column], rtol=1e-9
         )
-    assert len(second.holdout_.history()) == 4
+    assert len(second_search.holdout_.history()) == 4
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_score_that_is_undefined_on_the_holdout_claims_nothing():
+def test_a_score_that_is_undefined_on_the_holdout_has_the_whole_range():
     X, y = load_breast_cancer(return_X_y=True)
-    train, held = np.arange(400), np.arange(400, 569)
+    train = np.arange(400)
+    holdout_rows = np.arange(400, 569)
 
     class FailsLater(LogisticRegression):
         def predict(self, X):
-            if len(X) == held.size:
+            if len(X) == holdout_rows.size:
                 raise RuntimeError(f"{X[0, 0]}")
             return super().predict(X)
 
     search = ReusableHoldoutSearchCV(FailsLater(max_iter=5000), {"C": [0.1, 1.0]}, scoring="f1")
-    search.fit(X[train], y[train], X_val=X[held], y_val=y[held])
+    search.fit(X[train], y[train], X_val=X[holdout_rows], y_val=y[holdout_rows])
     results = search.cv_results_
     assert (results["holdout_lower"] == 0.0).all()
     assert (results["holdout_upper"] == 1.0).all()
@@ -239,9 +246,9 @@ def test_errors_are_proven_with_a_declared_range_only(name):
 @pytest.mark.filterwarnings("ignore")
 def test_folds_that_test_fitted_records_give_no_interval():
     X, y, estimator, grid = problem("f1_macro")
-    everything = np.arange(400)
+    all_rows = np.arange(400)
     search = ReusableHoldoutSearchCV(
-        estimator, grid, scoring="f1_macro", cv=[(everything, everything)], random_state=0
+        estimator, grid, scoring="f1_macro", cv=[(all_rows, all_rows)], random_state=0
     )
     search.fit(X[:400], y[:400], X_val=X[400:], y_val=y[400:])
     assert set(search.cv_results_["holdout_interval"]) == {"none"}

@@ -35,18 +35,22 @@ def tree():
 
 
 def halving(**options):
-    return HalvingReusableHoldoutSearchCV(tree(), GRID, **{"random_state": 0, "cv": 2, **options})
+    return HalvingReusableHoldoutSearchCV(tree(), GRID, random_state=0, cv=2, **options)
 
 
 @pytest.mark.parametrize("resources", RESOURCES, ids=repr)
 def test_rungs_are_those_of_scikit_learn(data, resources):
     search = halving(**resources).fit(*data)
-    X, y = (part[search.train_indices_] for part in data)
-    plain = HalvingGridSearchCV(tree(), GRID, random_state=0, cv=2, **resources).fit(X, y)
-    assert search.n_candidates_ == plain.n_candidates_
-    assert search.n_resources_ == plain.n_resources_
+    X, y = (table[search.train_indices_] for table in data)
+    halving_grid_search = HalvingGridSearchCV(tree(), GRID, random_state=0, cv=2, **resources).fit(
+        X, y
+    )
+    assert search.n_candidates_ == halving_grid_search.n_candidates_
+    assert search.n_resources_ == halving_grid_search.n_resources_
     for name in ("iter", "n_resources", "mean_test_score", "params"):
-        np.testing.assert_array_equal(search.cv_results_[name], plain.cv_results_[name])
+        np.testing.assert_array_equal(
+            search.cv_results_[name], halving_grid_search.cv_results_[name]
+        )
 
 
 GRIDS = [
@@ -58,18 +62,22 @@ GRIDS = [
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", [0, *(pytest.param(s, marks=pytest.mark.slow) for s in (1, 2, 3))])
-@pytest.mark.parametrize("size", [120, pytest.param(569, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_records", [120, pytest.param(569, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("grid", GRIDS, ids=len)
-def test_on_its_defaults_it_is_halving_on_the_training_rows(grid, size, seed):
-    X, y = (part[:size] for part in load_breast_cancer(return_X_y=True))
+def test_defaults_are_those_of_halving_on_the_training_rows(grid, n_records, seed):
+    X, y = (table[:n_records] for table in load_breast_cancer(return_X_y=True))
     search = HalvingReusableHoldoutSearchCV(tree(), grid, random_state=seed).fit(X, y)
     train = search.train_indices_
-    plain = HalvingGridSearchCV(tree(), grid, random_state=seed).fit(X[train], y[train])
+    halving_grid_search = HalvingGridSearchCV(tree(), grid, random_state=seed).fit(
+        X[train], y[train]
+    )
     for name in ("iter", "n_resources", "mean_test_score", "params"):
-        np.testing.assert_array_equal(search.cv_results_[name], plain.cv_results_[name])
-    last = search.cv_results_["iter"] == search.cv_results_["iter"].max()
-    np.testing.assert_array_equal(np.isfinite(search.cv_results_["holdout_score"]), last)
-    assert last[search.best_index_]
+        np.testing.assert_array_equal(
+            search.cv_results_[name], halving_grid_search.cv_results_[name]
+        )
+    is_last_rung = search.cv_results_["iter"] == search.cv_results_["iter"].max()
+    np.testing.assert_array_equal(np.isfinite(search.cv_results_["holdout_score"]), is_last_rung)
+    assert is_last_rung[search.best_index_]
     assert (
         search.dependence_test_scores_ is None
         or search.dependence_test_scores_.shape == train.shape
@@ -104,31 +112,31 @@ def test_the_verified_model_has_all_training_records_and_resources(data):
     ).fit(*data)
     assert search.n_resources_ == [3, 6, 12]
     assert search.best_estimator_.n_estimators == 12
-    X, y = (part[search.train_indices_] for part in data)
-    again = RandomForestClassifier(random_state=0, **search.best_params_).fit(X, y)
-    np.testing.assert_array_equal(again.predict(data[0]), search.predict(data[0]))
+    X, y = (table[search.train_indices_] for table in data)
+    refitted = RandomForestClassifier(random_state=0, **search.best_params_).fit(X, y)
+    np.testing.assert_array_equal(refitted.predict(data[0]), search.predict(data[0]))
 
 
 def test_an_existing_holdout_and_random_candidates(data):
     X, y = data
     holdout = ReusableHoldout(X[500:], y[500:], random_state=0)
-    first = halving(holdout=holdout).fit(X[:500], y[:500])
+    first_search = halving(holdout=holdout).fit(X[:500], y[:500])
     spent = holdout.information_spent
-    again = halving(holdout=holdout).fit(X[:500], y[:500])
-    assert again.best_score_ == first.best_score_
+    second_search = halving(holdout=holdout).fit(X[:500], y[:500])
+    assert second_search.best_score_ == first_search.best_score_
     assert holdout.information_spent == spent
-    sampled = halving(holdout=holdout, n_iter=9).fit(X[:500], y[:500])
-    assert sampled.n_candidates_[0] == 9
+    sampled_search = halving(holdout=holdout, n_iter=9).fit(X[:500], y[:500])
+    assert sampled_search.n_candidates_[0] == 9
 
 
 def test_without_a_holdout_it_is_plain_halving(data):
     search = halving(holdout=None).fit(*data)
-    plain = HalvingGridSearchCV(tree(), GRID, random_state=0, cv=2).fit(*data)
-    assert search.best_params_ == plain.best_params_
-    assert search.best_index_ == plain.best_index_
-    assert search.n_candidates_ == plain.n_candidates_
+    halving_grid_search = HalvingGridSearchCV(tree(), GRID, random_state=0, cv=2).fit(*data)
+    assert search.best_params_ == halving_grid_search.best_params_
+    assert search.best_index_ == halving_grid_search.best_index_
+    assert search.n_candidates_ == halving_grid_search.n_candidates_
     np.testing.assert_array_equal(
-        search.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"]
+        search.cv_results_["mean_test_score"], halving_grid_search.cv_results_["mean_test_score"]
     )
 
 
@@ -143,17 +151,27 @@ def test_it_is_a_grid_search_of_several_metrics(data):
     assert isinstance(halving(), GridSearchCV)
     search = halving(scoring=["accuracy", "balanced_accuracy"], refit="balanced_accuracy")
     results = search.fit(*data).cv_results_
-    first = results["iter"] == 0
-    kept = {str(p) for p in results["params"][np.flatnonzero(results["iter"] == 1)[0] :]}
-    scores = results["mean_test_balanced_accuracy"][first]
-    names = [str(p) for p, f in zip(results["params"], first, strict=True) if f]
-    worst_kept = min(s for s, name in zip(scores, names, strict=True) if name in kept)
-    assert worst_kept >= np.sort(scores)[-len(kept)]
+    is_first_rung = results["iter"] == 0
+    surviving_names = {
+        str(params) for params in results["params"][np.flatnonzero(results["iter"] == 1)[0] :]
+    }
+    scores = results["mean_test_balanced_accuracy"][is_first_rung]
+    first_rung_names = [
+        str(params)
+        for params, is_first in zip(results["params"], is_first_rung, strict=True)
+        if is_first
+    ]
+    lowest_surviving_score = min(
+        score
+        for score, name in zip(scores, first_rung_names, strict=True)
+        if name in surviving_names
+    )
+    assert lowest_surviving_score >= np.sort(scores)[-len(surviving_names)]
 
 
-def several(estimator, X, y):
-    found = estimator.score(X, y)
-    return {"a loss": -found, "accuracy": found}
+def accuracy_and_loss(estimator, X, y):
+    accuracy = estimator.score(X, y)
+    return {"a loss": -accuracy, "accuracy": accuracy}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UnverifiedWarning")
@@ -162,15 +180,16 @@ def several(estimator, X, y):
     [
         ({"balanced_accuracy", "accuracy"}, "best_lower"),
         (["accuracy", "balanced_accuracy"], "one_se"),
-        (several, "accuracy"),
+        (accuracy_and_loss, "accuracy"),
     ],
 )
 def test_the_metric_that_ranks_decides_who_survives(data, scoring, refit):
     results = halving(scoring=scoring, refit=refit).fit(*data).cv_results_
-    first, names = results["iter"] == 0, np.array([str(one) for one in results["params"]])
-    scores = results["mean_test_accuracy"][first]
-    kept = np.isin(names[first], names[results["iter"] == 1])
-    assert scores[kept].min() >= np.sort(scores)[-kept.sum()]
+    is_first_rung = results["iter"] == 0
+    names = np.array([str(params) for params in results["params"]])
+    scores = results["mean_test_accuracy"][is_first_rung]
+    survives = np.isin(names[is_first_rung], names[results["iter"] == 1])
+    assert scores[survives].min() >= np.sort(scores)[-survives.sum()]
 
 
 @pytest.mark.parametrize(
@@ -187,7 +206,7 @@ def test_the_metric_that_ranks_decides_who_survives(data, scoring, refit):
         ({"resource": "max_depth", "max_resources": 9}, "max_depth"),
     ],
 )
-def test_bad_resources_are_rejected_before_anything_is_asked(data, options, fact):
+def test_bad_resources_are_rejected_before_any_query(data, options, fact):
     X, y = data
     holdout = ReusableHoldout(X[500:], y[500:], random_state=0)
     with refused(ValueError, fact):

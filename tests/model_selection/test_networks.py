@@ -21,37 +21,44 @@ nx = pytest.importorskip("networkx")
 GRID, WIDE = (nx.to_scipy_sparse_array(nx.grid_2d_graph(side, side)) for side in (24, 40))
 
 
-def nodes(seed, diameter, *, graph=GRID):
+def make_nodes(seed, diameter, *, graph=GRID):
     """Labels that follow the network, and a feature that tells them to some degree."""
     rng = np.random.default_rng(seed)
     n = graph.shape[0]
     state = rng.integers(0, 2, (n, 1)).astype(float)
-    free, colors = np.ones(n, dtype=bool), coloring(graph)
-    state = drawn_again(graph, colors, state, free, diameter, np.zeros(n), rng, sweeps=25)[:, 0] > 0
+    is_free = np.ones(n, dtype=bool)
+    colors = coloring(graph)
+    state = (
+        drawn_again(graph, colors, state, is_free, diameter, np.zeros(n), rng, sweeps=25)[:, 0] > 0
+    )
     X = rng.normal(size=(n, 2))
     # Classifiers do well where the state is on, and are a coin where it is off.
     y = np.where(state, X[:, 0] > 0, rng.random(len(state)) < 0.5).astype(int)
     return X, y, state.astype(int)
 
 
-def fit(X, y, correlation, **options):
+def fit_search(X, y, correlation, **options):
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), {"C": [0.1, 1.0]}, correlation=correlation, random_state=0, **options
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DependenceWarning)
         search.fit(X, y)
-    said = [str(w.message) for w in caught if issubclass(w.category, DependenceWarning)]
-    return search, said
+    messages = [
+        str(warning.message)
+        for warning in caught
+        if issubclass(warning.category, DependenceWarning)
+    ]
+    return search, messages
 
 
 def test_no_number_is_needed():
     """Theory G27: intervals of nodes that are not neighbors are those of independent records."""
-    X, y, _ = nodes(0, 1.8)
-    search, said = fit(X, y, MarkovNetwork(GRID))
-    assert said == []
-    held = search.holdout_indices_
-    assert not GRID[held][:, held].nnz
+    X, y, _ = make_nodes(0, 1.8)
+    search, messages = fit_search(X, y, MarkovNetwork(GRID))
+    assert messages == []
+    holdout_nodes = search.holdout_indices_
+    assert not GRID[holdout_nodes][:, holdout_nodes].nnz
     text = str(search.certificate_)
     assert "these nodes, given the training nodes" in text.splitlines()[0]
     assert "mean degree" in text
@@ -60,49 +67,50 @@ def test_no_number_is_needed():
 
 
 def test_a_buffer_stays_out_of_training():
-    X, y, _ = nodes(0, 0.3, graph=WIDE)
+    X, y, _ = make_nodes(0, 0.3, graph=WIDE)
     network = DependencyGraph(WIDE, reach="edges")
-    search, _ = fit(X, y, network)
-    held, train = search.holdout_indices_, search.train_indices_
-    assert not WIDE[held][:, train].nnz
+    search, _ = fit_search(X, y, network)
+    holdout_nodes = search.holdout_indices_
+    train = search.train_indices_
+    assert not WIDE[holdout_nodes][:, train].nnz
     assert "records at the places held out" in str(search.certificate_).splitlines()[0]
     neighbors_kept = ShuffleSplit(n_splits=1, test_size=0.1, random_state=0)
     with refused(ValueError, "ShuffleSplit", 160):
-        fit(X, y, network, holdout=neighbors_kept)
+        fit_search(X, y, network, holdout=neighbors_kept)
     with refused(ValueError, "cv=5"):
-        fit(X, y, network, cv=KFold(5, shuffle=True, random_state=0))
+        fit_search(X, y, network, cv=KFold(5, shuffle=True, random_state=0))
 
 
 def test_strength_is_read_after_the_split():
-    X, _, state = nodes(0, 0.4)
-    search, _ = fit(X, state, MarkovNetwork(GRID, influence="estimate"))
+    X, _, state = make_nodes(0, 0.4)
+    search, _ = fit_search(X, state, MarkovNetwork(GRID, influence="estimate"))
     text = str(search.certificate_)
     assert "these nodes, given the training nodes" in text.splitlines()[0]
     assert "assumed from 432 training labels" in text
-    other = state.copy()
-    other[search.holdout_indices_] = 1 - other[search.holdout_indices_]
-    again, _ = fit(X, other, MarkovNetwork(GRID, influence="estimate"))
-    assert again.holdout_.dependence == search.holdout_.dependence
+    changed_state = state.copy()
+    changed_state[search.holdout_indices_] = 1 - changed_state[search.holdout_indices_]
+    second_search, _ = fit_search(X, changed_state, MarkovNetwork(GRID, influence="estimate"))
+    assert second_search.holdout_.dependence == search.holdout_.dependence
 
 
 def test_rows_follow_the_names_of_nodes():
     """Node order: an index in another one is rejected, and the network can be given it."""
     pd = pytest.importorskip("pandas")
-    X, y, _ = nodes(1, 0.2)
+    X, y, _ = make_nodes(1, 0.2)
     graph = nx.grid_2d_graph(24, 24)
     names = [f"{a}-{b}" for a, b in graph]
     graph = nx.relabel_nodes(graph, dict(zip(graph, names, strict=True)))
     order = np.random.default_rng(0).permutation(len(names))
     frame = pd.DataFrame(X, index=names).iloc[order]
     with refused(ValueError, "nodelist=X.index"):
-        fit(frame, y[order], MarkovNetwork(graph, influence=0.2))
+        fit_search(frame, y[order], MarkovNetwork(graph, influence=0.2))
     matched = MarkovNetwork(graph, influence=0.2, nodelist=frame.index)
-    search, _ = fit(frame, y[order], matched)
+    search, _ = fit_search(frame, y[order], matched)
     assert search.holdout_.n == 144
 
 
-def test_the_first_line_says_what_is_meant():
-    X, y, _ = nodes(2, 0.2)
+def test_the_first_line_names_the_target():
+    X, y, _ = make_nodes(2, 0.2)
     groups = np.arange(len(y)) // 4
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), {"C": [1.0]}, correlation="groups", random_state=0
@@ -113,23 +121,25 @@ def test_the_first_line_says_what_is_meant():
     assert "on records of new groups" in str(search.certificate_).splitlines()[0]
 
 
-def test_the_second_search_on_the_same_nodes_is_silent():
-    X, y, _ = nodes(3, 0.2)
-    first, _ = fit(X, y, MarkovNetwork(GRID, influence=0.2))
-    train = first.train_indices_
-    second = ReusableHoldoutSearchCV(
-        LogisticRegression(), {"C": [0.5]}, holdout=first.holdout_, random_state=0
+def test_a_second_search_on_the_same_nodes_gives_no_warning():
+    X, y, _ = make_nodes(3, 0.2)
+    first_search, _ = fit_search(X, y, MarkovNetwork(GRID, influence=0.2))
+    train = first_search.train_indices_
+    second_search = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [0.5]}, holdout=first_search.holdout_, random_state=0
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        second.fit(X[train], y[train])
-    assert "these nodes, given the training nodes" in str(second.certificate_).splitlines()[0]
+        second_search.fit(X[train], y[train])
+    assert (
+        "these nodes, given the training nodes" in str(second_search.certificate_).splitlines()[0]
+    )
 
 
 class NeverFitted(LogisticRegression):
     """Fails as soon as anything is fitted."""
 
-    def fit(self, X, y, sample_weight=None):
+    def fit_search(self, X, y, sample_weight=None):
         raise RuntimeError("fitted")
 
 
@@ -137,7 +147,7 @@ class NeverFitted(LogisticRegression):
 def test_scores_by_class_of_dependent_nodes_are_rejected_before_any_fit(scoring):
     """Weak edges inside the holdout: neither slices (theory G19) nor independent nodes (G31)."""
     graph = nx.to_scipy_sparse_array(nx.random_regular_graph(20, 400, seed=0))
-    X, y, _ = nodes(4, 0.01, graph=graph)
+    X, y, _ = make_nodes(4, 0.01, graph=graph)
     network = MarkovNetwork(graph, influence=0.01)
     search = ReusableHoldoutSearchCV(
         NeverFitted(), {"C": [1.0]}, correlation=network, scoring=scoring, random_state=0
@@ -145,7 +155,7 @@ def test_scores_by_class_of_dependent_nodes_are_rejected_before_any_fit(scoring)
     with refused(UnboundedMetricError, "scoring", "accuracy") as error:
         search.fit(X, y)
     assert "'balanced_accuracy'" not in str(error.value).replace(f"scoring={scoring!r}", "")
-    holdout = fit(X, y, network)[0].holdout_
+    holdout = fit_search(X, y, network)[0].holdout_
     model = LogisticRegression().fit(X[:100], y[:100])
     with refused(ValueError, "accuracy"):
         holdout.score(model, 0.5, scoring=scoring)
@@ -154,8 +164,8 @@ def test_scores_by_class_of_dependent_nodes_are_rejected_before_any_fit(scoring)
 @pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy", "recall", "f1"])
 def test_scores_by_class_of_independent_nodes_are_approximate(scoring):
     """Theory G31, G34: nodes given all others are independent and not alike."""
-    X, y, _ = nodes(4, 0.2)
-    search, _ = fit(X, y, MarkovNetwork(GRID), scoring=scoring)
+    X, y, _ = make_nodes(4, 0.2)
+    search, _ = fit_search(X, y, MarkovNetwork(GRID), scoring=scoring)
     results = search.cv_results_
     assert set(results["holdout_interval"]) == {"approximate"}
     lower, upper = search.best_interval_
@@ -172,19 +182,19 @@ def test_scores_by_class_of_independent_nodes_are_approximate(scoring):
 
 
 def test_a_level_of_privacy_admits_means_over_nodes_only():
-    X, y, _ = nodes(4, 0.2)
+    X, y, _ = make_nodes(4, 0.2)
     private = {"holdout": HoldoutConfig(epsilon=2.0)}
     for scoring in ("roc_auc", "f1"):
         with refused(UnboundedMetricError, scoring, "accuracy") as error:
-            fit(X, y, MarkovNetwork(GRID), scoring=scoring, **private)
+            fit_search(X, y, MarkovNetwork(GRID), scoring=scoring, **private)
         assert "balanced_accuracy" not in str(error.value)
 
 
 def test_a_list_with_a_network_that_is_split_by_nodes_is_rejected_by_name():
-    X, y, _ = nodes(5, 0.2)
+    X, y, _ = make_nodes(5, 0.2)
     weak, strong = (MarkovNetwork(GRID, influence=value) for value in (0.1, 0.2))
     with refused(ValueError, "correlation"):
-        fit(X, y, [weak, strong])
+        fit_search(X, y, [weak, strong])
 
 
 # few records or groups are quick
@@ -194,22 +204,22 @@ def test_a_component_too_large_to_be_held_out_is_named_in_the_certificate():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 2))
     y = (X[:, 0] > 0).astype(int)
-    search, _ = fit(X, y, DependencyGraph(graph))
+    search, _ = fit_search(X, y, DependencyGraph(graph))
     assert not np.isin(search.holdout_indices_, np.arange(240)).any()
     text = str(search.certificate_)
     assert "the largest component, 40% of all nodes, is too large to be held out" in text
 
 
 def test_unlabeled_nodes_are_rejected_by_name():
-    X, y, _ = nodes(6, 0.2)
+    X, y, _ = make_nodes(6, 0.2)
     y[:50] = -1
     with refused(ValueError, "labels", -1, "MarkovNetwork(graph, labeled=...)"):
-        fit(X, y, MarkovNetwork(GRID, influence="estimate"))
+        fit_search(X, y, MarkovNetwork(GRID, influence="estimate"))
 
 
 def test_sentences_about_nodes_claim_nothing_about_time():
-    X, y, _ = nodes(0, 0.3)
-    search, _ = fit(X, y, MarkovNetwork(GRID))
+    X, y, _ = make_nodes(0, 0.3)
+    search, _ = fit_search(X, y, MarkovNetwork(GRID))
     for text in (str(search.certificate_), str(search.final_report())):
         assert "on these nodes, given the training nodes" in text.splitlines()[0]
         assert "drift or dependence" not in text
@@ -220,51 +230,52 @@ def test_sentences_about_nodes_claim_nothing_about_time():
 
 
 def test_the_compared_score_gives_nodes_the_neighbors_of_holdout_nodes():
-    X, y, _ = nodes(7, 0.5)
+    X, y, _ = make_nodes(7, 0.5)
     network = MarkovNetwork(GRID)
-    search, _ = fit(X, y, network)
-    train, results = search.train_indices_, search.cv_results_
+    search, _ = fit_search(X, y, network)
+    train = search.train_indices_
+    results = search.cv_results_
     matching = network.match_nodes(train, search.holdout_indices_)
     folds = matching.folds(5)
     expected = 0.0
-    for (kept, tested), weights in zip(folds, matching.weights(folds), strict=True):
-        model = LogisticRegression(C=0.1).fit(X[train[kept]], y[train[kept]])
-        expected += weights @ (model.predict(X[train[tested]]) == y[train[tested]])
+    for (kept_nodes, tested_nodes), weights in zip(folds, matching.weights(folds), strict=True):
+        model = LogisticRegression(C=0.1).fit(X[train[kept_nodes]], y[train[kept_nodes]])
+        expected += weights @ (model.predict(X[train[tested_nodes]]) == y[train[tested_nodes]])
     assert results["cv_score"][0] == pytest.approx(expected, abs=1e-6)
     assert results["cv_score"][0] != results["mean_test_score"][0]
-    again = ReusableHoldoutSearchCV(
+    second_search = ReusableHoldoutSearchCV(
         LogisticRegression(), {"C": [0.1, 5.0]}, holdout=pickle.loads(pickle.dumps(search.holdout_))
     ).fit(X[train], y[train])
-    assert again.cv_results_["cv_score"][0] == results["cv_score"][0]
-    few = ReusableHoldoutSearchCV(
+    assert second_search.cv_results_["cv_score"][0] == results["cv_score"][0]
+    small_search = ReusableHoldoutSearchCV(
         LogisticRegression(), {"C": [0.1]}, holdout=search.holdout_, cv=5
     ).fit(X[train[:200]], y[train[:200]])
-    assert few.cv_results_["cv_score"][0] == few.cv_results_["mean_test_score"][0]
+    assert small_search.cv_results_["cv_score"][0] == small_search.cv_results_["mean_test_score"][0]
 
 
 def test_too_few_matched_nodes_are_noted():
-    X, y, _ = nodes(8, 0.2)
+    X, y, _ = make_nodes(8, 0.2)
     network = MarkovNetwork(GRID)
-    train = fit(X, y, network)[0].train_indices_
-    search, _ = fit(X, y, network, cv=[(train[20:], train[:20])])
+    train = fit_search(X, y, network)[0].train_indices_
+    search, _ = fit_search(X, y, network, cv=[(train[20:], train[:20])])
     assert search.cv_results_["cv_score"][0] == search.cv_results_["mean_test_score"][0]
     assert "fewer than 30" in " ".join(search.certificate_.notes)
-    plenty, _ = fit(X, y, network)
+    plenty, _ = fit_search(X, y, network)
     assert "fewer than 30" not in " ".join(plenty.certificate_.notes)
 
 
 def test_an_interrupted_search_keeps_weighted_scores(tmp_path):
-    X, y, _ = nodes(9, 0.2)
+    X, y, _ = make_nodes(9, 0.2)
     options = {"holdout": HoldoutConfig(ledger=tmp_path / "nodes.ledger")}
-    whole, _ = fit(X, y, MarkovNetwork(GRID))
+    uninterrupted, _ = fit_search(X, y, MarkovNetwork(GRID))
 
     class Interrupted(LogisticRegression):
         def fit(self, X, y, sample_weight=None):
-            if interrupting and self.C == 1.0:
+            if is_interrupting and self.C == 1.0:
                 raise KeyboardInterrupt
             return super().fit(X, y)
 
-    def run():
+    def run_search():
         return ReusableHoldoutSearchCV(
             Interrupted(),
             {"C": [0.1, 1.0]},
@@ -273,9 +284,11 @@ def test_an_interrupted_search_keeps_weighted_scores(tmp_path):
             **options,
         ).fit(X, y)
 
-    interrupting = True
+    is_interrupting = True
     with pytest.raises(KeyboardInterrupt):
-        run()
-    interrupting = False
-    search = run()
-    np.testing.assert_allclose(search.cv_results_["cv_score"], whole.cv_results_["cv_score"])
+        run_search()
+    is_interrupting = False
+    search = run_search()
+    np.testing.assert_allclose(
+        search.cv_results_["cv_score"], uninterrupted.cv_results_["cv_score"]
+    )

@@ -12,7 +12,8 @@ from sklearn_bdp.metrics import PerRecordScore
 from tests.facts import refused, units_of
 
 pd = pytest.importorskip("pandas")
-SHOPS, DAYS = 20, 400
+SHOPS = 20
+DAYS = 400
 
 
 def sales(seed=0, rho=0.8):
@@ -35,7 +36,7 @@ def scoring():
     return PerRecordScore(closeness, lower=0.0, upper=1.0)
 
 
-def fitted(scoring, X, y, **fit):
+def fit_search(scoring, X, y, **fit):
     model = ReusableHoldoutSearchCV(
         Ridge(), {"alpha": [0.1, 100.0]}, correlation="time", random_state=0, scoring=scoring
     )
@@ -47,26 +48,30 @@ def fitted(scoring, X, y, **fit):
 def test_any_order_of_rows_gives_one_answer(scoring):
     X, y, days, shop = sales()
     by_shop = np.lexsort((days, shop))
-    one = fitted(scoring, X, y, times=days)
-    two = fitted(scoring, X[by_shop], y[by_shop], times=days[by_shop])
-    model = one.holdout_.dependence
-    assert units_of(one.holdout_) == (100, "dates")
-    assert model.effective_n(one.holdout_.n) == pytest.approx(100)
+    search_by_date = fit_search(scoring, X, y, times=days)
+    search_by_shop = fit_search(scoring, X[by_shop], y[by_shop], times=days[by_shop])
+    model = search_by_date.holdout_.dependence
+    assert units_of(search_by_date.holdout_) == (100, "dates")
+    assert model.effective_n(search_by_date.holdout_.n) == pytest.approx(100)
     for name in ("holdout_score", "holdout_lower", "holdout_upper"):
-        assert one.cv_results_[name] == pytest.approx(two.cv_results_[name], abs=1e-9)
-    assert set(days[one.train_indices_]) == set(days[by_shop][two.train_indices_])
-    assert not set(days[one.train_indices_]) & set(days[one.holdout_indices_])
-    assert "these 100 days" in str(one.certificate_).splitlines()[0]
+        assert search_by_date.cv_results_[name] == pytest.approx(
+            search_by_shop.cv_results_[name], abs=1e-9
+        )
+    assert set(days[search_by_date.train_indices_]) == set(
+        days[by_shop][search_by_shop.train_indices_]
+    )
+    assert not set(days[search_by_date.train_indices_]) & set(days[search_by_date.holdout_indices_])
+    assert "these 100 days" in str(search_by_date.certificate_).splitlines()[0]
 
 
 def test_a_date_level_of_the_index_is_read(scoring):
     X, y, days, shop = sales()
-    one = fitted(scoring, X, y, times=days)
+    search_by_times = fit_search(scoring, X, y, times=days)
     index = pd.MultiIndex.from_arrays([shop, days])
     frames = (pd.DataFrame(X, index=index), pd.DataFrame(X, index=pd.DatetimeIndex(days)))
     for frame in frames:
-        model = fitted(scoring, frame, y).holdout_.dependence
-        assert model == one.holdout_.dependence
+        model = fit_search(scoring, frame, y).holdout_.dependence
+        assert model == search_by_times.holdout_.dependence
 
 
 def test_a_chain_describes_one_record_per_date(scoring):
@@ -75,32 +80,39 @@ def test_a_chain_describes_one_record_per_date(scoring):
         Ridge(), {"alpha": [0.1]}, scoring=scoring, holdout=HoldoutConfig(0.3),
         correlation=MarkovChain.from_autocorrelation_time(9.0),
     )  # fmt: skip
-    for given in ({"times": days}, {"horizon": 30}):
+    for fit_parameters in ({"times": days}, {"horizon": 30}):
         with refused(ValueError, "correlation='time'"):
-            model.fit(X, y, **given)
+            model.fit(X, y, **fit_parameters)
     with refused(ValueError, "correlation='time'"):
         model.fit(pd.DataFrame(X, index=pd.DatetimeIndex(days)), y)
 
 
 def test_a_validation_set_of_later_dates(scoring):
     X, y, days, _ = sales()
-    cut = 300 * SHOPS
-    options = {"X_val": X[cut:], "y_val": y[cut:], "times": days}
-    model = fitted(scoring, X[:cut], y[:cut], **options)
+    n_training = 300 * SHOPS
+    options = {"X_val": X[n_training:], "y_val": y[n_training:], "times": days}
+    model = fit_search(scoring, X[:n_training], y[:n_training], **options)
     assert units_of(model.holdout_) == (100, "dates")
     with refused(ValueError, "X_val"):
-        fitted(scoring, X[cut:], y[cut:], X_val=X[:cut], y_val=y[:cut], times=np.roll(days, -cut))
+        fit_search(
+            scoring,
+            X[n_training:],
+            y[n_training:],
+            X_val=X[:n_training],
+            y_val=y[:n_training],
+            times=np.roll(days, -n_training),
+        )
 
 
-def test_labels_known_later_leave_dates_out(scoring):
+def test_a_horizon_leaves_dates_out(scoring):
     X, y, days, _ = sales(rho=0.0)
-    near = fitted(scoring, X, y, times=days)
-    far = fitted(scoring, X, y, times=days, horizon=30)
-    last = days[far.train_indices_].max()
-    assert last + 30 < days[far.holdout_indices_].min()
-    assert near.train_indices_.size > far.train_indices_.size
-    plain = fitted(scoring, X[:1000], y[:1000], horizon=40)
-    assert plain.train_indices_.max() + 40 < plain.holdout_indices_.min()
+    search_without_horizon = fit_search(scoring, X, y, times=days)
+    search_with_horizon = fit_search(scoring, X, y, times=days, horizon=30)
+    last_training_day = days[search_with_horizon.train_indices_].max()
+    assert last_training_day + 30 < days[search_with_horizon.holdout_indices_].min()
+    assert search_without_horizon.train_indices_.size > search_with_horizon.train_indices_.size
+    search_of_rows = fit_search(scoring, X[:1000], y[:1000], horizon=40)
+    assert search_of_rows.train_indices_.max() + 40 < search_of_rows.holdout_indices_.min()
 
 
 @pytest.mark.parametrize(
@@ -115,7 +127,7 @@ def test_labels_known_later_leave_dates_out(scoring):
 def test_bad_dates_are_named_before_any_fit(scoring, change, fact):
     X, y, days, _ = sales()
     with refused(ValueError, fact):
-        fitted(scoring, X, y, **change(days))
+        fit_search(scoring, X, y, **change(days))
 
 
 def test_dates_need_records_in_time(scoring):
@@ -135,7 +147,7 @@ class Dated(Ridge):
         return super().fit(X, y)
 
 
-def test_times_belong_to_one_of_two(scoring):
+def test_times_are_passed_to_only_one_argument(scoring):
     X, y, days, _ = sales()
     model = ReusableHoldoutSearchCV(Dated(), {"alpha": [1.0]}, scoring=scoring, correlation="time")
     with refused(ValueError, "times=", "Dated.fit"):

@@ -42,7 +42,7 @@ def model():
     return LogisticRegression()
 
 
-def test_cross_val_score_asks_once_per_fold(data, holdout):
+def test_cross_val_score_queries_once_per_fold(data, holdout):
     X, _, y, _ = data
     scores = cross_val_score(model(), X, y, scoring=HoldoutScorer(holdout))
     assert ((scores > 0.9) & (scores <= 1)).all()
@@ -63,35 +63,35 @@ def test_a_hand_written_loop_and_a_repeated_query(data, holdout):
     X, _, y, _ = data
     scorer = HoldoutScorer(holdout)
     fitted = model().fit(X, y)
-    first = scorer(fitted, X, y)
+    first_score = scorer(fitted, X, y)
     spent = holdout.information_spent
-    assert scorer(fitted, X, y) == first
-    assert scorer(pickle.loads(pickle.dumps(fitted)), X, y) == first
+    assert scorer(fitted, X, y) == first_score
+    assert scorer(pickle.loads(pickle.dumps(fitted)), X, y) == first_score
     assert holdout.information_spent == spent
     assert len(holdout.history()) == 1
 
 
 def test_copies_refer_to_the_same_holdout(holdout):
     scorer = HoldoutScorer(holdout)
-    for twin in (
+    for scorer_copy in (
         copy.copy(scorer),
         copy.deepcopy(scorer),
         clone(scorer, safe=False),
         pickle.loads(pickle.dumps(scorer)),
     ):
-        assert twin.holdout is holdout
+        assert scorer_copy.holdout is holdout
 
 
-def test_permutation_importance_asks_about_the_shuffled_columns(data, holdout):
+def test_permutation_importance_scores_shuffled_columns(data, holdout):
     X, _, y, _ = data
     fitted = model().fit(X, y)
     fitted.coef_ *= np.arange(X.shape[1]) == 22  # only one column matters
-    found = permutation_importance(
+    importances = permutation_importance(
         fitted, X, y, scoring=HoldoutScorer(holdout), n_repeats=2, random_state=0
     )
-    assert found.importances_mean.argmax() == 22
-    assert found.importances_mean[22] > 0.2
-    assert abs(np.delete(found.importances_mean, 22)).max() < 0.05
+    assert importances.importances_mean.argmax() == 22
+    assert importances.importances_mean[22] > 0.2
+    assert abs(np.delete(importances.importances_mean, 22)).max() < 0.05
 
 
 def test_permutation_importance_on_arrays(data):
@@ -99,10 +99,10 @@ def test_permutation_importance_on_arrays(data):
     holdout = ReusableHoldout(X_holdout.to_numpy(), y_holdout, random_state=0)
     fitted = model().fit(X.to_numpy(), y)
     fitted.coef_ *= np.arange(X.shape[1]) == 22
-    found = permutation_importance(
+    importances = permutation_importance(
         fitted, X.to_numpy(), y, scoring=HoldoutScorer(holdout), n_repeats=1, random_state=0
     )
-    assert found.importances_mean.argmax() == 22
+    assert importances.importances_mean.argmax() == 22
     np.testing.assert_array_equal(holdout.X, X_holdout.to_numpy())
 
 
@@ -115,10 +115,10 @@ def test_a_model_on_some_columns_finds_them_by_name(data, holdout):
 
 def test_columns_that_the_holdout_lacks_are_rejected(data, holdout):
     X, _, y, _ = data
-    other = X.rename(columns={"worst radius": "something else"})
-    fitted = model().fit(other, y)
+    renamed_X = X.rename(columns={"worst radius": "something else"})
+    fitted = model().fit(renamed_X, y)
     with refused(UnknownFeaturesError, "['something else']"):
-        HoldoutScorer(holdout)(fitted, other, y)
+        HoldoutScorer(holdout)(fitted, renamed_X, y)
     assert len(holdout.history()) == 0
 
 
@@ -129,7 +129,8 @@ def test_selectors_that_strip_names_are_rejected_before_anything_is_spent(
 ):
     X, X_holdout, y, y_holdout = data
     if not as_frame:
-        X, X_holdout = X.to_numpy(), X_holdout.to_numpy()
+        X = X.to_numpy()
+        X_holdout = X_holdout.to_numpy()
     holdout = ReusableHoldout(X_holdout, y_holdout, random_state=0)
     selection = SequentialFeatureSelector(
         model(), scoring=HoldoutScorer(holdout), direction=direction, cv=2
@@ -140,7 +141,7 @@ def test_selectors_that_strip_names_are_rejected_before_anything_is_spent(
 
 
 @pytest.mark.slow
-def test_two_workers_answer_through_the_ledger(data, tmp_path):
+def test_two_workers_query_through_the_ledger(data, tmp_path):
     X, X_holdout, y, y_holdout = data
     holdout = ReusableHoldout(
         X_holdout, y_holdout, ledger=tmp_path / "ledger.sqlite", random_state=0

@@ -61,54 +61,64 @@ def search(**params):
     return ReusableHoldoutSearchCV(param_grid=GRID, **params)
 
 
-def assert_same_results(ours, theirs):
-    assert ours.keys() == theirs.keys()
-    for name in theirs:
+def assert_same_results(results, expected):
+    assert results.keys() == expected.keys()
+    for name in expected:
         if "time" not in name:
-            np.testing.assert_array_equal(np.asarray(ours[name]), np.asarray(theirs[name]))
+            np.testing.assert_array_equal(np.asarray(results[name]), np.asarray(expected[name]))
 
 
 @pytest.mark.parametrize(
     ("scoring", "refit"),
     [(None, True), ("roc_auc", False), (["accuracy", "f1"], True), (["accuracy", "f1"], False)],
 )
-def test_without_holdout_it_is_grid_search_bit_for_bit(data, refit, scoring):
+def test_without_holdout_results_are_those_of_grid_search(data, refit, scoring):
     refit = "f1" if refit and isinstance(scoring, list) else refit
     options = {"scoring": scoring, "refit": refit, "cv": 3, "return_train_score": True}
-    ours = search(holdout=None, **options).fit(*data)
-    theirs = GridSearchCV(LogisticRegression(), GRID, **options).fit(*data)
-    assert_same_results(ours.cv_results_, theirs.cv_results_)
-    public = {name for name in vars(theirs) if name.endswith("_") and not name.startswith("_")}
-    assert public == {n for n in vars(ours) if n.endswith("_") and not n.startswith("_")}
+    search_without_holdout = search(holdout=None, **options).fit(*data)
+    grid_search = GridSearchCV(LogisticRegression(), GRID, **options).fit(*data)
+    assert_same_results(search_without_holdout.cv_results_, grid_search.cv_results_)
+    public = {name for name in vars(grid_search) if name.endswith("_") and not name.startswith("_")}
+    assert public == {
+        attribute
+        for attribute in vars(search_without_holdout)
+        if attribute.endswith("_") and not attribute.startswith("_")
+    }
     if refit:
-        assert ours.best_params_ == theirs.best_params_
-        assert ours.best_score_ == theirs.best_score_
-        np.testing.assert_array_equal(ours.predict_proba(data[0]), theirs.predict_proba(data[0]))
+        assert search_without_holdout.best_params_ == grid_search.best_params_
+        assert search_without_holdout.best_score_ == grid_search.best_score_
+        np.testing.assert_array_equal(
+            search_without_holdout.predict_proba(data[0]), grid_search.predict_proba(data[0])
+        )
 
 
-def test_more_samples_than_candidates_are_all_of_them(data):
+def test_more_samples_than_candidates_give_all_candidates(data):
     with warned(UserWarning, "n_iter=10"):
         fitted = search(n_iter=10).fit(*data)
     assert len(fitted.cv_results_["params"]) == len(GRID["C"])
 
 
-def test_without_holdout_and_with_n_iter_it_is_randomized_search(data):
+def test_without_holdout_and_with_n_iter_results_are_those_of_randomized_search(data):
     space = {"C": np.logspace(-3, 3, 50)}
-    ours = ReusableHoldoutSearchCV(
+    search_without_holdout = ReusableHoldoutSearchCV(
         LogisticRegression(), space, n_iter=4, holdout=None, random_state=3
     ).fit(*data)
-    theirs = RandomizedSearchCV(LogisticRegression(), space, n_iter=4, random_state=3).fit(*data)
-    assert_same_results(ours.cv_results_, theirs.cv_results_)
+    randomized_search = RandomizedSearchCV(
+        LogisticRegression(), space, n_iter=4, random_state=3
+    ).fit(*data)
+    assert_same_results(search_without_holdout.cv_results_, randomized_search.cv_results_)
 
 
-def test_training_side_is_grid_search_on_the_training_part(data):
+def test_cross_validation_is_grid_search_on_the_training_set(data):
     fitted = search(return_train_score=True).fit(*data)
-    part = (data[0][fitted.train_indices_], data[1][fitted.train_indices_])
-    theirs = GridSearchCV(LogisticRegression(), GRID, cv=3, return_train_score=True).fit(*part)
-    for name in theirs.cv_results_:
+    training_set = (data[0][fitted.train_indices_], data[1][fitted.train_indices_])
+    grid_search = GridSearchCV(LogisticRegression(), GRID, cv=3, return_train_score=True).fit(
+        *training_set
+    )
+    for name in grid_search.cv_results_:
         if "time" not in name:
             np.testing.assert_array_equal(
-                np.asarray(fitted.cv_results_[name]), np.asarray(theirs.cv_results_[name])
+                np.asarray(fitted.cv_results_[name]), np.asarray(grid_search.cv_results_[name])
             )
 
 
@@ -125,66 +135,69 @@ def test_results_have_the_documented_columns(data):
 
 def test_best_follows_the_verified_score_and_is_the_verified_model(data):
     fitted = search().fit(*data)
-    results, best = fitted.cv_results_, fitted.best_index_
+    results = fitted.cv_results_
+    best = fitted.best_index_
     assert results["rank_holdout_score"][best] == 1
     assert fitted.best_score_ == results["holdout_score"][best]
     assert fitted.best_interval_ == (results["holdout_lower"][best], results["holdout_upper"][best])
-    part = (data[0][fitted.train_indices_], data[1][fitted.train_indices_])
-    expected = LogisticRegression(**fitted.best_params_).fit(*part)
+    training_set = (data[0][fitted.train_indices_], data[1][fitted.train_indices_])
+    expected = LogisticRegression(**fitted.best_params_).fit(*training_set)
     np.testing.assert_array_equal(fitted.predict_proba(data[0]), expected.predict_proba(data[0]))
 
 
 def test_holdout_records_are_never_fitted_on(data):
-    seen = []
+    fitted_rows = []
 
     class Spy(LogisticRegression):
         def fit(self, X, y):
-            seen.append({tuple(row) for row in X})
+            fitted_rows.append({tuple(row) for row in X})
             return super().fit(X, y)
 
     fitted = ReusableHoldoutSearchCV(Spy(), GRID, random_state=0).fit(*data)
     held_out = {tuple(row) for row in data[0][fitted.holdout_indices_]}
-    assert not any(records & held_out for records in seen)
+    assert not any(records & held_out for records in fitted_rows)
 
 
 def test_answers_do_not_depend_on_n_jobs(data):
-    one = search(n_jobs=1).fit(*data).cv_results_
+    sequential_results = search(n_jobs=1).fit(*data).cv_results_
     with parallel_config(backend="multiprocessing"):  # forked: loky takes seconds to start
-        two = search(n_jobs=2).fit(*data).cv_results_
-    assert_same_results(one, two)
+        parallel_results = search(n_jobs=2).fit(*data).cv_results_
+    assert_same_results(sequential_results, parallel_results)
 
 
 def test_a_fold_of_the_fitted_records_compares_with_the_score_on_the_training_set(data):
     fitted = search(cv=resubstitution(len(data[0]))).fit(*data)
-    X, y = data[0][fitted.train_indices_], data[1][fitted.train_indices_]
+    X = data[0][fitted.train_indices_]
+    y = data[1][fitted.train_indices_]
     expected = [LogisticRegression(**p).fit(X, y).score(X, y) for p in ParameterGrid(GRID)]
     np.testing.assert_allclose(fitted.cv_results_["cv_score"], expected)
 
 
-def test_the_next_search_asks_the_same_holdout(data):
-    first = search().fit(*data)
-    X, y = data[0][first.train_indices_], data[1][first.train_indices_]
-    second = ReusableHoldoutSearchCV(SVC(), GRID, holdout=first.holdout_).fit(X, y)
-    assert second.holdout_ is first.holdout_
-    assert len(second.holdout_.history()) == 8
-    assert second.train_indices_ is None
+def test_a_second_search_queries_the_same_holdout(data):
+    first_search = search().fit(*data)
+    X = data[0][first_search.train_indices_]
+    y = data[1][first_search.train_indices_]
+    second_search = ReusableHoldoutSearchCV(SVC(), GRID, holdout=first_search.holdout_).fit(X, y)
+    assert second_search.holdout_ is first_search.holdout_
+    assert len(second_search.holdout_.history()) == 8
+    assert second_search.train_indices_ is None
 
 
-def test_asking_again_is_free(data):
-    first = search().fit(*data)
-    part = (data[0][first.train_indices_], data[1][first.train_indices_])
-    spent = first.holdout_.information_spent
-    again = search(holdout=first.holdout_, random_state=None).fit(*part)
-    assert again.holdout_.information_spent == spent
+def test_a_repeated_search_is_free(data):
+    first_search = search().fit(*data)
+    training_set = (data[0][first_search.train_indices_], data[1][first_search.train_indices_])
+    spent = first_search.holdout_.information_spent
+    second_search = search(holdout=first_search.holdout_, random_state=None).fit(*training_set)
+    assert second_search.holdout_.information_spent == spent
     np.testing.assert_array_equal(
-        again.cv_results_["holdout_score"], first.cv_results_["holdout_score"]
+        second_search.cv_results_["holdout_score"], first_search.cv_results_["holdout_score"]
     )
 
 
 def test_an_interrupted_search_fits_recorded_candidates_only_where_needed(data, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
     estimator = LogisticRegression(random_state=0)  # a seed makes fitting a known function
-    first = search(estimator=estimator, holdout=HoldoutConfig(ledger=ledger)).fit(*data)
+    first_search = search(estimator=estimator, holdout=HoldoutConfig(ledger=ledger)).fit(*data)
     fits = []
 
     def counting_fit(self, X, y):
@@ -194,26 +207,29 @@ def test_an_interrupted_search_fits_recorded_candidates_only_where_needed(data, 
     original = LogisticRegression.fit
     try:
         LogisticRegression.fit = counting_fit
-        again = search(
+        second_search = search(
             estimator=estimator,
             holdout=HoldoutConfig(ledger=ledger),
             cv=resubstitution(len(data[0])),
         ).fit(*data)
     finally:
         LogisticRegression.fit = original
-    assert fits[4:] == [again.best_params_["C"]]  # after the four fits of the fold
-    assert again.best_params_ == first.best_params_
-    assert len(again.holdout_.history()) == 4
+    assert fits[4:] == [second_search.best_params_["C"]]  # after the four fits of the fold
+    assert second_search.best_params_ == first_search.best_params_
+    assert len(second_search.holdout_.history()) == 4
 
 
-def test_verify_shows_only_the_top_candidates(data):
+def test_verify_queries_only_the_top_candidates(data):
     fitted = search(verify=2).fit(*data)
     results = fitted.cv_results_
-    shown = results["answered_from"] != "unanswered"
-    assert shown.sum() == 2
-    assert results["mean_test_score"][shown].min() >= results["mean_test_score"][~shown].max()
-    assert np.isnan(results["holdout_score"][~shown]).all()
-    assert shown[fitted.best_index_]
+    is_verified = results["answered_from"] != "unanswered"
+    assert is_verified.sum() == 2
+    assert (
+        results["mean_test_score"][is_verified].min()
+        >= results["mean_test_score"][~is_verified].max()
+    )
+    assert np.isnan(results["holdout_score"][~is_verified]).all()
+    assert is_verified[fitted.best_index_]
 
 
 def test_explicit_validation_set_becomes_the_holdout(data):
@@ -245,26 +261,28 @@ def test_whole_groups_are_held_out(data):
 
 # few records or groups are quick
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
-def test_the_next_search_keeps_groups_whole_or_says_that_it_cannot(data):
+def test_a_second_search_keeps_groups_whole_or_gives_a_warning(data):
     groups = np.arange(len(data[1])) // 6
-    first = search(correlation="groups").fit(*data, groups=groups)
-    train = first.train_indices_
-    part = (data[0][train], data[1][train])
+    first_search = search(correlation="groups").fit(*data, groups=groups)
+    train = first_search.train_indices_
+    training_set = (data[0][train], data[1][train])
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        again = search(holdout=first.holdout_, cv=3).fit(*part, groups=groups[train])
-    grouped = search(holdout=None, cv=GroupKFold(3)).fit(*part, groups=groups[train])
-    assert again.n_splits_ == 3
-    assert again.cv_results_["mean_test_score"] == pytest.approx(
-        grouped.cv_results_["mean_test_score"], abs=0.02
+        second_search = search(holdout=first_search.holdout_, cv=3).fit(
+            *training_set, groups=groups[train]
+        )
+    grouped_search = search(holdout=None, cv=GroupKFold(3)).fit(*training_set, groups=groups[train])
+    assert second_search.n_splits_ == 3
+    assert second_search.cv_results_["mean_test_score"] == pytest.approx(
+        grouped_search.cv_results_["mean_test_score"], abs=0.02
     )
     with warned(UserWarning, "groups="):
-        search(holdout=first.holdout_).fit(*part)
+        search(holdout=first_search.holdout_).fit(*training_set)
 
 
 # stratified folds make the cross-validated score too high here, on purpose
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.OptimisticScoreWarning")
-def test_the_label_counts_of_the_holdout_stay_unknown():
+def test_splits_do_not_reveal_label_counts_of_the_holdout():
     # Theory G10: a stratified split tells the class counts, and the interval misses the truth.
     rng = np.random.default_rng(0)
     y = rng.integers(0, 800, 16_000)
@@ -275,9 +293,9 @@ def test_the_label_counts_of_the_holdout_stay_unknown():
     low, high = fitted.best_interval_
     assert low <= 0.5 <= high
     splitter = StratifiedShuffleSplit(n_splits=1, test_size=0.3, random_state=0)
-    told = ReusableHoldoutSearchCV(tree, holdout=splitter, **options).fit(X, y)
-    assert told.best_interval_[0] > 0.5  # the reason why the certificate states its scope
-    assert "exactly these class proportions" in str(told.certificate_)
+    stratified = ReusableHoldoutSearchCV(tree, holdout=splitter, **options).fit(X, y)
+    assert stratified.best_interval_[0] > 0.5  # the reason why the certificate states its scope
+    assert "exactly these class proportions" in str(stratified.certificate_)
     assert "class proportions" not in str(fitted.certificate_)
 
 
@@ -295,9 +313,10 @@ def test_a_chain_holds_out_a_tail_behind_a_gap(data):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted = search(correlation=CHAIN).fit(*data)
-    held, train = fitted.holdout_indices_, fitted.train_indices_
-    np.testing.assert_array_equal(held, np.arange(held[0], len(data[1])))
-    assert held[0] - train[-1] > 1
+    holdout_rows = fitted.holdout_indices_
+    train = fitted.train_indices_
+    np.testing.assert_array_equal(holdout_rows, np.arange(holdout_rows[0], len(data[1])))
+    assert holdout_rows[0] - train[-1] > 1
     assert isinstance(fitted.holdout_.dependence, MarkovChain)
     assert not fitted.dependence_test_.misfit  # of a declared strength
     assert fitted.dependence_test_.note in str(fitted.certificate_)
@@ -311,7 +330,8 @@ def test_data_frames_keep_their_names(data):
 
 
 def test_precomputed_kernels_are_divided_on_both_axes(data):
-    X, y = data[0][:200], data[1][:200]
+    X = data[0][:200]
+    y = data[1][:200]
     fitted = ReusableHoldoutSearchCV(SVC(kernel="precomputed"), GRID, random_state=0)
     fitted.fit(X @ X.T, y)
     assert fitted.holdout_.X.shape == (50, 150)
@@ -329,18 +349,20 @@ def test_fit_parameters_are_divided(data):
 
 
 def test_refit_callable_sees_released_values_only(data):
-    seen = {}
+    received_results = {}
 
     def choose(results):
-        seen.update(results)
+        received_results.update(results)
         return 1
 
     fitted = search(refit=choose).fit(*data)
     assert fitted.best_index_ == 1
-    np.testing.assert_array_equal(seen["holdout_score"], fitted.cv_results_["holdout_score"])
+    np.testing.assert_array_equal(
+        received_results["holdout_score"], fitted.cv_results_["holdout_score"]
+    )
 
 
-def test_refit_false_keeps_the_choice_but_no_model(data):
+def test_refit_false_stores_the_selection_without_a_model(data):
     fitted = search(refit=False).fit(*data)
     assert not hasattr(fitted, "best_estimator_")
     assert fitted.best_params_ == fitted.cv_results_["params"][fitted.best_index_]
@@ -348,10 +370,10 @@ def test_refit_false_keeps_the_choice_but_no_model(data):
 
 # some metrics have no bound
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UnverifiedWarning")
-def test_several_metrics_verify_the_one_named_by_refit(data):
+def test_the_metric_named_by_refit_is_verified(data):
     fitted = search(scoring=["f1", "accuracy"], refit="accuracy").fit(*data)
     assert {"mean_test_f1", "mean_test_accuracy", "holdout_score"} <= set(fitted.cv_results_)
-    train = tuple(part[fitted.train_indices_] for part in data)
+    train = tuple(table[fitted.train_indices_] for table in data)
     assert fitted.score(*train) == accuracy_score(train[1], fitted.predict(train[0]))
 
 
@@ -380,7 +402,7 @@ def test_other_bounded_metrics(data, scoring):
     assert low <= fitted.best_score_ <= high
 
 
-def test_a_candidate_that_cannot_be_fitted_is_not_shown(data):
+def test_a_candidate_that_cannot_be_fitted_is_not_queried(data):
     estimator = LogisticRegression()
     with warned(FitFailedWarning, 5, 10):
         fitted = ReusableHoldoutSearchCV(estimator, {"C": [-1.0, 1.0]}, random_state=0).fit(*data)
@@ -415,7 +437,7 @@ def test_a_model_that_raises_on_some_holdout_records_is_scored_worst_there(data)
     assert fitted.best_score_ > 0.8
 
 
-BAD = {
+BAD_PARAMETERS = {
     "a fraction of zero": {"holdout": 0.0},
     "a fraction of one": {"holdout": 1.0},
     "a tiny fraction": {"holdout": 1e-9},
@@ -436,13 +458,14 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("case", BAD_PARAMETERS)
 def test_bad_input_is_rejected_before_anything_is_spent(data, case, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
-    ((name, value),) = BAD[case].items()
+    ((name, value),) = BAD_PARAMETERS[case].items()
     fact = "transition" if name == "correlation" and value != "groups" else name
     with refused((ValueError, TypeError), fact):
-        search(**{"holdout": HoldoutConfig(ledger=ledger), **BAD[case]}).fit(*data)
+        configured = search(holdout=HoldoutConfig(ledger=ledger))
+        configured.set_params(**BAD_PARAMETERS[case]).fit(*data)
     assert not ledger.exists()
 
 
@@ -454,12 +477,12 @@ def test_a_level_of_privacy_needs_a_proven_bound():
         ).fit(X, y)
 
 
-def test_a_reused_holdout_leaves_no_room_for_another(data):
-    first = search().fit(*data)
+def test_a_reused_holdout_rejects_sizes_and_validation_sets(data):
+    first_search = search().fit(*data)
     with refused(TypeError, "test_size", "ReusableHoldout"):
-        HoldoutConfig(first.holdout_, confidence_level=0.99)
+        HoldoutConfig(first_search.holdout_, confidence_level=0.99)
     with refused(ValueError, "X_val"):
-        search(holdout=first.holdout_).fit(*data, X_val=data[0], y_val=data[1])
+        search(holdout=first_search.holdout_).fit(*data, X_val=data[0], y_val=data[1])
 
 
 def test_y_is_needed_with_a_holdout(data):
@@ -467,7 +490,7 @@ def test_y_is_needed_with_a_holdout(data):
         search().fit(data[0])
 
 
-def test_a_spent_budget_raises_and_the_error_says_what_to_do(data):
+def test_an_exhausted_budget_raises_an_error_with_a_remedy(data):
     X, y = make_classification(400, flip_y=0.4, random_state=0)
     tree = ReusableHoldoutSearchCV(
         DecisionTreeClassifier(random_state=0),
@@ -482,15 +505,16 @@ def test_a_spent_budget_raises_and_the_error_says_what_to_do(data):
     assert fitted is None
 
 
-def test_a_small_holdout_says_that_it_promises_little():
+def test_a_small_holdout_gives_a_warning():
     X, y = load_iris(return_X_y=True)
     with warned(UninformativeIntervalWarning, "plan_holdout"):
         search(holdout=4 / 150).fit(X, y)
 
 
-def test_a_model_that_knows_nothing_is_reported_as_such():
+def test_an_uninformative_model_is_reported_as_such():
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((300, 50)), rng.integers(0, 2, 300)
+    X = rng.standard_normal((300, 50))
+    y = rng.integers(0, 2, 300)
     forest = RandomForestClassifier(n_estimators=10, random_state=0)
     search = ReusableHoldoutSearchCV(
         forest, {"max_depth": [2, 5, None]}, cv=resubstitution(len(X)), random_state=0
@@ -521,10 +545,10 @@ SCORES_FITTED_ROWS = {
     ids=lambda value: type(value).__name__,
 )
 def test_check_estimator_passes_as_far_as_grid_search_does(estimator, grid):
-    def failed(search):
+    def failed_checks(search):
         log = check_estimator(search, on_fail=None)
         return {entry["check_name"] for entry in log if entry["status"] == "failed"}
 
-    theirs = failed(GridSearchCV(estimator, grid, cv=2))
-    ours = failed(ReusableHoldoutSearchCV(estimator, grid, cv=2, random_state=0))
-    assert ours - theirs <= SCORES_FITTED_ROWS
+    failed_by_grid_search = failed_checks(GridSearchCV(estimator, grid, cv=2))
+    failed_by_search = failed_checks(ReusableHoldoutSearchCV(estimator, grid, cv=2, random_state=0))
+    assert failed_by_search - failed_by_grid_search <= SCORES_FITTED_ROWS

@@ -38,9 +38,9 @@ def data():
     return make_classification(600, 8, n_informative=4, flip_y=0.2, random_state=0)
 
 
-def search(estimator=None, grid=GRID, **params):
+def search(estimator=None, grid=GRID, *, cv=3, random_state=0, **params):
     estimator = DecisionTreeClassifier(random_state=0) if estimator is None else estimator
-    return ReusableHoldoutSearchCV(estimator, grid, **{"cv": 3, "random_state": 0, **params})
+    return ReusableHoldoutSearchCV(estimator, grid, cv=cv, random_state=random_state, **params)
 
 
 class NeverFits(DecisionTreeClassifier):
@@ -53,7 +53,7 @@ class NeverFits(DecisionTreeClassifier):
 # -- type of a search -------------------------------------------------------------------------
 
 
-def test_it_is_a_grid_search_in_both_modes(data):
+def test_a_search_is_a_grid_search_in_both_modes(data):
     assert isinstance(search(), GridSearchCV)
     assert isinstance(search(holdout=None).fit(*data), GridSearchCV)
 
@@ -75,37 +75,42 @@ def test_subclasses_with_their_own_init_work(data):
     assert Depths(4, holdout=None).fit(*data).best_params_
 
 
-def test_searches_that_choose_candidates_one_after_the_other_work(data):
+def test_sequential_searches_work(data):
     class Climb(ReusableHoldoutSearchCV):
         def _run_search(self, evaluate_candidates):
-            depth, best = 1, -np.inf
+            depth = 1
+            best = -np.inf
             while True:
                 results = evaluate_candidates([{"max_depth": depth}])
                 if not results["mean_test_score"][-1] > best or depth == 6:
                     return
-                best, depth = results["mean_test_score"][-1], depth + 1
+                best = results["mean_test_score"][-1]
+                depth = depth + 1
 
     fitted = Climb(DecisionTreeClassifier(random_state=0), {}, cv=3, random_state=0).fit(*data)
-    shown = fitted.cv_results_
-    assert 2 <= len(shown["params"]) == np.isfinite(shown["holdout_score"]).sum()
+    verified_results = fitted.cv_results_
+    assert (
+        2 <= len(verified_results["params"]) == np.isfinite(verified_results["holdout_score"]).sum()
+    )
 
 
 @pytest.mark.skipif(not hasattr(GridSearchCV, "set_callbacks"), reason="callbacks came with 1.9")
 @pytest.mark.parametrize("holdout", [None, 0.25])
-def test_callbacks_hear_of_candidates_and_of_verification(data, holdout):
+def test_callbacks_are_called_for_candidates_and_verification(data, holdout):
     from sklearn.callback import FitCallback
 
     class Listener:
         def __init__(self):
-            self.begun, self.ended = [], []
+            self.begun = []
+            self.ended = []
 
         def setup(self, estimator, context):
             self.begun.append("setup")
 
-        def on_fit_task_begin(self, estimator, context, **more):
+        def on_fit_task_begin(self, estimator, context, **kwargs):
             self.begun.append(context.task_name)
 
-        def on_fit_task_end(self, estimator, context, **more):
+        def on_fit_task_end(self, estimator, context, **kwargs):
             self.ended.append(context.task_name)
 
         def teardown(self, estimator, context):
@@ -123,23 +128,23 @@ def test_callbacks_hear_of_candidates_and_of_verification(data, holdout):
 
 
 @pytest.mark.parametrize("verbose", [0, 1, 2, 3])
-def test_verbose_tells_of_folds_and_verification_but_no_holdout_score(data, verbose, capsys):
+def test_verbose_output_has_folds_and_verification_but_no_holdout_score(data, verbose, capsys):
     fitted = search(verbose=verbose).fit(*data)
     out = capsys.readouterr().out
     assert ("Fitting 3 folds for each of 4 candidates" in out) == (verbose > 0)
     assert ("Verifying 4 candidates" in out) == (verbose > 0)
     assert out.count("[CV") == (12 if verbose > 1 else 0)
-    raw = fitted.best_estimator_.score(*[part[fitted.holdout_indices_] for part in data])
-    assert f"{raw:.3f}" not in out.split("Verifying")[-1]
+    raw_score = fitted.best_estimator_.score(*[table[fitted.holdout_indices_] for table in data])
+    assert f"{raw_score:.3f}" not in out.split("Verifying")[-1]
 
 
 def test_warnings_come_once_and_point_at_the_caller(data):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         search().fit(*data, sample_weight=np.ones(600))
-    said = [w for w in caught if "sample_weight" in str(w.message)]
-    assert len(said) == 1
-    assert said[0].filename == __file__
+    weight_warnings = [warning for warning in caught if "sample_weight" in str(warning.message)]
+    assert len(weight_warnings) == 1
+    assert weight_warnings[0].filename == __file__
 
 
 # -- choosing ----------------------------------------------------------------------------------
@@ -147,10 +152,11 @@ def test_warnings_come_once_and_point_at_the_caller(data):
 
 def test_one_se_takes_the_first_within_a_standard_error_of_the_best(data):
     fitted = search(refit="one_se").fit(*data)
-    results, best = fitted.cv_results_, np.argmax(fitted.cv_results_["holdout_score"])
-    error = results["std_test_score"][best] / np.sqrt(3)
-    near = results["holdout_score"] >= results["holdout_score"][best] - error
-    assert fitted.best_index_ == np.flatnonzero(near)[0]
+    results = fitted.cv_results_
+    best_index = np.argmax(fitted.cv_results_["holdout_score"])
+    error = results["std_test_score"][best_index] / np.sqrt(3)
+    is_within_error = results["holdout_score"] >= results["holdout_score"][best_index] - error
+    assert fitted.best_index_ == np.flatnonzero(is_within_error)[0]
     assert fitted.best_estimator_.max_depth == fitted.best_params_["max_depth"]
 
 
@@ -177,41 +183,43 @@ def test_of_several_metrics_one_ranks_and_all_are_verified(data, refit):
 # some metrics have no bound
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UnverifiedWarning")
 def test_scorers_that_return_a_dict(data):
-    def both(estimator, X, y):
+    def accuracy_and_f1(estimator, X, y):
         predicted = estimator.predict(X)
         return {"accuracy": accuracy_score(y, predicted), "f1": f1_score(y, predicted)}
 
-    fitted = search(scoring=both, refit="accuracy").fit(*data)
+    fitted = search(scoring=accuracy_and_f1, refit="accuracy").fit(*data)
     assert (fitted.cv_results_["answered_from_f1"] == "unverified").all()
-    plain = search(scoring=["accuracy", "f1"], refit="accuracy").fit(*data)
+    scorers_by_name = search(scoring=["accuracy", "f1"], refit="accuracy").fit(*data)
     for name in ("mean_test_accuracy", "mean_test_f1"):
-        np.testing.assert_array_equal(fitted.cv_results_[name], plain.cv_results_[name])
+        np.testing.assert_array_equal(fitted.cv_results_[name], scorers_by_name.cv_results_[name])
     assert "holdout_score_f1" not in fitted.cv_results_
-    by_f1 = search(scoring=both, refit="f1").fit(*data)
+    by_f1 = search(scoring=accuracy_and_f1, refit="f1").fit(*data)
     np.testing.assert_array_equal(
-        by_f1.cv_results_["mean_test_f1"], plain.cv_results_["mean_test_f1"]
+        by_f1.cv_results_["mean_test_f1"], scorers_by_name.cv_results_["mean_test_f1"]
     )
     with refused(ValueError, "refit='name'", "accuracy"):
-        search(scoring=both).fit(*data)
-    for scoring, got in ((both, "accuracy"), (lambda estimator, X, y: 0.5, "dict")):
-        with refused(ValueError, "refit='roc_auc'", got):
+        search(scoring=accuracy_and_f1).fit(*data)
+    for scoring, fact in ((accuracy_and_f1, "accuracy"), (lambda estimator, X, y: 0.5, "dict")):
+        with refused(ValueError, "refit='roc_auc'", fact):
             search(scoring=scoring, refit="roc_auc").fit(*data)
 
 
-def test_auto_verifies_those_that_may_still_be_selected(data):
+def test_auto_verifies_candidates_that_may_still_be_selected(data):
     X, y = data
     grid = {"max_depth": [1, 4], "min_samples_leaf": [1, 5, 449]}
     fitted = search(grid=grid, verify="auto").fit(X, y)
     results = fitted.cv_results_
-    shown = results["answered_from"] != "unanswered"
-    assert 0 < shown.sum() < 6
-    assert not shown[[p["min_samples_leaf"] == 449 for p in results["params"]]].any()
-    assert shown[np.argmax(results["mean_test_score"])]
+    is_verified = results["answered_from"] != "unanswered"
+    assert 0 < is_verified.sum() < 6
+    assert not is_verified[
+        [params["min_samples_leaf"] == 449 for params in results["params"]]
+    ].any()
+    assert is_verified[np.argmax(results["mean_test_score"])]
 
 
 # -- errors before the first fit ----------------------------------------------------------------
 
-EARLY = {
+BAD_PARAMETERS = {
     "refit is a number": ({"refit": 3}, "refit"),
     "refit is an unknown rule": ({"refit": "typo"}, "refit"),
     "n_iter is a float": ({"n_iter": 2.5}, "n_iter"),
@@ -221,11 +229,11 @@ EARLY = {
     "n_jobs is text": ({"n_jobs": "two"}, "n_jobs"),
     "random_state is text": ({"random_state": "zero"}, "random_state"),
     "scoring is a number": ({"scoring": 3}, "scoring"),
-    "param_grid is a number": ({"grid": 3}, "param_grid"),
-    "param_grid is unknown": ({"grid": {"typo": [1]}}, "typo"),
-    "a second grid is unknown": ({"grid": [{"max_depth": [1]}, {"typo": [1]}]}, "typo"),
+    "param_grid is a number": ({"param_grid": 3}, "param_grid"),
+    "param_grid is unknown": ({"param_grid": {"typo": [1]}}, "typo"),
+    "a second grid is unknown": ({"param_grid": [{"max_depth": [1]}, {"typo": [1]}]}, "typo"),
     "a second space is unknown": (
-        {"grid": [{"max_depth": [1]}, {"typo": randint(1, 9)}], "n_iter": 2},
+        {"param_grid": [{"max_depth": [1]}, {"typo": randint(1, 9)}], "n_iter": 2},
         "typo",
     ),
     "correlation is unknown": ({"correlation": "group"}, "correlation='group'"),
@@ -234,17 +242,18 @@ EARLY = {
 }
 
 
-@pytest.mark.parametrize("case", EARLY)
+@pytest.mark.parametrize("case", BAD_PARAMETERS)
 def test_bad_parameters_are_named_before_any_fit(data, case, tmp_path):
-    params, fact = EARLY[case]
+    params, fact = BAD_PARAMETERS[case]
     ledger = tmp_path / "ledger.sqlite"
     with refused((ValueError, TypeError), fact):
-        search(NeverFits(), **{"holdout": HoldoutConfig(ledger=ledger), **params}).fit(*data)
+        configured = search(NeverFits(), holdout=HoldoutConfig(ledger=ledger))
+        configured.set_params(**params).fit(*data)
     assert not ledger.exists()
 
 
 @pytest.mark.parametrize("name", ["sample_weight", "groups"])
-def test_what_comes_beside_the_records_has_their_length(data, name):
+def test_arguments_of_another_length_than_the_records_are_rejected(data, name):
     with refused(ValueError, name, 3, 600):
         search(NeverFits()).fit(*data, **{name: [1, 2, 3]})
 
@@ -255,7 +264,7 @@ def test_records_are_needed_on_both_sides(data, n):
         search(NeverFits()).fit(data[0][:n], data[1][:n])
 
 
-def test_without_a_model_there_is_no_last_word_on_it(data):
+def test_a_final_report_without_a_model_is_rejected(data):
     with refused(ValueError, "refit=False"):
         search(refit=False).fit(*data).final_report()
 
@@ -264,7 +273,7 @@ def strings(y):
     return np.where(y == 1, "yes", "no")
 
 
-OTHER = {
+MISMATCHED_HOLDOUTS = {
     "fewer columns": (lambda X, y: (X[:, :5], y), 8),
     "more columns": (lambda X, y: (np.c_[X, X], y), 8),
     "labels of another type": (lambda X, y: (X, strings(y)), "labels"),
@@ -276,16 +285,18 @@ OTHER = {
 
 
 @pytest.mark.parametrize("reused", [False, True])
-@pytest.mark.parametrize("case", OTHER)
+@pytest.mark.parametrize("case", MISMATCHED_HOLDOUTS)
 def test_a_holdout_that_does_not_fit_is_rejected_before_any_fit(data, case, reused):
-    change, fact = OTHER[case]
+    change, fact = MISMATCHED_HOLDOUTS[case]
     X, y = data
-    other = change(X[400:], y[400:])
-    arguments = {"X_val": other[0], "y_val": other[1]}
+    changed_holdout = change(X[400:], y[400:])
+    arguments = {"X_val": changed_holdout[0], "y_val": changed_holdout[1]}
     estimator = search(NeverFits())
     if reused and case != "fewer labels":
         arguments = {}
-        estimator = search(NeverFits(), holdout=ReusableHoldout(*other), random_state=None)
+        estimator = search(
+            NeverFits(), holdout=ReusableHoldout(*changed_holdout), random_state=None
+        )
     with refused(ValueError, fact):
         estimator.fit(X[:400], y[:400], **arguments)
 
@@ -315,16 +326,16 @@ class FailsLater(ClassifierMixin, BaseEstimator):
         return np.full(len(X), self.classes_[0])
 
 
-def test_a_model_that_fails_on_new_records_is_not_told(data):
+def test_failures_of_a_model_on_holdout_records_are_not_reported(data):
     """A message about failures on every holdout record would be an answer, so none is shown."""
     holdout = ReusableHoldout(data[0][400:], data[1][400:], random_state=0)
-    again = search(
+    failing_search = search(
         FailsLater(), {"C": [1.0]}, holdout=holdout, cv=resubstitution(400),
         random_state=None,
     )  # fmt: skip
     with pytest.warns(OptimisticScoreWarning):  # from released values
-        again.fit(data[0][:400], data[1][:400])
-    assert again.best_interval_[0] == 0.0
+        failing_search.fit(data[0][:400], data[1][:400])
+    assert failing_search.best_interval_[0] == 0.0
     assert len(holdout.history()) == 1
 
 
@@ -353,7 +364,7 @@ def test_an_estimators_own_score_is_not_compared_with_another_metric(data):
 
     fitted = search(Own(random_state=0)).fit(*data)
     assert fitted.cv_results_["cv_score"].min() > 0.5  # accuracy on both sides
-    train = (part[fitted.train_indices_] for part in data)
+    train = (table[fitted.train_indices_] for table in data)
     assert fitted.score(*train) == -0.277  # and score() is the estimator's own, as in scikit-learn
 
 
@@ -399,17 +410,19 @@ FOLDS = {
 }
 
 
-@pytest.mark.parametrize("kind", FOLDS)
-def test_folds_given_for_all_data_lose_what_is_held_out(data, kind):
-    fitted = search(cv=FOLDS[kind](600), return_train_score=True).fit(*data)
+@pytest.mark.parametrize("cv_type", FOLDS)
+def test_folds_for_all_data_are_restricted_to_the_training_set(data, cv_type):
+    fitted = search(cv=FOLDS[cv_type](600), return_train_score=True).fit(*data)
     train = fitted.train_indices_
     folds = [
-        (np.flatnonzero(np.isin(train, a)), np.flatnonzero(np.isin(train, b)))
-        for a, b in full_folds(600)
+        (np.flatnonzero(np.isin(train, train_rows)), np.flatnonzero(np.isin(train, test_rows)))
+        for train_rows, test_rows in full_folds(600)
     ]
-    plain = search(holdout=None, cv=folds).fit(data[0][train], data[1][train])
+    search_without_holdout = search(holdout=None, cv=folds).fit(data[0][train], data[1][train])
     for name in ("split0_test_score", "mean_test_score"):
-        np.testing.assert_array_equal(fitted.cv_results_[name], plain.cv_results_[name])
+        np.testing.assert_array_equal(
+            fitted.cv_results_[name], search_without_holdout.cv_results_[name]
+        )
 
 
 @pytest.mark.parametrize(
@@ -436,11 +449,13 @@ def test_metadata_routing_hands_weights_to_fit_and_groups_to_the_splitter(data):
         fitted = search(tree, cv=GroupKFold(3), correlation="groups").fit(
             *data, groups=groups, sample_weight=weight
         )
-        plain = search(tree, correlation="groups").fit(*data, groups=groups, sample_weight=weight)
-        wanted = sklearn.base.clone(tree).set_score_request(sample_weight=True)
+        search_with_default_cv = search(tree, correlation="groups").fit(
+            *data, groups=groups, sample_weight=weight
+        )
+        weighted_tree = sklearn.base.clone(tree).set_score_request(sample_weight=True)
         with refused(UnboundedMetricError, "sample_weight"):
-            search(wanted).fit(*data, sample_weight=weight)
-    assert fitted.n_splits_ == plain.n_splits_ == 3
+            search(weighted_tree).fit(*data, sample_weight=weight)
+    assert fitted.n_splits_ == search_with_default_cv.n_splits_ == 3
     train = fitted.train_indices_
     expected = DecisionTreeClassifier(random_state=0, **fitted.best_params_)
     expected.fit(data[0][train], data[1][train], sample_weight=weight[train])
@@ -482,28 +497,32 @@ def test_a_shared_prefix_is_fitted_once_per_part_and_results_are_equal(data):
         def cache(self, function, ignore=None):
             return function
 
-    shared, few = results(None)
-    plain, many = results(Forgets())
+    shared_results, n_fits = results(None)
+    separate_results, n_fits_without_memory = results(Forgets())
     n_parts = 4  # three folds and the whole training set
-    assert (few, many) == (3 * n_parts, 6 * n_parts)
-    for name in shared:
+    assert (n_fits, n_fits_without_memory) == (3 * n_parts, 6 * n_parts)
+    for name in shared_results:
         if "time" not in name and name not in ("holdout_score", "holdout_lower", "holdout_upper"):
-            np.testing.assert_array_equal(np.asarray(shared[name]), np.asarray(plain[name]))
-    np.testing.assert_allclose(shared["holdout_score"], plain["holdout_score"], atol=0.1)
+            np.testing.assert_array_equal(
+                np.asarray(shared_results[name]), np.asarray(separate_results[name])
+            )
+    np.testing.assert_allclose(
+        shared_results["holdout_score"], separate_results["holdout_score"], atol=0.1
+    )
 
 
 @pytest.mark.client("polars", "frames in a search and in the next one")
 def test_polars_frames_are_searched_and_reused(data):
     polars = pytest.importorskip("polars")
-    frame = polars.DataFrame({f"f{place}": data[0][:, place] for place in range(8)})
+    frame = polars.DataFrame({f"f{i}": data[0][:, i] for i in range(8)})
     fitted = search().fit(frame, polars.Series(data[1]))
-    plain = search().fit(*data)
+    array_search = search().fit(*data)
     np.testing.assert_array_equal(
-        fitted.cv_results_["holdout_score"], plain.cv_results_["holdout_score"]
+        fitted.cv_results_["holdout_score"], array_search.cv_results_["holdout_score"]
     )
-    again = search(holdout=fitted.holdout_, random_state=None)
-    again.fit(frame[fitted.train_indices_], data[1][fitted.train_indices_])
-    assert again.best_params_ == fitted.best_params_
+    second_search = search(holdout=fitted.holdout_, random_state=None)
+    second_search.fit(frame[fitted.train_indices_], data[1][fitted.train_indices_])
+    assert second_search.best_params_ == fitted.best_params_
 
 
 ARRAY_API = """
@@ -536,22 +555,22 @@ def test_array_api_inputs_are_searched():
     if sklearn.__version__ < "1.7":  # it brings its own since then
         pytest.importorskip("array_api_compat")
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}  # scipy reads it once, when it starts
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", ARRAY_API],
         env=environment, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
 
 
 # -- before the next search, and after the last ----------------------------------------------------
 
 
-def test_the_next_search_can_be_previewed_and_costs_nothing(data):
+def test_a_preview_of_the_next_search_is_free(data):
     fitted = search().fit(*data)
     spent = fitted.holdout_.information_spent
-    more = fitted.preview(400)
+    preview_of_400 = fitted.preview(400)
     assert str(fitted.preview()) == str(fitted.preview(4, score=fitted.best_score_))
-    assert str(more) != str(fitted.preview())
+    assert str(preview_of_400) != str(fitted.preview())
     assert fitted.holdout_.information_spent == spent
 
 
@@ -560,7 +579,7 @@ def test_the_final_report_names_what_was_searched_and_what_was_fixed(data):
     assert "SVC(kernel='linear') with C=1.0" in str(fitted.fit(*data).final_report())
 
 
-def test_the_final_report_speaks_of_the_best_model_and_closes_the_holdout(data):
+def test_the_final_report_is_on_the_best_model_and_closes_the_holdout(data):
     fitted = search().fit(*data)
     report = fitted.final_report()
     low, high = fitted.best_interval_
@@ -577,21 +596,29 @@ def test_the_final_report_speaks_of_the_best_model_and_closes_the_holdout(data):
 
 # few records or groups are quick
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
-def test_groups_of_a_validation_set_are_given_beside_it_or_after_those_of_the_rest(data):
-    X, y = data[0][:400], data[1][:400]
-    labels = np.repeat(np.arange(100), 4)
-    sides = {"X_val": X[300:], "y_val": y[300:]}
+def test_groups_of_a_validation_set_can_be_passed_in_two_ways(data):
+    X = data[0][:400]
+    y = data[1][:400]
+    group_labels = np.repeat(np.arange(100), 4)
+    validation_set = {"X_val": X[300:], "y_val": y[300:]}
     options = {"correlation": "groups", "cv": 3}
-    both = search(**options).fit(X[:300], y[:300], groups=labels, **sides)
-    apart = search(**options)
-    apart.fit(X[:300], y[:300], groups=labels[:300], groups_val=labels[300:], **sides)
-    assert both.best_interval_ == apart.best_interval_
-    assert units_of(both.holdout_)[0] == 25
-    named = search(**options).fit(
-        X[:300], y[:300], groups=labels[:300].astype(str), groups_val=labels[300:].astype(str),
-        **sides,
-    )  # fmt: skip
-    assert named.best_interval_ == both.best_interval_
+    search_by_groups = search(**options).fit(
+        X[:300], y[:300], groups=group_labels, **validation_set
+    )
+    search_by_groups_val = search(**options)
+    search_by_groups_val.fit(
+        X[:300], y[:300], groups=group_labels[:300], groups_val=group_labels[300:], **validation_set
+    )
+    assert search_by_groups.best_interval_ == search_by_groups_val.best_interval_
+    assert units_of(search_by_groups.holdout_)[0] == 25
+    search_by_names = search(**options).fit(
+        X[:300],
+        y[:300],
+        groups=group_labels[:300].astype(str),
+        groups_val=group_labels[300:].astype(str),
+        **validation_set,
+    )
+    assert search_by_names.best_interval_ == search_by_groups.best_interval_
 
 
 @pytest.mark.parametrize(
@@ -600,7 +627,8 @@ def test_groups_of_a_validation_set_are_given_beside_it_or_after_those_of_the_re
     ids=str,
 )
 def test_groups_of_one_part_only_are_rejected_with_both_ways(data, labels):
-    X, y = data[0][:400], data[1][:400]
+    X = data[0][:400]
+    y = data[1][:400]
     with refused(ValueError, "groups_val=", 400):
         search(correlation="groups").fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:], **labels)
     with refused(ValueError, "groups_val", "X_val"):

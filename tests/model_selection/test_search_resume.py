@@ -47,66 +47,70 @@ class Counter:
     A counter that the class itself holds would make another model of each fit.
     """
 
-    fits, stop = 0, None
+    fits = 0
+    stop = None
 
     def __call__(self):
         return Counted()
 
 
 @pytest.fixture
-def counted(monkeypatch):
-    counter, plain = Counter(), LogisticRegression.fit
+def fit_counter(monkeypatch):
+    counter = Counter()
+    original_fit = LogisticRegression.fit
 
     def fit(self, X, y):
         counter.fits += 1
         if counter.fits == counter.stop:
             raise KeyboardInterrupt
-        return plain(self, X, y)
+        return original_fit(self, X, y)
 
     monkeypatch.setattr(LogisticRegression, "fit", fit)
     return counter
 
 
-def made(estimator, **params):
+def make_search(estimator, **params):
     return ReusableHoldoutSearchCV(estimator, GRID, cv=3, **params)
 
 
-def interrupt(search, data, counted, at):
-    counted.fits, counted.stop = 0, at
+def interrupt(search, data, fit_counter, at):
+    fit_counter.fits = 0
+    fit_counter.stop = at
     with pytest.raises(KeyboardInterrupt) as caught:
         search.fit(*data)
-    counted.fits, counted.stop = 0, None
+    fit_counter.fits = 0
+    fit_counter.stop = None
     return caught
 
 
 @pytest.mark.parametrize("seed", [None, pytest.param(0, marks=pytest.mark.slow)])
-def test_ctrl_c_at_fit_39_of_40_keeps_the_others(data, counted, seed):
-    search = made(counted(), random_state=seed)
-    interrupt(search, data, counted, 39)
+def test_ctrl_c_at_fit_39_of_40_keeps_the_others(data, fit_counter, seed):
+    search = make_search(fit_counter(), random_state=seed)
+    interrupt(search, data, fit_counter, 39)
     search.fit(*data)
     # The interrupted fit and the last one; users' classes are keyed by the fitted model, so that
     # answered candidates have to be fitted again to be recognized, but no fold has.
-    assert counted.fits <= 10
+    assert fit_counter.fits <= 10
     assert len(search.holdout_.history()) == 10
     assert np.isfinite(search.cv_results_["holdout_score"]).all()
 
 
 def test_recorded_candidates_are_not_fitted_again(data, monkeypatch):
     fits = []
-    plain = LogisticRegression.fit
+    original_fit = LogisticRegression.fit
 
     def fit(self, X, y):
         fits.append(len(y))
-        if len(fits) == 39 and not done:
+        if len(fits) == 39 and not was_interrupted:
             raise KeyboardInterrupt
-        return plain(self, X, y)
+        return original_fit(self, X, y)
 
-    done = []
+    was_interrupted = []
     monkeypatch.setattr(LogisticRegression, "fit", fit)
-    search = made(LogisticRegression(random_state=0), random_state=0)
+    search = make_search(LogisticRegression(random_state=0), random_state=0)
     with pytest.raises(KeyboardInterrupt):
         search.fit(*data)
-    done.append(True)
+    was_interrupted.append(True)
     fits.clear()
     search.fit(*data)
     # Two whole fits were missing, and the best of the eight may have to be fitted to be kept.
@@ -116,68 +120,74 @@ def test_recorded_candidates_are_not_fitted_again(data, monkeypatch):
     assert numbers == {1, 2}  # finished candidates were queried before the exit
 
 
-def test_interrupted_in_the_folds_only_training_scores_are_kept(data, counted):
-    search = made(counted(), random_state=0)
-    interrupt(search, data, counted, 20)
+def test_interrupted_in_the_folds_only_training_scores_are_kept(data, fit_counter):
+    search = make_search(fit_counter(), random_state=0)
+    interrupt(search, data, fit_counter, 20)
     search.fit(*data)
-    assert counted.fits == 40 - 19
+    assert fit_counter.fits == 40 - 19
     assert len(search.holdout_.history()) == 10
 
 
-def test_the_resumed_search_gives_what_an_uninterrupted_one_gives(data, counted):
-    search = made(counted(), random_state=0)
-    interrupt(search, data, counted, 25)
+def test_a_resumed_search_has_the_results_of_an_uninterrupted_one(data, fit_counter):
+    search = make_search(fit_counter(), random_state=0)
+    interrupt(search, data, fit_counter, 25)
     resumed = search.fit(*data).cv_results_
-    whole = made(counted(), random_state=0).fit(*data).cv_results_
-    for name in whole:
+    uninterrupted = make_search(fit_counter(), random_state=0).fit(*data).cv_results_
+    for name in uninterrupted:
         if "time" not in name:
-            np.testing.assert_array_equal(np.asarray(resumed[name]), np.asarray(whole[name]))
+            np.testing.assert_array_equal(
+                np.asarray(resumed[name]), np.asarray(uninterrupted[name])
+            )
 
 
-def test_what_fit_counts_is_no_other_search(data, counted):
+def test_counters_of_a_class_do_not_change_the_search(data, fit_counter):
     class Logged(Counted):
         def fit(self, X, y):
             SIZES.append(len(y))  # in the digest of the class, whose code names it
             return super().fit(X, y)
 
-    search = made(Logged(), random_state=0)
-    interrupt(search, data, counted, 39)
+    search = make_search(Logged(), random_state=0)
+    interrupt(search, data, fit_counter, 39)
     search.fit(*data)
-    assert counted.fits <= 10
+    assert fit_counter.fits <= 10
     assert len(search.holdout_.history()) == 10
 
 
-def test_other_data_or_parameters_start_anew(data, counted):
-    search = made(counted(), random_state=0)
-    interrupt(search, data, counted, 25)
+def test_other_data_or_parameters_start_a_new_search(data, fit_counter):
+    search = make_search(fit_counter(), random_state=0)
+    interrupt(search, data, fit_counter, 25)
     search.fit(data[0] * 2.0, data[1])
-    assert counted.fits == 40
-    interrupt(search, data, counted, 25)
+    assert fit_counter.fits == 40
+    interrupt(search, data, fit_counter, 25)
     search.set_params(cv=4).fit(*data)
-    assert counted.fits == 50
+    assert fit_counter.fits == 50
 
 
-def test_a_finished_search_keeps_nothing_of_the_interrupted_one(data, counted):
-    search = made(counted(), random_state=0)
-    interrupt(search, data, counted, 25)
-    assert vars(search.fit(*data)).keys() == vars(made(counted()).fit(*data)).keys()
+def test_a_finished_search_removes_the_checkpoint(data, fit_counter):
+    search = make_search(fit_counter(), random_state=0)
+    interrupt(search, data, fit_counter, 25)
+    assert vars(search.fit(*data)).keys() == vars(make_search(fit_counter()).fit(*data)).keys()
 
 
-def test_folds_of_a_class_that_was_changed_are_fitted_again(data, counted, monkeypatch):
-    search = made(counted(), random_state=0)
-    interrupt(search, data, counted, 25)
+def test_folds_of_a_class_that_was_changed_are_fitted_again(data, fit_counter, monkeypatch):
+    search = make_search(fit_counter(), random_state=0)
+    interrupt(search, data, fit_counter, 25)
     monkeypatch.setattr(Counted, "first", 1)  # read by ``fit`` alone
     search.fit(*data)
-    assert counted.fits == 40
+    assert fit_counter.fits == 40
 
 
-def test_with_a_ledger_a_new_process_pays_for_nothing_twice(data, counted, tmp_path):
+def test_with_a_ledger_a_new_process_is_not_charged_twice(data, fit_counter, tmp_path):
     config = HoldoutConfig(ledger=tmp_path / "ledger.sqlite")
-    interrupt(made(counted(), holdout=config), data, counted, 39)  # random_state=None
-    again = made(counted(), holdout=config).fit(*data)  # another object: nothing but the file
-    assert len(again.holdout_.history()) == 10  # those asked before the exit are among them
+    interrupt(
+        make_search(fit_counter(), holdout=config), data, fit_counter, 39
+    )  # random_state=None
+    resumed = make_search(fit_counter(), holdout=config).fit(
+        *data
+    )  # another object: nothing but the file
+    assert len(resumed.holdout_.history()) == 10  # those asked before the exit are among them
     # The ledger, which exists by now, does not change the identity of the search.
-    assert counted.fits <= 10 + 3  # dependence is looked at in folds of its own
+    assert fit_counter.fits <= 10 + 3  # dependence is looked at in folds of its own
     assert not list(tmp_path.glob("*.folds"))
 
 
@@ -217,45 +227,49 @@ def test_the_same_script_in_a_new_process_repeats_no_finished_fold(tmp_path):
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
 
     assert run(tmp_path / "one", 20)[0] == "stopped"
-    (kept,) = (tmp_path / "one").glob("*.folds")
-    kept.write_text(kept.read_text() + '["torn', "utf-8")  # a process that was killed while writing
-    again, *results = run(tmp_path / "one", -1)
+    (checkpoint,) = (tmp_path / "one").glob("*.folds")
+    checkpoint.write_text(
+        checkpoint.read_text() + '["torn', "utf-8"
+    )  # a process that was killed while writing
+    n_fits_text, *results = run(tmp_path / "one", -1)
     # 19 folds were finished. Dependence is looked at in folds of its own.
-    assert int(again) <= 40 - 19 + 3
+    assert int(n_fits_text) <= 40 - 19 + 3
     assert not list((tmp_path / "one").glob("*.folds"))
     assert np.isfinite(np.array(results, float)).all()
 
 
-def test_with_a_ledger_the_same_script_has_the_same_split_and_pays_once(data, tmp_path):
+def test_with_a_ledger_the_same_script_has_the_same_split_and_one_charge(data, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
-    first = made(LogisticRegression(random_state=0), holdout=HoldoutConfig(ledger=ledger)).fit(
-        *data
-    )
-    spent = first.holdout_.information_spent
-    again = made(LogisticRegression(random_state=0), holdout=HoldoutConfig(ledger=ledger)).fit(
-        *data
-    )
-    np.testing.assert_array_equal(first.holdout_indices_, again.holdout_indices_)
-    assert again.holdout_.information_spent == spent
-    assert "random_state" not in str(again.certificate_)
+    first_search = make_search(
+        LogisticRegression(random_state=0), holdout=HoldoutConfig(ledger=ledger)
+    ).fit(*data)
+    spent = first_search.holdout_.information_spent
+    second_search = make_search(
+        LogisticRegression(random_state=0), holdout=HoldoutConfig(ledger=ledger)
+    ).fit(*data)
+    np.testing.assert_array_equal(first_search.holdout_indices_, second_search.holdout_indices_)
+    assert second_search.holdout_.information_spent == spent
+    assert "random_state" not in str(second_search.certificate_)
     np.testing.assert_array_equal(
-        first.cv_results_["holdout_score"], again.cv_results_["holdout_score"]
+        first_search.cv_results_["holdout_score"], second_search.cv_results_["holdout_score"]
     )
 
 
-def test_sampled_candidates_come_back(data, counted):
+def test_sampled_candidates_are_restored(data, fit_counter):
     space = {"C": np.logspace(-3, 3, 500)}
-    search = ReusableHoldoutSearchCV(counted(), space, n_iter=10, cv=3)
-    interrupt(search, data, counted, 25)
+    search = ReusableHoldoutSearchCV(fit_counter(), space, n_iter=10, cv=3)
+    interrupt(search, data, fit_counter, 25)
     search.fit(*data)
-    assert counted.fits == 40 - 24
+    assert fit_counter.fits == 40 - 24
 
 
 class Raises(ClassifierMixin, BaseEstimator):
     """Fails in the way asked for after some fits."""
 
     def __init__(self, C=1.0, error=KeyboardInterrupt, at=8):
-        self.C, self.error, self.at = C, error, at
+        self.C = C
+        self.error = error
+        self.at = at
 
     def fit(self, X, y):
         counter.append(1)
@@ -273,28 +287,29 @@ counter = []
 
 def raw_scores(error):
     """Return the evaluations on the holdout that the frames of a traceback hold."""
-    found, seen = [], set()
+    evaluations = []
+    visited_ids = set()
 
-    def look(value, depth):
-        if id(value) in seen or depth > 6:
+    def collect(value, depth):
+        if id(value) in visited_ids or depth > 6:
             return
-        seen.add(id(value))
+        visited_ids.add(id(value))
         if isinstance(value, Evaluation):
-            found.append(value)
+            evaluations.append(value)
         elif isinstance(value, dict):
             for item in value.values():
-                look(item, depth + 1)
+                collect(item, depth + 1)
         elif isinstance(value, list | tuple | set):
             for item in value:
-                look(item, depth + 1)
+                collect(item, depth + 1)
         elif type(value).__module__.startswith("sklearn_bdp"):
-            look(getattr(value, "__dict__", None), depth + 1)
+            collect(getattr(value, "__dict__", None), depth + 1)
 
     while error is not None:
         for frame, _ in traceback.walk_tb(error.__traceback__):
-            look(dict(frame.f_locals), 0)
+            collect(dict(frame.f_locals), 0)
         error = error.__context__
-    return found
+    return evaluations
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, RuntimeError])
@@ -310,15 +325,16 @@ def test_no_frame_of_a_traceback_holds_a_raw_score(data, error):
         assert any("in fit" in note for note in caught.value.__notes__)  # where it happened
 
 
-def test_an_error_after_the_last_answer_loses_no_holdout(data, counted):
+def test_an_error_after_the_last_answer_loses_no_holdout(data, fit_counter):
     """A rule for refit with a typo: the answers are recorded, and the next fit finds them."""
-    search = made(counted(), refit=lambda results: results["holdout_scores"].argmax())
+    search = make_search(fit_counter(), refit=lambda results: results["holdout_scores"].argmax())
     with pytest.raises(KeyError):
         search.fit(*data)
-    fits, counted.fits = counted.fits, 0
+    fits = fit_counter.fits
+    fit_counter.fits = 0
     search.refit = lambda results: results["holdout_score"].argmax()
     with warnings.catch_warnings():
         warnings.simplefilter("error", SecondHoldoutWarning)
         search.fit(*data)
     assert len(search.holdout_.history()) == len(GRID["C"])
-    assert counted.fits < fits
+    assert fit_counter.fits < fits

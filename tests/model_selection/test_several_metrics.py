@@ -58,26 +58,27 @@ def test_every_metric_is_verified(data, refit):
 def test_intervals_of_all_metrics_hold_fresh_scores():
     """All intervals of all metrics in ten searches cover at the confidence level of 0.95."""
     X, y = make_classification(20_600, 6, n_informative=3, flip_y=0.2, random_state=0)
-    fresh, missed = slice(600, None), 0
-    for start in range(10):
-        rows = np.random.default_rng(start).choice(600, 600, replace=True)
+    new_rows = slice(600, None)
+    n_missed = 0
+    for seed in range(10):
+        rows = np.random.default_rng(seed).choice(600, 600, replace=True)
         rows = np.unique(rows)
-        fitted = search(random_state=start).fit(X[rows], y[rows])
+        fitted = search(random_state=seed).fit(X[rows], y[rows])
         results = fitted.cv_results_
         model = fitted.best_estimator_
         scores = {
-            "accuracy": model.score(X[fresh], y[fresh]),
-            "balanced_accuracy": balanced_accuracy_score(y[fresh], model.predict(X[fresh])),
-            "roc_auc": roc_auc_score(y[fresh], model.decision_function(X[fresh])),
+            "accuracy": model.score(X[new_rows], y[new_rows]),
+            "balanced_accuracy": balanced_accuracy_score(y[new_rows], model.predict(X[new_rows])),
+            "roc_auc": roc_auc_score(y[new_rows], model.decision_function(X[new_rows])),
         }
         best = fitted.best_index_
-        missed += not all(
+        n_missed += not all(
             results[f"holdout_lower_{name}"][best]
             <= score
             <= results[f"holdout_upper_{name}"][best]
             for name, score in scores.items()
         )
-    assert missed <= 1
+    assert n_missed <= 1
 
 
 @pytest.mark.parametrize("repeats", [1, pytest.param(4, marks=pytest.mark.slow)])
@@ -87,9 +88,10 @@ def test_the_metric_that_ranks_keeps_its_width(data, repeats):
     for name, scoring in (("alone", "accuracy"), ("beside", ALL)):
         refit = True if name == "alone" else "accuracy"
         holdout = ReusableHoldout(data[0][600:], data[1][600:], random_state=0, spending="even")
-        X, y = data[0][:600], data[1][:600]
-        for place in range(repeats):
-            grid = {"C": np.logspace(-3, 1 + 0.1 * place, 8)}
+        X = data[0][:600]
+        y = data[1][:600]
+        for repeat in range(repeats):
+            grid = {"C": np.logspace(-3, 1 + 0.1 * repeat, 8)}
             fitted = search(scoring, refit, holdout=holdout, grid=grid, random_state=None)
             fitted.fit(X, y)
         low, high = fitted.best_interval_
@@ -99,29 +101,35 @@ def test_the_metric_that_ranks_keeps_its_width(data, repeats):
 
 def test_the_same_search_again_is_free(data, tmp_path):
     path = tmp_path / "ledger.sqlite"
-    first = search(holdout=HoldoutConfig(ledger=path)).fit(*data)
-    asked = len(first.holdout_.history())
-    again = search(holdout=HoldoutConfig(ledger=path)).fit(*data)
-    assert len(again.holdout_.history()) == asked
+    first_search = search(holdout=HoldoutConfig(ledger=path)).fit(*data)
+    n_answers = len(first_search.holdout_.history())
+    second_search = search(holdout=HoldoutConfig(ledger=path)).fit(*data)
+    assert len(second_search.holdout_.history()) == n_answers
     for name in ALL:
         for column in COLUMNS:
             np.testing.assert_array_equal(
-                first.cv_results_[f"{column}_{name}"], again.cv_results_[f"{column}_{name}"]
+                first_search.cv_results_[f"{column}_{name}"],
+                second_search.cv_results_[f"{column}_{name}"],
             )
 
 
-def test_a_metric_that_was_beside_is_asked_finely_when_it_ranks(data):
-    X, y, n = data[0][:600], data[1][:600], 5
-    held = data[0][600:], data[1][600:]
-    holdout = ReusableHoldout(*held, spending="even", random_state=0)
+def test_a_secondary_metric_gets_narrower_intervals_when_it_ranks(data):
+    X = data[0][:600]
+    y = data[1][:600]
+    n_candidates = 5
+    holdout_data = data[0][600:], data[1][600:]
+    holdout = ReusableHoldout(*holdout_data, spending="even", random_state=0)
     options = {"holdout": holdout, "random_state": None}
-    coarse = search(**options).fit(X, y)
-    single = search("roc_auc", True, **options).fit(X, y)
-    assert len(holdout.history()) == len(ALL) * n + n
-    assert half_width(single).min() < 0.7 * half_width(coarse, "_roc_auc").min()
+    search_of_all_metrics = search(**options).fit(X, y)
+    search_of_one_metric = search("roc_auc", True, **options).fit(X, y)
+    assert len(holdout.history()) == len(ALL) * n_candidates + n_candidates
+    assert (
+        half_width(search_of_one_metric).min()
+        < 0.7 * half_width(search_of_all_metrics, "_roc_auc").min()
+    )
     # Answers recorded for a single metric are free when it ranks among several.
     search(["roc_auc", "accuracy"], "roc_auc", **options).fit(X, y)
-    assert len(holdout.history()) == len(ALL) * n + n + n
+    assert len(holdout.history()) == len(ALL) * n_candidates + n_candidates + n_candidates
 
 
 def test_metrics_without_a_proven_bound_are_verified_beside_others(data):
@@ -135,7 +143,7 @@ def test_metrics_without_a_proven_bound_are_verified_beside_others(data):
 @pytest.mark.parametrize(
     ("scoring", "fact"), [(["accuracy", "typo"], "typo"), ({"accuracy": "accuracy", "b": 3}, 3)]
 )
-def test_a_metric_that_nobody_knows_is_rejected_before_any_fit(data, scoring, fact):
+def test_an_unknown_metric_is_rejected_before_any_fit(data, scoring, fact):
     class NeverFits(DecisionTreeClassifier):
         def fit(self, X, y=None, **params):
             raise AssertionError("a fit was started")
@@ -163,7 +171,7 @@ def test_a_level_of_privacy_covers_every_metric(data):
 
 
 @pytest.mark.parametrize("on_exhausted", ["raise", "nan"])
-def test_a_budget_is_for_what_ranks(data, on_exhausted):
+def test_the_budget_goes_to_the_metric_that_ranks(data, on_exhausted):
     """If a declared budget ends among the further metrics, the search still completes."""
     grid = {"max_depth": [1, 2, 3, 4, 6, 8, 12]}
     tree = DecisionTreeClassifier(random_state=0)
@@ -174,8 +182,10 @@ def test_a_budget_is_for_what_ranks(data, on_exhausted):
     results = fitted.cv_results_
     assert fitted.holdout_.remaining_budget == 0
     assert set(results["answered_from"]) <= {"cv", "holdout"}
-    others = np.concatenate([results[f"answered_from_{name}"] for name in ALL[1:]])
-    assert (others == "unanswered").any()
+    answers_of_other_metrics = np.concatenate(
+        [results[f"answered_from_{name}"] for name in ALL[1:]]
+    )
+    assert (answers_of_other_metrics == "unanswered").any()
 
 
 def test_models_that_lack_what_a_metric_needs(data):

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
 
 
-def searched(groups, scoring, n=4000):
+def fit_search(groups, scoring, n=4000):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 3))
     y = (X[:, 0] + rng.normal(size=n) > 0).astype(int)
@@ -27,28 +27,31 @@ def searched(groups, scoring, n=4000):
 
 @pytest.mark.parametrize("groups", [600, pytest.param(None, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy"])
-def test_forecasts_for_scores_by_class_are_their_own(groups, scoring):
-    search = searched(groups, scoring)
+def test_forecasts_for_scores_by_class_use_their_metric(groups, scoring):
+    search = fit_search(groups, scoring)
     lower, upper = search.best_interval_
-    half = (upper - lower) / 2
-    seen = search.preview(2).half_width
-    assert 0.8 * half < seen < 1.3 * half
-    mean = search.holdout_.preview(2, score=search.best_score_)
+    half_width = (upper - lower) / 2
+    forecast_half_width = search.preview(2).half_width
+    assert 0.8 * half_width < forecast_half_width < 1.3 * half_width
+    mean_forecast = search.holdout_.preview(2, score=search.best_score_)
     # Balanced accuracy of nearly equal classes is about a mean.
-    assert mean.half_width < (0.9 if scoring == "roc_auc" else 1.1) * seen
+    assert mean_forecast.half_width < (0.9 if scoring == "roc_auc" else 1.1) * forecast_half_width
     certificate = search.certificate_
-    alone = search.preview(1, score=0.5).half_width
-    assert certificate.forecast.next_query == pytest.approx(alone, rel=0.05)
+    single_half_width = search.preview(1, score=0.5).half_width
+    assert certificate.forecast.next_query == pytest.approx(single_half_width, rel=0.05)
     assert certificate.half_width >= certificate.forecast.next_query
     if scoring == "roc_auc":
         assert certificate.forecast.next_query > search.holdout_.certificate().forecast.next_query
 
 
-def test_forecasts_for_means_stay_what_they_were():
-    search = searched(None, "accuracy")
+def test_forecasts_for_means_equal_those_of_the_holdout():
+    search = fit_search(None, "accuracy")
     holdout = search.holdout_
-    known = holdout.certificate()
-    assert search.certificate_.forecast.next_query == known.forecast.next_query
-    assert search.certificate_.forecast.advice == known.forecast.advice
-    count, score = 2, search.best_score_
-    assert search.preview(count, score=score) == holdout.preview(count, score=score, n_train=3000)
+    holdout_certificate = holdout.certificate()
+    assert search.certificate_.forecast.next_query == holdout_certificate.forecast.next_query
+    assert search.certificate_.forecast.advice == holdout_certificate.forecast.advice
+    n_queries = 2
+    score = search.best_score_
+    assert search.preview(n_queries, score=score) == holdout.preview(
+        n_queries, score=score, n_train=3000
+    )

@@ -22,8 +22,8 @@ def data():
     return make_classification(500, 6, n_informative=3, flip_y=0.1, random_state=0)
 
 
-def search(estimator, grid, **params):
-    return ReusableHoldoutSearchCV(estimator, grid, **{"cv": 2, "random_state": 0, **params})
+def search(estimator, grid, *, cv=2, **params):
+    return ReusableHoldoutSearchCV(estimator, grid, cv=cv, random_state=0, **params)
 
 
 @pytest.mark.client("rich", "progress bars of scikit-learn 1.9")
@@ -34,22 +34,22 @@ def test_a_progress_bar_shows_candidates_and_verification(data, holdout, capsys)
     from sklearn.callback import ProgressBar
 
     tree = DecisionTreeClassifier(random_state=0)
-    asked = search(tree, {"max_depth": [1, 2, 3]}, holdout=holdout)
-    asked.set_callbacks(ProgressBar(max_propagation_depth=None))
-    fitted = asked.fit(*data)
-    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capsys.readouterr().out)
-    assert "search" in shown
-    assert ("verification" in shown) == (holdout is not None)
-    assert "100%" in shown
+    unfitted = search(tree, {"max_depth": [1, 2, 3]}, holdout=holdout)
+    unfitted.set_callbacks(ProgressBar(max_propagation_depth=None))
+    fitted = unfitted.fit(*data)
+    printed = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capsys.readouterr().out)
+    assert "search" in printed
+    assert ("verification" in printed) == (holdout is not None)
+    assert "100%" in printed
     if holdout is not None:  # released scores go to cv_results_, not to the screen
-        assert f"{fitted.best_score_:.3f}" not in shown
+        assert f"{fitted.best_score_:.3f}" not in printed
 
 
-def in_order(fitted, wanted):
+def check_best_interval(fitted, expected_score):
     """Check that the verified scores are near the metric of the model on fresh records."""
     results = fitted.cv_results_
     best = fitted.best_index_
-    assert results["holdout_lower"][best] <= wanted <= results["holdout_upper"][best]
+    assert results["holdout_lower"][best] <= expected_score <= results["holdout_upper"][best]
     assert np.isfinite(results["holdout_score"]).all()
 
 
@@ -58,7 +58,7 @@ def test_several_outputs_of_a_regression():
     fitted = search(Ridge(), {"alpha": [0.1, 1000.0]}, scoring="neg_mean_absolute_error")
     fitted.fit(X[:800], Y[:800])
     assert fitted.best_params_ == {"alpha": 0.1}
-    in_order(fitted, -np.abs(Y[800:] - fitted.predict(X[800:])).mean())
+    check_best_interval(fitted, -np.abs(Y[800:] - fitted.predict(X[800:])).mean())
 
 
 def test_hamming_loss_of_several_labels():
@@ -74,7 +74,7 @@ def test_hamming_loss_of_several_labels():
             assert np.isfinite(fitted.cv_results_["holdout_score_neg_hamming_loss"]).all()
             assert fitted.scorer_["neg_hamming_loss"](fitted, X[800:], Y[800:]) < 0
             continue
-        in_order(fitted, -hamming_loss(Y[800:], fitted.predict(X[800:])))
+        check_best_interval(fitted, -hamming_loss(Y[800:], fitted.predict(X[800:])))
 
 
 def test_pinball_loss():
@@ -83,7 +83,7 @@ def test_pinball_loss():
     model = QuantileRegressor(quantile=0.9, solver="highs")
     fitted = search(model, {"alpha": [0.0, 10.0]}, scoring=scorer).fit(X[:600], y[:600])
     assert fitted.best_params_ == {"alpha": 0.0}
-    in_order(fitted, -mean_pinball_loss(y[600:], fitted.predict(X[600:]), alpha=0.9))
+    check_best_interval(fitted, -mean_pinball_loss(y[600:], fitted.predict(X[600:]), alpha=0.9))
 
 
 def test_log_loss_with_the_labels_it_was_made_with(data):
@@ -100,11 +100,11 @@ def test_log_loss_with_the_labels_it_was_made_with(data):
     assert np.isfinite(fitted.cv_results_["holdout_score"]).all()
 
 
-@pytest.mark.parametrize("kind", ["generator", "predefined"])
-def test_folds_of_all_data_are_taken_once(data, kind):
+@pytest.mark.parametrize("cv_type", ["generator", "predefined"])
+def test_folds_of_all_data_are_taken_once(data, cv_type):
     X, y = data
     cv = KFold(3).split(X)
-    if kind == "predefined":
+    if cv_type == "predefined":
         cv = PredefinedSplit(np.arange(len(y)) % 3)
     fitted = search(LogisticRegression(), {"C": [0.1, 1.0]}, cv=cv).fit(X, y)
     assert fitted.n_splits_ == 3

@@ -19,11 +19,13 @@ SIDE = 30
 def smooth_map(seed, *, reach):
     """Return places of a grid in random order, and a field that varies slowly over them."""
     rng = np.random.default_rng(seed)
-    places = rng.permutation(np.array(list(itertools.product(range(SIDE), repeat=2)), dtype=float))
+    locations = rng.permutation(
+        np.array(list(itertools.product(range(SIDE), repeat=2)), dtype=float)
+    )
     centers = SIDE * rng.random((60, 2))
-    squares = ((places[:, None] - centers) ** 2).sum(axis=2)
+    squares = ((locations[:, None] - centers) ** 2).sum(axis=2)
     field = np.exp(-squares / (2.0 * reach**2)) @ rng.normal(size=60)
-    return places, field / field.std(), rng
+    return locations, field / field.std(), rng
 
 
 def fit(X, y, groups, **options):
@@ -40,39 +42,40 @@ def fit(X, y, groups, **options):
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 # each round makes its holdout anew
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
-def test_blocks_that_are_too_small_are_noticed_in_any_order_of_the_rows():
-    told = []
+def test_too_small_blocks_give_a_warning_in_any_order_of_the_rows():
+    messages = []
     for seed in range(6):
-        places, field, rng = smooth_map(seed, reach=5.0)
-        X = rng.normal(size=(len(places), 2))
+        locations, field, rng = smooth_map(seed, reach=5.0)
+        X = rng.normal(size=(len(locations), 2))
         y = (X[:, 0] + 2.0 * field > 0).astype(int)
-        blocks = (places // 3) @ [100, 1]
+        blocks = (locations // 3) @ [100, 1]
         assert fit(X, y, blocks) == []  # without places nothing can be noticed
-        told.append(fit(X, y, blocks, coordinates=places))
-    assert sum("neighboring groups agree" in " ".join(said) for said in told) >= 5
+        messages.append(fit(X, y, blocks, coordinates=locations))
+    assert sum("neighboring groups agree" in " ".join(texts) for texts in messages) >= 5
 
 
 # few records or groups are quick
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 # each round makes its holdout anew
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
-def test_independent_blocks_are_left_alone_by_name_and_by_array():
-    places, _, rng = smooth_map(0, reach=5.0)
-    blocks = (places // 3) @ [100, 1]
+def test_independent_blocks_give_no_warning_by_name_or_array():
+    locations, _, rng = smooth_map(0, reach=5.0)
+    blocks = (locations // 3) @ [100, 1]
     effect = np.random.default_rng(1).normal(size=10_000)[blocks.astype(int)]
-    X = pd.DataFrame(rng.normal(size=(len(places), 2)), columns=["a", "b"])
+    X = pd.DataFrame(rng.normal(size=(len(locations), 2)), columns=["a", "b"])
     y = (X["a"].to_numpy() + 2.0 * effect > 0).astype(int)
-    X[["east", "north"]] = places
+    X[["east", "north"]] = locations
     assert fit(X, y, blocks, coordinates=["east", "north"]) == []
-    assert fit(X, y, blocks, coordinates=places) == []
+    assert fit(X, y, blocks, coordinates=locations) == []
     with refused(ValueError, "coordinates", "['west']"):
         fit(X, y, blocks, coordinates=["west", "north"])
     with refused(ValueError, "coordinates", "(899, 2)"):
-        fit(X, y, blocks, coordinates=places[:-1])
+        fit(X, y, blocks, coordinates=locations[:-1])
 
 
-def test_the_test_of_places_is_exact_for_independent_groups():
-    rng, groups = np.random.default_rng(0), np.repeat(np.arange(60), 3)
+def test_the_location_test_is_exact_for_independent_groups():
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(60), 3)
     misses = [
         group_independence_test(
             rng.normal(size=180), groups, coordinates=rng.random((180, 2)), level=0.1
@@ -93,22 +96,22 @@ def joint_of_chain(transition, start, length):
 def test_records_between_their_neighbors_are_independent():
     """Theory G27, order 1, by enumeration; transitions may be impossible."""
     rng = np.random.default_rng(0)
-    for zero in (False, True):
+    for has_zeros in (False, True):
         transition = rng.random((3, 3)) + 1e-9
-        if zero:
+        if has_zeros:
             transition[0, 0] = transition[1, 2] = 0.0
         transition /= transition.sum(axis=1, keepdims=True)
         joint = joint_of_chain(transition, np.full(3, 1 / 3), 5)
-        for given in itertools.product(range(3), repeat=2):
-            part = joint[:, given[0], :, given[1], :]
-            if part.sum() > 0:
-                part = part / part.sum()
+        for neighbor_states in itertools.product(range(3), repeat=2):
+            conditional = joint[:, neighbor_states[0], :, neighbor_states[1], :]
+            if conditional.sum() > 0:
+                conditional = conditional / conditional.sum()
                 product = (
-                    part.sum((1, 2))[:, None, None]
-                    * part.sum((0, 2))[None, :, None]
-                    * part.sum((0, 1))[None, None, :]
+                    conditional.sum((1, 2))[:, None, None]
+                    * conditional.sum((0, 2))[None, :, None]
+                    * conditional.sum((0, 1))[None, None, :]
                 )
-                np.testing.assert_allclose(part, product, atol=1e-12)
+                np.testing.assert_allclose(conditional, product, atol=1e-12)
 
 
 def test_an_observed_chain_may_be_interpolated():
@@ -136,8 +139,10 @@ def test_an_observed_chain_may_be_interpolated():
     assert search.best_interval_[1] - search.best_interval_[0] < 0.2
 
 
-def test_places_are_no_part_of_a_plain_search():
-    plain = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1.0]}, holdout=None)
+def test_coordinates_without_a_holdout_are_rejected():
+    search_without_holdout = ReusableHoldoutSearchCV(
+        LogisticRegression(), {"C": [1.0]}, holdout=None
+    )
     with refused(ValueError, "coordinates="):
-        plain.fit(np.eye(20), np.arange(20) % 2, coordinates=np.eye(20))
+        search_without_holdout.fit(np.eye(20), np.arange(20) % 2, coordinates=np.eye(20))
     assert not group_independence_test([0.1, 0.2], [0, 1], coordinates=np.eye(2)).misfit

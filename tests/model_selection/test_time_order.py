@@ -31,7 +31,7 @@ def series(n=1000, seed=0, **index):
     return pd.DataFrame(X, index=days).add_prefix("x"), (X[:, 0] + noise > 0).astype(int)
 
 
-def fitted(X, y, model=None, grid=None, fit=None, **params):
+def fit_search(X, y, model=None, grid=None, fit=None, **params):
     model = LogisticRegression() if model is None else model
     params = {"correlation": "time", "cv": 3, "random_state": 0} | params
     search = ReusableHoldoutSearchCV(model, {} if grid is None else grid, **params)
@@ -42,28 +42,30 @@ def fitted(X, y, model=None, grid=None, fit=None, **params):
 
 def test_the_last_dates_are_held_out_without_a_gap():
     X, y = series()
-    search = fitted(X, y)
+    search = fit_search(X, y)
     assert search.holdout_.dependence == TimeOrdered(step="day")
     np.testing.assert_array_equal(search.holdout_indices_, np.arange(750, 1000))
     np.testing.assert_array_equal(search.train_indices_, np.arange(750))
     report = search.final_report()
     for text in (search.certificate_, report):
-        first = str(text).splitlines()[0]
-        assert first.startswith("Over these 250 days, judged each day by what was then known, the ")
-        assert "expected accuracy was between" in first
-        assert "Nothing is assumed about drift or dependence." in first
-        assert "It does not say how the model will do next year." in first
+        headline = str(text).splitlines()[0]
+        assert headline.startswith(
+            "Over these 250 days, judged each day by what was then known, the "
+        )
+        assert "expected accuracy was between" in headline
+        assert "Nothing is assumed about drift or dependence." in headline
+        assert "It does not say how the model will do next year." in headline
     assert "none is stated without declared dependence" in str(search.certificate_)
-    assert "Holdout: 1,500 days." in str(fitted(*series(6000)).certificate_)
+    assert "Holdout: 1,500 days." in str(fit_search(*series(6000)).certificate_)
     assert search.dependence_test_ is None
 
 
 @pytest.mark.parametrize(("freq", "step"), [("h", "hour"), ("7D", "week"), ("MS", "month")])
 def test_steps_have_names(freq, step):
     X, y = series(400, freq=freq)
-    assert f"these 100 {step}s, judged each {step} by" in str(fitted(X, y).certificate_)
+    assert f"these 100 {step}s, judged each {step} by" in str(fit_search(X, y).certificate_)
     X.index = range(400)
-    assert "these 100 dates, judged each date by" in str(fitted(X, y).certificate_)
+    assert "these 100 dates, judged each date by" in str(fit_search(X, y).certificate_)
 
 
 class Counting(LogisticRegression):
@@ -82,30 +84,30 @@ def test_no_more_fits_than_a_search_of_independent_records():
     counts = []
     for correlation in (None, "time"):
         Counting.fits = 0
-        fitted(X, y, Counting(), {"C": [0.01, 0.1, 1.0]}, correlation=correlation)
+        fit_search(X, y, Counting(), {"C": [0.01, 0.1, 1.0]}, correlation=correlation)
         counts.append(Counting.fits)
     assert counts[1] <= counts[0]
 
 
 def test_intervals_are_those_of_independent_dates():
     X, y = series(3000)
-    low, high = fitted(X, y).final_report().interval
+    low, high = fit_search(X, y).final_report().interval
     assert 0.5 * (high - low) < 0.055  # 750 dates; with a learned strength .09
 
 
 @pytest.mark.parametrize(
-    "given",
+    "parameters",
     [
         {"epsilon": 0.1},
         {"calibration": "zhao2017", "expert": ExpertSettings(n_queries=5), "budget": 1},
     ],
 )
-def test_levels_of_privacy_need_a_declared_chain(given):
+def test_levels_of_privacy_need_a_declared_chain(parameters):
     X, y = series(300)
     with refused(ValueError, "correlation='time'"):
-        fitted(X, y, holdout=HoldoutConfig(**given))
+        fit_search(X, y, holdout=HoldoutConfig(**parameters))
     with refused(ValueError, "correlation='time'"):
-        ReusableHoldout(X, y, correlation="time", **given)
+        ReusableHoldout(X, y, correlation="time", **parameters)
     for model in (TimeOrdered(), TimeOrdered(np.arange(300) // 3)):
         with refused(ValueError, "correlation='time'"):
             model.bdp_epsilon(0.1, 300)
@@ -119,7 +121,7 @@ def test_levels_of_privacy_need_a_declared_chain(given):
 def test_scores_by_class_are_rejected_by_name(scoring):
     X, y = series(300)
     with refused(UnboundedMetricError, scoring):
-        fitted(X, y, scoring=scoring)
+        fit_search(X, y, scoring=scoring)
 
 
 def centered(X):
@@ -135,14 +137,14 @@ def less_mean(X):
 
 
 @pytest.mark.parametrize("function", [centered, less_mean])
-def test_models_that_look_at_later_rows_are_rejected_before_the_holdout_is_asked(function):
+def test_models_that_use_later_rows_are_rejected_before_any_query(function):
     X, y = series()
     model = make_pipeline(FunctionTransformer(function), LogisticRegression())
     with refused(ValueError, "FunctionTransformer"):
-        fitted(X, y, model)
-    fitted(X, y, make_pipeline(FunctionTransformer(trailing), LogisticRegression()))
+        fit_search(X, y, model)
+    fit_search(X, y, make_pipeline(FunctionTransformer(trailing), LogisticRegression()))
     declared = MarkovChain.from_autocorrelation_time(50.0)
-    fitted(X, y, model, correlation=declared)
+    fit_search(X, y, model, correlation=declared)
 
 
 class WithinDay(ClassifierMixin, BaseEstimator):
@@ -156,55 +158,59 @@ class WithinDay(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X):
-        same = X.groupby(X.index)["x0"].transform("mean")
-        other = same.sort_index().iloc[-1] if self.later else 0.0
-        return (X["x0"] + 1e-9 * same > other).astype(int).to_numpy()
+        day_means = X.groupby(X.index)["x0"].transform("mean")
+        threshold = day_means.sort_index().iloc[-1] if self.later else 0.0
+        return (X["x0"] + 1e-9 * day_means > threshold).astype(int).to_numpy()
 
 
-def test_rows_of_one_date_may_know_each_other():
+def test_models_may_use_rows_of_the_same_date():
     X, y = series(1200)
     X.index = np.repeat(X.index[:300], 4)
     order = np.random.default_rng(0).permutation(len(X))
-    assert units_of(fitted(X.iloc[order], y[order], WithinDay()).holdout_) == (75, "dates")
+    assert units_of(fit_search(X.iloc[order], y[order], WithinDay()).holdout_) == (75, "dates")
     with refused(ValueError, "WithinDay"):
-        fitted(X.iloc[order], y[order], WithinDay(later=True))
+        fit_search(X.iloc[order], y[order], WithinDay(later=True))
 
 
 def test_training_rows_from_after_the_holdout_are_rejected():
     X, y = series()
-    first = fitted(X.iloc[:800], y[:800])
-    kept = {"holdout": first.holdout_, "correlation": None}
-    fitted(X.iloc[:600], y[:600], grid={"C": [3.0]}, **kept)
+    first_search = fit_search(X.iloc[:800], y[:800])
+    options = {"holdout": first_search.holdout_, "correlation": None}
+    fit_search(X.iloc[:600], y[:600], grid={"C": [3.0]}, **options)
     for rows in (slice(800, 1000), slice(500, 650)):
         with refused(ValueError, "X"):
-            fitted(X.iloc[rows], y[rows], **kept)
+            fit_search(X.iloc[rows], y[rows], **options)
     with refused(ValueError, "correlation='time'", "ShuffleSplit"):
-        fitted(X, y, holdout=ShuffleSplit(1, random_state=0))
+        fit_search(X, y, holdout=ShuffleSplit(1, random_state=0))
     with refused(ValueError, "ShuffleSplit"):
-        fitted(X, y, holdout=ShuffleSplit(1, random_state=0), correlation=TimeOrdered())
+        fit_search(X, y, holdout=ShuffleSplit(1, random_state=0), correlation=TimeOrdered())
     with refused(ValueError, "X_val"):
-        fitted(X[500:], y[500:], fit={"X_val": X[:500], "y_val": y[:500]})
+        fit_search(X[500:], y[500:], fit={"X_val": X[:500], "y_val": y[:500]})
     panel = X.set_axis(np.repeat(X.index[:250], 4), axis=0)
-    first = fitted(panel, y)
+    first_search = fit_search(panel, y)
     with refused(ValueError, "X"):
-        fitted(panel, y, holdout=first.holdout_)
+        fit_search(panel, y, holdout=first_search.holdout_)
 
 
-def test_a_validation_set_is_judged_given_the_training_set():
+def test_a_validation_set_is_conditional_on_the_training_set():
     X, y = series()
-    one = fitted(X, y)
+    search_with_split = fit_search(X, y)
     fit = {"X_val": X[750:], "y_val": y[750:]}
-    two = fitted(X[:750], y[:750], fit=fit)
-    assert two.best_interval_ == pytest.approx(one.best_interval_, abs=2e-3)
-    plain = fitted(X[:750].to_numpy(), y[:750], fit={"X_val": X[750:].to_numpy(), "y_val": y[750:]})
-    assert "come after all training records" in str(plain.certificate_)
+    search_with_validation_set = fit_search(X[:750], y[:750], fit=fit)
+    assert search_with_validation_set.best_interval_ == pytest.approx(
+        search_with_split.best_interval_, abs=2e-3
+    )
+    search_of_arrays = fit_search(
+        X[:750].to_numpy(), y[:750], fit={"X_val": X[750:].to_numpy(), "y_val": y[750:]}
+    )
+    assert "come after all training records" in str(search_of_arrays.certificate_)
 
 
 def closeness(estimator, X, y):
     return 1.0 / (1.0 + (estimator.predict(X) - y) ** 2)
 
 
-def test_dates_weigh_equally_and_their_means_are_what_varies():
+def test_dates_weigh_equally_and_intervals_follow_their_means():
     """Many alike shops: the score of a date varies far less than that of a record."""
     rng = np.random.default_rng(0)
     counts = rng.integers(1, 60, 300)
@@ -212,23 +218,23 @@ def test_dates_weigh_equally_and_their_means_are_what_varies():
     X = rng.normal(size=(len(days), 2))
     y = X[:, 0] + rng.normal(size=len(days)) + 0.2 * rng.normal(size=300)[days]
     scoring = PerRecordScore(closeness, lower=0.0, upper=1.0)
-    search = fitted(X, y, Ridge(), scoring=scoring, fit={"times": days})
+    search = fit_search(X, y, Ridge(), scoring=scoring, fit={"times": days})
     report = search.final_report()
-    held = search.holdout_indices_
-    own = closeness(search.best_estimator_, X[held], y[held])
-    by_date = np.bincount(days[held], own)[225:] / counts[225:]
-    assert report.value == pytest.approx(by_date.mean(), abs=2e-3)
+    holdout_rows = search.holdout_indices_
+    record_scores = closeness(search.best_estimator_, X[holdout_rows], y[holdout_rows])
+    date_means = np.bincount(days[holdout_rows], record_scores)[225:] / counts[225:]
+    assert report.value == pytest.approx(date_means.mean(), abs=2e-3)
     assert 0.5 * (report.upper - report.lower) < 0.1
     assert "75 dates" in str(report).splitlines()[0]
 
 
-def test_a_horizon_leaves_out_labels_that_are_not_known_yet():
+def test_a_horizon_leaves_out_labels_that_are_not_yet_available():
     X, y = series()
     for horizon, gap in ((1, 0), (7, 7), (pd.Timedelta("7D"), 7), ("7D", 7)):
-        search = fitted(X, y, fit={"horizon": horizon})
+        search = fit_search(X, y, fit={"horizon": horizon})
         assert search.holdout_indices_.min() - search.train_indices_.max() == gap + 1
     with refused(ValueError, "horizon", 0):
-        fitted(X, y, fit={"horizon": 0})
+        fit_search(X, y, fit={"horizon": 0})
 
 
 def test_a_filter_of_attributes_needs_no_chain():
@@ -238,20 +244,25 @@ def test_a_filter_of_attributes_needs_no_chain():
 
 
 @pytest.mark.parametrize("rho", [0.98, pytest.param(0.0, marks=pytest.mark.slow)])
-def test_intervals_hold_for_the_period_whatever_the_dependence(rho):
+def test_intervals_hold_for_the_period_under_any_dependence(rho):
     """Truth: the mean of the expectations given the past, which are known in a simulation."""
-    missed, n = 0, 600
+    n_missed = 0
+    n = 600
     for seed in range(25):
         rng = np.random.default_rng(seed)
         level = np.zeros(n)
         for t in range(1, n):
             level[t] = rho * level[t - 1] + np.sqrt(1 - rho**2) * rng.normal()
         X = rng.choice([-1.0, 1.0], size=(n, 1))
-        right = 1 / (1 + np.exp(-level))  # known the day before up to the step of the level
-        y = np.where(rng.random(n) < right, X[:, 0], -X[:, 0])
-        search = fitted(X, y, cv=2)
+        probability_correct = 1 / (
+            1 + np.exp(-level)
+        )  # known the day before up to the step of the level
+        y = np.where(rng.random(n) < probability_correct, X[:, 0], -X[:, 0])
+        search = fit_search(X, y, cv=2)
         low, high = search.final_report().interval
-        good = search.best_estimator_.predict(X) == X[:, 0]
-        truth = np.where(good, right, 1 - right)[search.holdout_indices_].mean()
-        missed += not low <= truth <= high
-    assert missed <= 1
+        is_correct = search.best_estimator_.predict(X) == X[:, 0]
+        expected_score = np.where(is_correct, probability_correct, 1 - probability_correct)[
+            search.holdout_indices_
+        ].mean()
+        n_missed += not low <= expected_score <= high
+    assert n_missed <= 1

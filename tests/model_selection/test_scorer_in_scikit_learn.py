@@ -81,13 +81,15 @@ def grid_search(holdout, scoring=None, **options):
 def test_training_rows_get_their_plain_score(data, holdout):
     X, _, y, _ = data
     search = grid_search(holdout, return_train_score=True).fit(X, y)
-    plain = grid_search(holdout, "accuracy", return_train_score=True).fit(X, y)
+    grid_search_by_accuracy = grid_search(holdout, "accuracy", return_train_score=True).fit(X, y)
     for name in ("split0_train_score", "split1_train_score"):
-        np.testing.assert_allclose(search.cv_results_[name], plain.cv_results_[name])
+        np.testing.assert_allclose(
+            search.cv_results_[name], grid_search_by_accuracy.cv_results_[name]
+        )
     assert len(holdout.history()) == 4
 
 
-def test_learning_curves_tell_training_from_test(data, holdout):
+def test_learning_curves_distinguish_training_and_test_rows(data, holdout):
     X, _, y, _ = data
     scorer = HoldoutScorer(holdout)
     model = DecisionTreeClassifier(random_state=0)
@@ -111,8 +113,9 @@ def test_learning_curve_display_has_a_name_for_the_score(data, holdout):
     assert "erified" in display.score_name
 
 
-def test_models_that_learn_nothing_are_one_model_in_every_fold(data, holdout):
-    X, y = data[0][:200], np.tile([0, 1], 100)
+def test_models_without_fitted_state_are_one_model_in_every_fold(data, holdout):
+    X = data[0][:200]
+    y = np.tile([0, 1], 100)
     dummy = DummyClassifier(strategy="constant", constant=1)
     scores = cross_val_score(dummy, X, y, scoring=HoldoutScorer(holdout), cv=5)
     assert len(set(scores)) == 1
@@ -120,26 +123,28 @@ def test_models_that_learn_nothing_are_one_model_in_every_fold(data, holdout):
 
 
 #: Since scikit-learn hands weights to scorers, it says which of them take none.
-SAYS_SO = "does not support sample_weight" in inspect.getsource(sklearn.model_selection._search)
+WARNS_ABOUT_WEIGHTS = "does not support sample_weight" in inspect.getsource(
+    sklearn.model_selection._search
+)
 
 
-def told():
-    if not SAYS_SO:
+def unsupported_weights_warning():
+    if not WARNS_ABOUT_WEIGHTS:
         return contextlib.nullcontext()
     return warned(UserWarning, "sample_weight")
 
 
-def test_weights_go_to_fit_and_the_search_says_that_the_score_has_none(data, holdout):
+def test_weights_go_to_fit_and_a_warning_names_the_unweighted_score(data, holdout):
     X, _, y, _ = data
     weights = np.where(y == 1, 5.0, 1.0)
-    with told():
+    with unsupported_weights_warning():
         search = grid_search(holdout).fit(X, y, sample_weight=weights)
     expected = LogisticRegression(**search.best_params_).fit(X, y, sample_weight=weights)
     np.testing.assert_allclose(search.best_estimator_.coef_, expected.coef_)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    both = {"a": HoldoutScorer(holdout), "b": "accuracy"}
-    with told():
-        grid_search(holdout, both, refit="a").fit(X, y, sample_weight=weights)
+    scorers = {"a": HoldoutScorer(holdout), "b": "accuracy"}
+    with unsupported_weights_warning():
+        grid_search(holdout, scorers, refit="a").fit(X, y, sample_weight=weights)
     with sklearn.config_context(enable_metadata_routing=True):
         model = LogisticRegression().set_fit_request(sample_weight=True)
         search = GridSearchCV(model, {"C": [1.0]}, scoring=HoldoutScorer(holdout), cv=2)
@@ -149,9 +154,11 @@ def test_weights_go_to_fit_and_the_search_says_that_the_score_has_none(data, hol
 @pytest.mark.parametrize("several", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_an_in_memory_holdout_gives_one_error_in_workers(data, holdout, several):
     X, _, y, _ = data
-    scoring, refit = HoldoutScorer(holdout), True
+    scoring = HoldoutScorer(holdout)
+    refit = True
     if several:
-        scoring, refit = {"one": scoring, "two": "accuracy"}, "one"
+        scoring = {"one": scoring, "two": "accuracy"}
+        refit = "one"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with refused(ProcessBoundaryError, "ledger"):
@@ -163,9 +170,9 @@ def test_a_ledger_answers_workers_as_it_answers_one_process(data, on_disk):
     X, _, y, _ = data
     search = grid_search(on_disk, n_jobs=2, return_train_score=True).fit(X, y)
     assert len(on_disk.history()) == 4
-    again = grid_search(on_disk, return_train_score=True).fit(X, y)
+    repeated_search = grid_search(on_disk, return_train_score=True).fit(X, y)
     np.testing.assert_array_equal(
-        search.cv_results_["mean_test_score"], again.cv_results_["mean_test_score"]
+        search.cv_results_["mean_test_score"], repeated_search.cv_results_["mean_test_score"]
     )
     assert len(on_disk.history()) == 4
 
@@ -177,12 +184,12 @@ def test_several_metrics_of_one_holdout(data, holdout):
         "balanced": HoldoutScorer(holdout, scoring="balanced_accuracy"),
         "plain": "roc_auc",
     }
-    found = cross_validate(LogisticRegression(), X, y, scoring=scoring, cv=2)
-    assert all(np.isfinite(found[f"test_{name}"]).all() for name in scoring)
+    results = cross_validate(LogisticRegression(), X, y, scoring=scoring, cv=2)
+    assert all(np.isfinite(results[f"test_{name}"]).all() for name in scoring)
     assert len(holdout.history()) == 4
 
 
-def test_a_budget_that_is_used_up_ends_the_run(data):
+def test_an_exhausted_budget_ends_the_run(data):
     X, X_holdout, y, y_holdout = data
     tight = ReusableHoldout(
         X_holdout,
@@ -205,7 +212,8 @@ def test_unbounded_metrics_end_the_run_and_failing_models_do_not(data, holdout):
 
     class Fails(ClassifierMixin, BaseEstimator):
         def fit(self, X, y):
-            self.classes_, self.n_features_in_ = np.unique(y), X.shape[1]
+            self.classes_ = np.unique(y)
+            self.n_features_in_ = X.shape[1]
             return self
 
         def predict(self, X):
@@ -234,12 +242,12 @@ def test_scores_of_predictions_are_rejected_and_folds_are_not():
     with refused(ValueError, "cv=5"):
         RidgeCV([0.1, 1.0], scoring=scorer).fit(X, y)
     assert len(holdout.history()) == 0
-    found = RidgeCV([0.1, 1.0], scoring=scorer, cv=2).fit(X, y)
-    assert -80 < found.best_score_ < -20
+    fitted = RidgeCV([0.1, 1.0], scoring=scorer, cv=2).fit(X, y)
+    assert -80 < fitted.best_score_ < -20
     assert len(holdout.history()) == 4
 
 
-def test_regularisation_paths_ask_about_each_model(data, holdout):
+def test_regularization_paths_query_each_model(data, holdout):
     X, _, y, _ = data
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
@@ -248,26 +256,37 @@ def test_regularisation_paths_ask_about_each_model(data, holdout):
 
 
 @pytest.mark.parametrize("fraction", [0.2, None])
-@pytest.mark.parametrize("kind", [HistGradientBoostingClassifier, HistGradientBoostingRegressor])
+@pytest.mark.parametrize(
+    "estimator_class", [HistGradientBoostingClassifier, HistGradientBoostingRegressor]
+)
 def test_early_stopping_by_the_holdout_is_rejected_and_the_remedy_works(
-    data, holdout, fraction, kind
+    data, holdout, fraction, estimator_class
 ):
     X, _, y, _ = data
     options = {"early_stopping": True, "validation_fraction": fraction, "max_iter": 15}
     scorer = HoldoutScorer(holdout, scoring="accuracy")
-    for model in (kind(**options), make_pipeline(OrdinalEncoder(), kind(**options))):
-        name = "scoring" if model.__class__ is kind else f"{kind.__name__.lower()}__scoring"
+    for model in (
+        estimator_class(**options),
+        make_pipeline(OrdinalEncoder(), estimator_class(**options)),
+    ):
+        name = (
+            "scoring"
+            if model.__class__ is estimator_class
+            else f"{estimator_class.__name__.lower()}__scoring"
+        )
         with refused(ValueError, "scoring='loss'"):
             model.set_params(**{name: scorer}).fit(X, y)
     assert len(holdout.history()) == 0
-    if kind is HistGradientBoostingClassifier:
-        assert scorer(kind(**options, scoring="loss").fit(X, y), X, y) > 0.9
+    if estimator_class is HistGradientBoostingClassifier:
+        assert scorer(estimator_class(**options, scoring="loss").fit(X, y), X, y) > 0.9
 
 
 def test_encoded_rows_of_a_table_with_text_are_rejected_and_the_remedy_works(data):
     X, X_holdout, y, y_holdout = data
-    numbers = [pd.DataFrame(rows).add_prefix("c") for rows in (X, X_holdout)]
-    with_text = [rows.assign(size=np.where(rows.c0 > 0, "large", "small")) for rows in numbers]
+    numeric_frames = [pd.DataFrame(rows).add_prefix("c") for rows in (X, X_holdout)]
+    with_text = [
+        rows.assign(size=np.where(rows.c0 > 0, "large", "small")) for rows in numeric_frames
+    ]
     holdout = ReusableHoldout(with_text[1], y_holdout, random_state=0)
     scorer = HoldoutScorer(holdout)
     pipeline = make_pipeline(
@@ -278,8 +297,10 @@ def test_encoded_rows_of_a_table_with_text_are_rejected_and_the_remedy_works(dat
         scorer(pipeline[-1], pipeline[:-1].transform(with_text[0]), y)
     assert len(holdout.history()) == 0
     assert scorer(pipeline, with_text[0], y) > 0.8
-    plain = LogisticRegression().fit(numbers[0], y)  # its columns are found by name, none has text
-    assert scorer(plain, numbers[0], y) > 0.8
+    numeric_model = LogisticRegression().fit(
+        numeric_frames[0], y
+    )  # its columns are found by name, none has text
+    assert scorer(numeric_model, numeric_frames[0], y) > 0.8
 
 
 def flipped(self, X):
@@ -300,10 +321,11 @@ def test_a_model_that_changed_since_it_was_last_scored_is_another_query(
     data, holdout, change, monkeypatch
 ):
     X, _, y, _ = data
-    scorer, model = HoldoutScorer(holdout), make_pipeline(StandardScaler(), LogisticRegression())
+    scorer = HoldoutScorer(holdout)
+    model = make_pipeline(StandardScaler(), LogisticRegression())
     model.fit(X, y)
-    same = {scorer(model, X, y) for _ in range(4)}
-    assert len(same) == len(holdout.history()) == 1
+    scores = {scorer(model, X, y) for _ in range(4)}
+    assert len(scores) == len(holdout.history()) == 1
     CHANGES[change](model, X, y, monkeypatch)
     scorer(model, X, y)
     assert len(holdout.history()) == 2
@@ -311,7 +333,8 @@ def test_a_model_that_changed_since_it_was_last_scored_is_another_query(
 
 def test_numbers_that_change_inside_a_forest_make_another_query(data, holdout):
     X, _, y, _ = data
-    scorer, model = HoldoutScorer(holdout), RandomForestClassifier(3, random_state=0).fit(X, y)
+    scorer = HoldoutScorer(holdout)
+    model = RandomForestClassifier(3, random_state=0).fit(X, y)
     assert len({scorer(model, X, y) for _ in range(4)}) == len(holdout.history()) == 1
     values = model.estimators_[-1].tree_.value
     values[:] = values[:, :, ::-1].copy()
@@ -333,12 +356,12 @@ def test_a_model_that_keeps_holdout_records_is_rejected_with_altered_columns_too
 def test_importances_find_the_column_that_matters(data, holdout, one_column):
     X, _, y, _ = data
     scorer = HoldoutScorer(holdout)
-    found = permutation_importance(
+    importances = permutation_importance(
         one_column, X, y, scoring=scorer, n_repeats=1, random_state=0
     ).importances_mean
-    assert found.argmax() == 22
-    assert found[22] > 0.2
-    assert abs(np.delete(found, 22)).max() < 0.1
+    assert importances.argmax() == 22
+    assert importances[22] > 0.2
+    assert abs(np.delete(importances, 22)).max() < 0.1
 
 
 def test_columns_shuffled_in_some_of_the_rows_are_rejected(data, holdout, one_column):
@@ -355,9 +378,11 @@ def test_columns_shuffled_in_some_of_the_rows_are_rejected(data, holdout, one_co
 def test_importances_by_several_metrics(data, holdout, one_column):
     X, _, y, _ = data
     scoring = {name: HoldoutScorer(holdout, scoring=name) for name in ("accuracy", "roc_auc")}
-    found = permutation_importance(one_column, X, y, scoring=scoring, n_repeats=1, random_state=0)
+    importances = permutation_importance(
+        one_column, X, y, scoring=scoring, n_repeats=1, random_state=0
+    )
     for name in scoring:
-        assert found[name].importances_mean.argmax() == 22
+        assert importances[name].importances_mean.argmax() == 22
 
 
 @pytest.mark.slow
@@ -382,12 +407,12 @@ def test_importances_in_workers(data, on_disk, one_column):
 def test_importances_after_a_copy_in_single_precision(data, holdout, one_column):
     X, _, y, _ = data
     scorer = HoldoutScorer(holdout)
-    base = scorer(one_column, X, y)
-    found = permutation_importance(
+    base_score = scorer(one_column, X, y)
+    importances = permutation_importance(
         one_column, X.astype(np.float32), y, scoring=scorer, n_repeats=1, random_state=0
     ).importances_mean
-    assert found[22] > 0.2
-    assert scorer(one_column, X, y) == base
+    assert importances[22] > 0.2
+    assert scorer(one_column, X, y) == base_score
 
 
 def test_a_zeroed_column_is_zeroed_on_the_holdout_and_noise_is_rejected(data, holdout, one_column):
@@ -416,29 +441,30 @@ def test_importances_of_a_search_that_used_the_same_scorer(data, holdout):
     X, _, y, _ = data
     scorer = HoldoutScorer(holdout)
     search = grid_search(holdout, scorer).fit(X, y)
-    base = scorer(search, X, y)
+    base_score = scorer(search, X, y)
     spent = len(holdout.history())
-    assert scorer(search, X, y) == base
+    assert scorer(search, X, y) == base_score
     assert len(holdout.history()) == spent
-    found = permutation_importance(search, X, y, scoring=scorer, n_repeats=1, random_state=0)
-    assert found.importances_mean.max() > 0
+    importances = permutation_importance(search, X, y, scoring=scorer, n_repeats=1, random_state=0)
+    assert importances.importances_mean.max() > 0
 
 
 @pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_eliminated_columns_are_found_by_their_values(data, on_disk, n_jobs):
     X, _, y, _ = data
-    found = RFECV(
+    elimination = RFECV(
         LogisticRegression(), scoring=HoldoutScorer(on_disk), cv=2, step=10, n_jobs=n_jobs
     ).fit(X, y)
     assert len(on_disk.history()) == 2 * 4  # 30, 20, 10, 1 columns in two folds
-    scores = found.cv_results_["mean_test_score"]
+    scores = elimination.cv_results_["mean_test_score"]
     assert scores[0] > 0.8
     assert scores[-1] > 0.93
 
 
-def test_columns_that_look_the_same_are_rejected(data):
+def test_columns_with_equal_values_are_rejected(data):
     X, X_holdout, y, y_holdout = data
-    X, X_holdout = np.column_stack([X, X]), np.column_stack([X_holdout, X_holdout])
+    X = np.column_stack([X, X])
+    X_holdout = np.column_stack([X_holdout, X_holdout])
     holdout = ReusableHoldout(X_holdout, y_holdout, random_state=0)
     scorer = HoldoutScorer(holdout)
     scorer(LogisticRegression().fit(X, y), X, y)
@@ -456,13 +482,14 @@ def test_the_last_interval_is_readable_from_every_copy(data, holdout):
     with refused(AttributeError, "history"):
         _ = scorer.last_answer_
     search = GridSearchCV(LogisticRegression(), {"C": [1.0]}, scoring=scorer, cv=2).fit(X, y)
-    answer, record = scorer.last_answer_, holdout.history()[-1]
+    answer = scorer.last_answer_
+    record = holdout.history()[-1]
     assert (answer.value, answer.lower, answer.upper) == (record.value, record.lower, record.upper)
     cross_val_score(search, X, y, scoring=scorer, cv=2)
     assert scorer.last_answer_.value == holdout.history()[-1].value
 
 
-class TestNeighbours:
+class TestOtherLibraries:
     """Packages that take a scorer; each test is skipped where its package is missing."""
 
     @pytest.mark.client("mlxtend", "backward selection with `HoldoutScorer`")
@@ -472,13 +499,15 @@ class TestNeighbours:
         X, X_holdout, y, y_holdout = data
         holdout = ReusableHoldout(X_holdout[:, 20:24], y_holdout, random_state=0)
         options = {"scoring": HoldoutScorer(holdout), "cv": cv, "k_features": 1}
-        make = selection.SequentialFeatureSelector
+        selector_class = selection.SequentialFeatureSelector
         with refused(UnknownFeaturesError, "HoldoutFeatureSelector"):
-            make(LogisticRegression(), forward=True, **options).fit(X[:, 20:24], y)
+            selector_class(LogisticRegression(), forward=True, **options).fit(X[:, 20:24], y)
         assert len(holdout.history()) == 0
-        found = make(LogisticRegression(), forward=False, **options).fit(X[:, 20:24], y)
-        assert found.k_feature_idx_[0] in (0, 2, 3)
-        assert found.k_score_ > 0.85
+        selector = selector_class(LogisticRegression(), forward=False, **options).fit(
+            X[:, 20:24], y
+        )
+        assert selector.k_feature_idx_[0] in (0, 2, 3)
+        assert selector.k_score_ > 0.85
 
     @pytest.mark.client("scikit-optimize", "`BayesSearchCV` with `HoldoutScorer`")
     def test_bayes_search(self, data, holdout):

@@ -26,15 +26,15 @@ def weather(n, rng):
 CHAIN = MarkovChain.from_autocorrelation_time(6.0)
 
 
-def searched(n, rng, **options):
+def fit_search(n, rng, **options):
     X, y = weather(n, rng)
     options = {"cv": 3, "correlation": CHAIN, "scoring": "neg_mean_absolute_error", **options}
     search = ReusableHoldoutSearchCV(Ridge(), {"alpha": [0.1, 10.0]}, random_state=0, **options)
     return search.fit(X, y)
 
 
-def test_the_certificate_names_the_approximate_row_and_the_row_knows_far_more():
-    search = searched(8000, np.random.default_rng(0))
+def test_the_certificate_names_the_approximate_row_which_is_far_narrower():
+    search = fit_search(8000, np.random.default_rng(0))
     assert "approximate interval of final_report()" in str(search.certificate_)
     low, high = search.best_interval_
     [row] = search.final_report().rows
@@ -44,34 +44,38 @@ def test_the_certificate_names_the_approximate_row_and_the_row_knows_far_more():
 
 @pytest.mark.slow
 def test_approximate_rows_of_errors_in_time_hold():
-    missed = 0
+    n_missed = 0
     for seed in range(60):
         rng = np.random.default_rng(seed)
-        search = searched(6000, rng)
+        search = fit_search(6000, rng)
         new_X, new_y = weather(40_000, rng)
-        truth = -np.abs(search.best_estimator_.predict(new_X) - new_y).mean()
+        new_score = -np.abs(search.best_estimator_.predict(new_X) - new_y).mean()
         low, high = search.final_report().rows[0].approximate
-        missed += not low <= truth <= high
-    assert missed <= 3
+        n_missed += not low <= new_score <= high
+    assert n_missed <= 3
 
 
 def test_records_that_are_independent_have_no_such_note():
-    search = searched(1200, np.random.default_rng(0), correlation=None)
+    search = fit_search(1200, np.random.default_rng(0), correlation=None)
     assert "approximate interval of final_report()" not in str(search.certificate_)
 
 
 def test_blocks_of_a_panel_are_dates_in_any_order_of_rows():
     """Shop after shop, blocks of rows were blocks of shops: too narrow by the common shock."""
-    rng, days, shops = np.random.default_rng(0), 2400, 4
+    rng = np.random.default_rng(0)
+    days = 2400
+    shops = 4
     shock = lfilter([1.0], [1.0, -0.5], rng.normal(size=days))[:, None]
     X = rng.normal(size=(days, shops, 2))
     y = (X[..., 0] + shock + rng.normal(size=(days, shops)) > 0).astype(int)
     day = np.repeat(np.arange(days), shops).reshape(days, shops)
-    ends = []
+    intervals = []
     for table in ((X, y, day), (X.swapaxes(0, 1), y.T, day.T)):
-        rows, labels, times = table[0].reshape(-1, 2), table[1].ravel(), table[2].ravel()
+        rows = table[0].reshape(-1, 2)
+        labels = table[1].ravel()
+        times = table[2].ravel()
         search = ReusableHoldoutSearchCV(
             LogisticRegression(), {"C": [1.0]}, random_state=0, correlation="time"
         ).fit(rows, labels, times=times)
-        ends.append(search.final_report(scoring="f1").interval)
-    assert ends[0] == pytest.approx(ends[1], abs=1e-9)
+        intervals.append(search.final_report(scoring="f1").interval)
+    assert intervals[0] == pytest.approx(intervals[1], abs=1e-9)

@@ -39,13 +39,17 @@ class ColumnRegressor(OneColumn, LinearRegression):
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.DefaultMetricWarning")
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_predictions_of_one_column_are_predictions():
-    plain = ReusableHoldoutSearchCV(LogisticRegression(), GRID, random_state=0).fit(X, Y)
-    column = ReusableHoldoutSearchCV(ColumnClassifier(), GRID, random_state=0).fit(X, Y)
-    assert column.best_score_ == plain.best_score_ > 0.9
+    one_dimensional_search = ReusableHoldoutSearchCV(
+        LogisticRegression(), GRID, random_state=0
+    ).fit(X, Y)
+    column_search = ReusableHoldoutSearchCV(ColumnClassifier(), GRID, random_state=0).fit(X, Y)
+    assert column_search.best_score_ == one_dimensional_search.best_score_ > 0.9
     grid = {"fit_intercept": [True, False]}
-    plain = ReusableHoldoutSearchCV(LinearRegression(), grid, random_state=0).fit(X, X[:, 0])
-    column = ReusableHoldoutSearchCV(ColumnRegressor(), grid, random_state=0).fit(X, X[:, 0])
-    assert column.best_score_ == plain.best_score_
+    one_dimensional_search = ReusableHoldoutSearchCV(LinearRegression(), grid, random_state=0).fit(
+        X, X[:, 0]
+    )
+    column_search = ReusableHoldoutSearchCV(ColumnRegressor(), grid, random_state=0).fit(X, X[:, 0])
+    assert column_search.best_score_ == one_dimensional_search.best_score_
 
 
 @pytest.mark.parametrize("request_", [False, None, True])
@@ -63,22 +67,26 @@ def test_a_scorer_that_declines_weights_needs_none(request_):
             assert search.fit(X, Y).best_score_ > 0.9
 
 
-def stopping():
+def make_early_stopping():
     return HistGradientBoostingClassifier(max_iter=5, early_stopping=True, random_state=0)
 
 
 def test_without_a_holdout_a_validation_set_is_the_estimators():
-    both = {"X_val": X[1::2], "y_val": Y[1::2]}
+    validation_set = {"X_val": X[1::2], "y_val": Y[1::2]}
     grid = {"max_depth": [1, 3]}
-    ours = ReusableHoldoutSearchCV(stopping(), grid, holdout=None).fit(X[::2], Y[::2], **both)
-    theirs = GridSearchCV(stopping(), grid).fit(X[::2], Y[::2], **both)
-    assert ours.best_score_ == theirs.best_score_
+    search_without_holdout = ReusableHoldoutSearchCV(make_early_stopping(), grid, holdout=None).fit(
+        X[::2], Y[::2], **validation_set
+    )
+    grid_search = GridSearchCV(make_early_stopping(), grid).fit(X[::2], Y[::2], **validation_set)
+    assert search_without_holdout.best_score_ == grid_search.best_score_
     with refused(ValueError, "X_val", "holdout=None", "LogisticRegression.fit"):
-        ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=None).fit(X, Y, **both)
+        ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=None).fit(
+            X, Y, **validation_set
+        )
 
 
 def test_with_a_holdout_a_validation_set_of_two_meanings_is_rejected():
-    search = ReusableHoldoutSearchCV(stopping(), {"max_depth": [1, 3]})
+    search = ReusableHoldoutSearchCV(make_early_stopping(), {"max_depth": [1, 3]})
     with refused(ValueError, "X_val", "holdout=ReusableHoldout(X_val, y_val)"):
         search.fit(X[::2], Y[::2], X_val=X[1::2], y_val=Y[1::2])
     search.set_params(holdout=ReusableHoldout(X[1::2], Y[1::2])).fit(X[::2], Y[::2])
@@ -93,5 +101,5 @@ def test_a_ledger_inside_cross_validation_is_rejected_at_the_first_fold(tmp_path
     with refused(ValueError, "ledger"):
         cross_val_score(search, X, Y, cv=3)
     assert not path.exists()
-    inside = search.set_params(holdout=HoldoutConfig())
-    assert np.isfinite(cross_val_score(inside, X, Y, cv=3)).all()
+    search_in_memory = search.set_params(holdout=HoldoutConfig())
+    assert np.isfinite(cross_val_score(search_in_memory, X, Y, cv=3)).all()
