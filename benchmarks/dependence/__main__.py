@@ -7,7 +7,9 @@
 
 Past (theory G26): scores in time, each judged given its past, beside Newey-West errors and a
 bootstrap of blocks (``benchmarks.dependence.past``). Dates (theory G31): approximate intervals of
-any metric over dates, level ratios and widths (``benchmarks.dependence.dates``). Searches: two
+any metric over dates, level ratios and widths (``benchmarks.dependence.dates``), of seven metrics
+over dates of seven processes (``benchmarks.dependence.date_metrics``), and how often a better
+forecast is shown to be better (``benchmarks.dependence.better``). Searches: two
 adaptive rounds of ``ReusableHoldoutSearchCV`` under every declaration, a miss is *any* of the
 answered intervals missing its truth. Networks (theory G27): nodes that are not
 neighbors beside a random split, blocks and the oracle, coverage given the training labels; then
@@ -22,6 +24,8 @@ import argparse
 
 import numpy as np
 
+from benchmarks.dependence.better import show_better
+from benchmarks.dependence.date_metrics import show_date_metrics
 from benchmarks.dependence.dates import show_dates
 from benchmarks.dependence.networks import show_network
 from benchmarks.dependence.node_metrics import show_node_metrics
@@ -61,6 +65,8 @@ def main():
         show_past(replications, rng)
     if part in ("all", "dates"):
         show_dates(replications, rng)
+        show_date_metrics(replications, np.random.default_rng(arguments.seed))
+        show_better(replications, np.random.default_rng(arguments.seed))
     if part in ("all", "studies"):
         show_studies(tables, rng)
 

@@ -410,7 +410,7 @@ def share_limits(hits: int, count: int, level: float, *, alike: bool = True) -> 
 # -- Dates, each given its past (G26) --------------------------------------------------------------
 
 #: Stakes of a mixture, in units of the best one by prediction, and their shares.
-STAKES, SHARES = (1.0, 0.25, 0.5, 2.0, 4.0), (0.6, 0.1, 0.1, 0.1, 0.1)
+STAKES, SHARES = (1.0, 0.25, 0.5, 2.0, 4.0), (0.8, 0.05, 0.05, 0.05, 0.05)
 #: Largest part of the stake's inverse by which a center lies above the lower end of a score.
 _ROOM = 0.9
 
@@ -493,6 +493,7 @@ def past_limits(
     least: FloatOrArray = 0.0,
     most: FloatOrArray = 1.0,
     horizon: int = 1,
+    lower_share: float = 0.5,
 ) -> tuple[float, float]:
     """Return both limits at stakes that are best where the scores are as expected (theory G26).
 
@@ -501,7 +502,7 @@ def past_limits(
     scores : array-like of shape (T,)
         Score of each date, in order.
     log_failure : float
-        Log of the failure probability of one side.
+        Log of half the failure probability of both limits together.
     expected : float
         Score of a date to be expected, by the training set.
     variance : float or None
@@ -511,6 +512,9 @@ def past_limits(
         of the forecasts).
     horizon : int, default=1
         Largest number of holdout dates from a forecast to its known score.
+    lower_share : float, default=0.5
+        Part of the failure probability that the lower limit takes, fixed in advance. A difference
+        that is expected to be positive is shown with less data if the lower limit takes more.
 
     Returns
     -------
@@ -519,22 +523,27 @@ def past_limits(
     """
     scores = check_array("scores", scores, shape=(None,))
     size = len(scores)
+    lower_share = check_real("lower_share", lower_share, low=0.0, high=1.0, closed="neither")
     ends = []
-    for sign, low in ((1.0, np.asarray(least, float)), (-1.0, -np.asarray(most, float))):
+    for sign, low, share in (
+        (1.0, np.asarray(least, float), lower_share),
+        (-1.0, -np.asarray(most, float), 1.0 - lower_share),
+    ):
+        log_side = min(-1e-9, log_failure + math.log(2.0 * share))
         if variance is None:
             limit = past_lower_limit(
                 sign * scores,
-                log_failure,
-                stakes=bit_stake(sign * expected - low.mean(), log_failure, size, horizon),
+                log_side,
+                stakes=bit_stake(sign * expected - low.mean(), log_side, size, horizon),
                 center=low,
                 least=low,
                 horizon=horizon,
             )
         else:
-            best_stake = math.sqrt(-2.0 * horizon * log_failure / (size * max(variance, 1e-12)))
+            best_stake = math.sqrt(-2.0 * horizon * log_side / (size * max(variance, 1e-12)))
             limit = past_lower_limit(
                 sign * scores,
-                log_failure,
+                log_side,
                 stakes=best_stake * np.array(STAKES),
                 shares=SHARES,
                 center=sign * expected,

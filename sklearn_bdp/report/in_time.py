@@ -33,6 +33,11 @@ from sklearn_bdp.utils.validation import check_integer
 _SEASONAL = re.compile(r"seasonal-([1-9]\d{0,3})")
 _MOST_CLASSES = 20  # for which all outcomes of a difference are tried
 _BOUNDED_BY_DISTANCE = ("neg_mean_absolute_error",)  # metrics of pairs that need no clip
+#: Part of the level of a difference that the limit takes which would show the expected direction.
+_BETTER_SHARE = 0.8
+#: Least variance of scores of earlier dates: in units of the range, and of the squared largest
+#: differences.
+_MIN_VARIANCE, _MIN_VARIANCE_OF_PAIR = 1e-4, 1e-3
 _LENGTHS = 4  # of the holdout, of earlier dates whose differences are looked at
 
 
@@ -402,7 +407,10 @@ def past_row(
     variance = moments.variance
     low = 0.0
     smallest, largest = 0.0, 1.0
+    lower_share = 0.5
     if len(statement.models) == 2:
+        if expected != 0.0:  # by earlier dates, so it is fixed before the holdout is read
+            lower_share = _BETTER_SHARE if expected > 0.0 else 1.0 - _BETTER_SHARE
         scores, lower, upper, span = paired_difference(
             statement.measure, records, statement.models, classes
         )
@@ -425,6 +433,7 @@ def past_row(
         horizon=statement.ahead,
         least=smallest,
         most=largest,
+        lower_share=lower_share,
     )
     return low + span * ends[0], low + span * ends[1]
 
@@ -438,34 +447,63 @@ def past_moments(statement: Any, plan: Any, holdout: Any, variance: float | None
     """
     if variance is not None and variance > 0.0:
         return UnitMoments(statement.expected, max(variance, 1e-6), 1.0)
-    paired = len(statement.models) == 2
+    moments = None
+    if plan.past_records is not None:
+        try:
+            moments = _moments_of_earlier_dates(statement, plan, holdout)
+        except Exception:  # of the user's model, on earlier records
+            moments = None
+    return moments or _default_moments(statement, plan)
+
+
+def _moments_of_earlier_dates(statement, plan, holdout):
+    """Return the moments of the scores of earlier dates; None if predictions are known only later.
+
+    Models may have seen these records, so that the variance is at least a small part of the range.
+    """
     earlier = plan.past_records
     scheme = holdout.dependence.sampling_scheme(holdout.n)
-    try:
-        rows = np.flatnonzero(earlier.dates >= -_LENGTHS * scheme.n_units)
-        words = {name: getattr(plan.models[name], "known_as", None) for name in statement.models}
-        horizon = past_horizon(scheme)
-        lags = {
-            name: _lag(keyword, horizon) for name, keyword in words.items() if is_forecast(keyword)
-        }
-        rows = rows[rows >= max(lags.values(), default=0)]
-        y = np.asarray(earlier.y)
-        models = {name: plan.models[name] for name in statement.models}
-        for name, lag in lags.items():
-            models[name] = Predicted(y[rows - lag], plan.classes)
-        if any(isinstance(models[name], Predicted) for name in models.keys() - lags.keys()):
-            raise ValueError("predictions of the holdout say nothing of earlier records.")
-        records = Records(safe_indexing(earlier.X, rows), y[rows], models)
-        if paired:
-            values = paired_difference(statement.measure, records, statement.models, plan.classes)[
-                0
-            ]
-        else:
-            values = records.contributions(statement.measure, statement.models[0])[0]
-        _, codes, counts = np.unique(earlier.dates[rows], return_inverse=True, return_counts=True)
-        series = np.bincount(codes, values) / counts
-        min_variance = 1e-6 if paired else 1e-4  # of rows that the models may have seen
-        return UnitMoments(float(series.mean()), max(float(series.var()), min_variance), 1.0)
-    except Exception:  # default moments are valid, too
-        center = 2.0 * statement.expected - 1.0 if paired else statement.expected
-        return UnitMoments(center, 0.01, 1.0)
+    keywords = {name: getattr(plan.models[name], "known_as", None) for name in statement.models}
+    lags = {
+        name: _lag(keyword, past_horizon(scheme))
+        for name, keyword in keywords.items()
+        if is_forecast(keyword)
+    }
+    if any(
+        isinstance(plan.models[name], Predicted) and name not in lags for name in statement.models
+    ):
+        return None
+    rows = np.flatnonzero(earlier.dates >= -_LENGTHS * scheme.n_units)
+    rows = rows[rows >= max(lags.values(), default=0)]
+    y = np.asarray(earlier.y)
+    models = {name: plan.models[name] for name in statement.models}
+    for name, lag in lags.items():
+        models[name] = Predicted(y[rows - lag], plan.classes)
+    records = Records(safe_indexing(earlier.X, rows), y[rows], models)
+    if len(statement.models) == 2:
+        scores, least, most, _ = paired_difference(
+            statement.measure, records, statement.models, plan.classes
+        )
+        min_variance = _MIN_VARIANCE_OF_PAIR * float(np.mean(np.maximum(-least, most) ** 2))
+    else:
+        scores = records.contributions(statement.measure, statement.models[0])[0]
+        min_variance = _MIN_VARIANCE
+    _, codes, counts = np.unique(earlier.dates[rows], return_inverse=True, return_counts=True)
+    by_date = np.bincount(codes, scores) / counts
+    return UnitMoments(float(by_date.mean()), max(float(by_date.var()), min_variance), 1.0)
+
+
+def _default_moments(statement, plan):
+    """Return moments without scores of earlier dates.
+
+    A difference of errors without a range is taken to vary by a quarter of the changes of earlier
+    targets, other scores by a tenth of their range.
+    """
+    variance = 0.01
+    if len(statement.models) == 1:
+        return UnitMoments(statement.expected, variance, 1.0)
+    if plan.past_records is not None and not statement.measure.is_sum:
+        changes = np.diff(np.asarray(plan.past_records.y, dtype=float))
+        if len(changes) and changes.any():
+            variance = 0.0625 * float(np.mean(changes**2))
+    return UnitMoments(2.0 * statement.expected - 1.0, variance, 1.0)

@@ -8,6 +8,7 @@ from scipy.special import expit
 from scipy.stats import binom, norm
 from scipy.stats import t as student
 
+from benchmarks.dependence import date_metrics
 from benchmarks.dependence.dates import (
     LEVELS,
     METRICS,
@@ -203,3 +204,43 @@ def test_intervals_are_little_wider_than_a_bootstrap_of_independent_dates(name):
     by_bootstrap, by_newey_west = relative_widths(name, 150, 3, np.random.default_rng(7))
     assert by_bootstrap < 1.5
     assert not by_newey_west > 1.5
+
+
+# -- seven metrics over dates of seven processes --------------------------------------------------
+
+
+@pytest.mark.parametrize("process", date_metrics.PROCESSES)
+@pytest.mark.parametrize("name", date_metrics.METRICS)
+def test_processes_know_the_statistic_of_their_average_law(process, name):
+    """Two routes: expectations over the noise, and the statistic of many targets."""
+    sample = date_metrics.draw(process, name, 4000, np.random.default_rng(8))
+    statistic = about_training_mean(statistic_of(name), date_metrics.CENTER)
+    halves = np.arange(4000) % 2
+    value = statistic.left_out(sample.y, sample.predictions, np.ones(4000), halves, 2)[0]
+    value = -value if statistic.negative else value
+    error = 0.05 * abs(sample.truth) + 0.01
+    assert value == pytest.approx(sample.truth, abs=2.0 * error if process == "t4" else error)
+
+
+def test_absolute_errors_are_little_wider_than_newey_west():
+    rng = np.random.default_rng(9)
+    approximate, proven = date_metrics.widths_of_absolute_errors(375, 8, rng)
+    assert approximate < 1.5
+    assert proven < 3.0
+    assert date_metrics.width_of_a_horizon(375, 8, rng) < 2.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("process", date_metrics.PROCESSES)
+@pytest.mark.parametrize("n", date_metrics.DATES)
+@pytest.mark.parametrize("name", date_metrics.METRICS)
+def test_seven_metrics_miss_about_as_often_as_their_level(name, n, process):
+    """1,000 runs: 1.3 times the level and a margin over all 196 checks; widths at .05."""
+    rng = np.random.default_rng(10)
+    cell = date_metrics.compare(process, name, n, 1000, rng)
+    for level in date_metrics.LEVELS:
+        assert cell.misses[level] <= date_metrics.margin(196, 1000, level)
+    widest = date_metrics.WIDEST
+    if name.startswith("neg_"):
+        widest = date_metrics.WIDEST_LOSS
+    assert cell.widths[0.05] <= widest

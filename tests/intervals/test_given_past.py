@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import logsumexp, xlogy
 from scipy.stats import beta as beta_distribution
+from scipy.stats import binom
 
 from sklearn_bdp.intervals.bounds import past_limits, past_lower_limit, past_mean_limit
 from tests.facts import refused
@@ -261,6 +262,45 @@ def test_pairs_need_no_declared_range():
     mean = 0.4 * distance.mean()
     assert low < mean < high
     assert high - low < 0.85 * (fixed[1] - fixed[0])
+
+
+def test_the_sides_of_an_unequal_division_share_the_level():
+    """Each limit is the one-sided limit at its own part of the level."""
+    rng = np.random.default_rng(2)
+    scores = rng.normal(0.1, 0.5, 200).clip(-1.0, 1.0)
+    moments = {"expected": 0.1, "variance": 0.2, "least": -1.0, "most": 1.0}
+    log_half = math.log(0.025)
+    equal = past_limits(scores, log_half, **moments)
+    assert equal == past_limits(scores, log_half, lower_share=0.5, **moments)
+    low, high = past_limits(scores, log_half, lower_share=0.8, **moments)
+    lower_alone, _ = past_limits(scores, math.log(0.04), **moments)
+    _, upper_alone = past_limits(scores, math.log(0.01), **moments)
+    assert (low, high) == pytest.approx((lower_alone, upper_alone))
+    assert equal[0] < low < scores.mean() < equal[1] < high
+    with refused(ValueError, "lower_share"):
+        past_limits(scores, log_half, lower_share=1.0, **moments)
+
+
+@pytest.mark.parametrize("runs", [300, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_an_adversary_who_sees_the_scores_does_not_beat_an_unequal_division(runs):
+    """Means follow the past scores: they fall after gains and vanish once the limit is passed."""
+    rng = np.random.default_rng(3)
+    dates, level = 40, 0.1
+    missed = 0
+    for _ in range(runs):
+        scores = np.empty(dates)
+        means = np.empty(dates)
+        for date in range(dates):
+            ahead = scores[:date].sum() - means[:date].sum()
+            distance = 0.0 if ahead > 8.0 else 1.0  # nothing more happens after a large gain
+            means[date] = -0.8 * distance if ahead > 0.0 else 0.2 * distance
+            scores[date] = distance * (1.0 if rng.random() < 0.5 * (1.0 + means[date]) else -1.0)
+        low, high = past_limits(
+            scores, math.log(0.5 * level), expected=0.1, variance=0.5, least=-1.0, most=1.0,
+            lower_share=0.8,
+        )  # fmt: skip
+        missed += not low <= means.mean() <= high
+    assert missed <= binom.isf(0.001, runs, level)
 
 
 def test_bad_input_is_named():

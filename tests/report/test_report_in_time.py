@@ -15,7 +15,10 @@ from benchmarks.dependence.past import folded, newey_west
 from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.exceptions import HoldoutClosedError
+from sklearn_bdp.intervals.dates import date_row
+from sklearn_bdp.intervals.jackknife import SKILL
 from sklearn_bdp.metrics import get_metric
+from sklearn_bdp.metrics.registry import statistic_of
 from tests.facts import refused
 
 pd = pytest.importorskip("pandas")
@@ -529,3 +532,67 @@ def test_history_has_the_range_of_unclipped_differences():
     assert row.proven[0] > 1.0
     assert last.in_units().lower == pytest.approx(row.proven[0])
     assert last.in_units().upper == pytest.approx(row.proven[1])
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1e4])
+def test_a_difference_without_a_range_does_not_depend_on_the_unit_of_the_target(unit):
+    """Stakes once had a least variance in units of the target."""
+    X, y, _ = sales(620)
+    plain = differences(searched(X, y).final_report(compare="seasonal-7"))[0]
+    search = ReusableHoldoutSearchCV(
+        Ridge(), {"alpha": [0.1 * unit**2, 10.0 * unit**2]}, scoring="neg_mean_absolute_error",
+        correlation="time", random_state=0, cv=3,
+    ).fit(unit * X, unit * y)  # fmt: skip
+    scaled = differences(search.final_report(compare="seasonal-7"))[0]
+    np.testing.assert_allclose(scaled.proven, unit * np.array(plain.proven), rtol=1e-6)
+
+
+def test_every_row_in_time_comes_from_one_function():
+    """Panels, subgroups, skill scores and a refitted recipe: approximate rows as `date_row`."""
+    rng = np.random.default_rng(0)
+    dates = np.repeat(np.arange(300), 3)
+    X = np.column_stack([rng.normal(size=900), rng.integers(2, size=900)])
+    y = X[:, 0] + 0.3 * X[:, 1] + 0.5 * rng.normal(size=900)
+    search = ReusableHoldoutSearchCV(
+        Ridge(), {"alpha": [1.0]}, scoring="neg_mean_absolute_error", correlation="time",
+        random_state=0, cv=3,
+    ).fit(X, y, times=dates)  # fmt: skip
+    held = search.holdout_indices_
+    units = dates[held] - dates[held].min()
+    baseline = np.full(len(held), y[search.train_indices_].mean())
+    report = search.final_report(compare=baseline, by={"kind": X[held, 1].astype(int)})
+    predictions = search.best_estimator_.predict(X[held])
+    in_second = X[held, 1] == 1
+    statistic = statistic_of("neg_mean_absolute_error")
+    losses = np.abs(y[held] - np.vstack([baseline, predictions]))
+    expected = {
+        ("Ridge", ""): (statistic, y[held], [(predictions, None)]),
+        ("Ridge", "kind=1"): (statistic, y[held], [(predictions, in_second)]),
+        ("minus", ""): (statistic, y[held], [(predictions, None), (baseline, None)]),
+        ("against", ""): (SKILL, np.zeros(len(held)), [(losses, None)]),
+    }
+    for (name, subgroup), (of_row, targets, sides) in expected.items():
+        (row,) = (
+            row for row in report.rows
+            if name in row.model and row.subgroup == subgroup
+            and (name != "Ridge" or row.model.endswith("1.0"))
+        )  # fmt: skip
+        again = date_row(of_row, targets, sides, dates=units, level=report.alpha_approximate)
+        np.testing.assert_allclose(row.approximate, (again.lower, again.upper))
+
+
+def test_a_refitted_recipe_has_the_row_of_its_predictions():
+    X, y, _ = sales(620)
+    search = searched(X, y)
+    held = search.holdout_indices_
+    report = search.final_report(refit_every=50)
+    predictions = []
+    for start in range(0, len(held), 50):
+        block = held[start : start + 50]
+        fitted = Ridge(**search.best_params_).fit(X[: block[0]], y[: block[0]])
+        predictions.append(fitted.predict(X.iloc[block]))
+    again = date_row(
+        statistic_of("neg_mean_absolute_error"), y[held], [(np.concatenate(predictions), None)],
+        dates=np.arange(len(held)), level=report.alpha_approximate,
+    )  # fmt: skip
+    np.testing.assert_allclose(report.rows[0].approximate, (again.lower, again.upper))

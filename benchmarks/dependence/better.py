@@ -1,0 +1,70 @@
+"""How often "B is better than A" is shown, beside a test that no method can beat (theory G26, G31).
+
+Two forecasts of independent targets: the mean, and the mean with noise. The difference of their
+absolute errors is within the distance of the forecasts. Diebold-Mariano: a two-sided interval by
+Newey-West errors at .05, for this pair alone. ``oracle``: a normal test that knows the variance, at
+the level that the row has in a report. No interval at this level shows more, and one that must not
+know the variance shows less. ``proven``: the interval of the report.
+"""
+
+import math
+
+import numpy as np
+from scipy.stats import norm
+
+from benchmarks.dependence.past import newey_west
+from sklearn_bdp.intervals.bounds import past_limits
+
+DATES, NOISE, LEVEL = 375, 0.45, 0.05
+#: Rows that share the level, and nats that earlier answers have released.
+REPORTS = {"alone": (1, 0.0), "one of 3 rows": (3, 0.0), "one of 3 rows, after a search": (3, 1.05)}
+
+
+def differences(n, rng, noise=NOISE):
+    """Return by how much errors of the mean are smaller, and the distance of the forecasts."""
+    y = rng.normal(size=n)
+    distance = noise * rng.normal(size=n)
+    return np.abs(y - distance) - np.abs(y), np.abs(distance)
+
+
+def shown(runs, rng):
+    """Return how often each method shows that B is better, by report and method."""
+    exact = differences(2_000_000, rng)[0]
+    deviation = float(exact.std()) / math.sqrt(DATES)
+    counts = {}
+    for _ in range(runs):
+        scores, distance = differences(4 * DATES, rng)
+        earlier, held = scores[: 3 * DATES], scores[3 * DATES :]
+        held_distance = distance[3 * DATES :]
+        by_newey_west = held.mean() > newey_west(held)
+        for report, (n_rows, nats) in REPORTS.items():
+            log_side = math.log(0.5 * LEVEL / n_rows) - nats
+            methods = {
+                "Diebold-Mariano": by_newey_west,
+                "oracle": held.mean() > norm.isf(math.exp(log_side)) * deviation,
+            }
+            for name, lower_share in (("proven, equal sides", 0.5), ("proven", 0.8)):
+                lower, _ = past_limits(
+                    held,
+                    log_side,
+                    expected=float(earlier.mean()),
+                    variance=float(earlier.var()),
+                    least=-held_distance,
+                    most=held_distance,
+                    lower_share=lower_share,
+                )
+                methods[name] = lower > 0.0
+            for name, is_shown in methods.items():
+                counts[report, name] = counts.get((report, name), 0) + bool(is_shown)
+    return {key: count / runs for key, count in counts.items()}
+
+
+def show_better(replications, rng):
+    """Print how often each method shows that B is better."""
+    runs = 5 * replications
+    shares = shown(runs, rng)
+    methods = list(dict.fromkeys(name for _, name in shares))
+    print(f'"B is better than A" is shown: {DATES} dates, {runs} runs')
+    print(f"{'':30s}" + "".join(f"{name:>21s}" for name in methods))
+    for report in REPORTS:
+        print(f"{report:30s}" + "".join(f"{shares[report, name]:21.2f}" for name in methods))
