@@ -286,20 +286,25 @@ def test_an_adversary_who_sees_the_scores_does_not_beat_an_unequal_division(runs
     """Means follow the past scores: they fall after gains and vanish once the limit is passed."""
     rng = np.random.default_rng(3)
     dates, level = 40, 0.1
-    missed = 0
-    for _ in range(runs):
-        scores = np.empty(dates)
-        means = np.empty(dates)
-        for date in range(dates):
-            ahead = scores[:date].sum() - means[:date].sum()
-            distance = 0.0 if ahead > 8.0 else 1.0  # nothing more happens after a large gain
-            means[date] = -0.8 * distance if ahead > 0.0 else 0.2 * distance
-            scores[date] = distance * (1.0 if rng.random() < 0.5 * (1.0 + means[date]) else -1.0)
-        low, high = past_limits(
-            scores, math.log(0.5 * level), expected=0.1, variance=0.5, least=-1.0, most=1.0,
-            lower_share=0.8,
-        )  # fmt: skip
-        missed += not low <= means.mean() <= high
+    scores = np.zeros((runs, dates))
+    means = np.zeros((runs, dates))
+    for date in range(dates):
+        ahead = (scores - means).sum(axis=1)
+        distance = np.where(ahead > 8.0, 0.0, 1.0)  # nothing more happens after a large gain
+        means[:, date] = distance * np.where(ahead > 0.0, -0.8, 0.2)
+        gains = rng.random(runs) < 0.5 * (1.0 + means[:, date])
+        scores[:, date] = distance * np.where(gains, 1.0, -1.0)
+    limits = np.array(
+        [
+            past_limits(
+                row, math.log(0.5 * level), expected=0.1, variance=0.5, least=-1.0,
+                lower_share=0.8,
+            )
+            for row in scores
+        ]
+    )  # fmt: skip
+    truth = means.mean(axis=1)
+    missed = np.count_nonzero((truth < limits[:, 0]) | (truth > limits[:, 1]))
     assert missed <= binom.isf(0.001, runs, level)
 
 
