@@ -616,7 +616,7 @@ class Rows:
     def approximate(self, statement: Statement, level: float) -> Any:
         """Return limits by leaving out units, in score units, with their notes (theory G28)."""
         if self.is_judged_by_date:
-            return self._date_row(statement, level)
+            return self._in_score_units(self._date_row(statement, level), statement)
         statistic, y, sides = self._statistic(statement)
         row = approximate_row(
             statistic,
@@ -627,7 +627,19 @@ class Rows:
             per_record=self.plan.per == "record",
             times=self.times,
         )
-        return self._within_range(row, statement, level)
+        return self._within_range(self._in_score_units(row, statement), statement, level)
+
+    def _in_score_units(self, row, statement):
+        """Return a row in score units: a share of records is left out as hits of 0 and 1."""
+        metric = statement.measure.metric
+        is_one_score = len(statement.models) == 1 and len(statement.inside) < 2
+        if not (metric.is_mean and metric.is_binary and is_one_score):
+            return row  # other statistics are in score units, and so are differences
+        low, high = statement.measure.span
+        value, lower, upper = (
+            low + (high - low) * end for end in (row.value, row.lower, row.upper)
+        )
+        return row._replace(value=value, lower=lower, upper=upper)
 
     def _within_range(self, row, statement, level):
         """Return a row whose ends lie in the range of the metric, by pseudo records if need be.

@@ -734,3 +734,21 @@ def test_nodes_with_declared_strengths_are_no_independent_components():
     assert row.approximate is None
     sampling = math.sqrt(math.log(2 / 0.05) / (2 * model.effective_n(search.holdout_.n)))
     assert row.upper - row.lower > sampling
+
+
+@pytest.mark.parametrize("correlation", [None, "time"])
+def test_rows_of_a_zero_one_loss_are_those_of_accuracy_minus_one(correlation):
+    X, y = data()
+    rows = {}
+    for scoring in ("accuracy", "neg_zero_one_loss"):
+        holdout = ReusableHoldout(X, y, correlation=correlation, random_state=0)
+        models = {"first": Ranks(), "second": Ranks(1)}
+        report = holdout.final_report(
+            models, scoring=scoring, compare=True, by={"half": np.arange(400) % 2}
+        )
+        rows[scoring] = report.rows
+    for accuracy, loss in zip(rows["accuracy"], rows["neg_zero_one_loss"], strict=True):
+        offset = 0.0 if " minus " in accuracy.model + accuracy.subgroup else 1.0
+        assert loss.value == pytest.approx(accuracy.value - offset)
+        expected = np.array(accuracy.approximate) - offset
+        assert loss.approximate == pytest.approx(expected)
