@@ -21,7 +21,11 @@ from sklearn_bdp.exceptions import LedgerBusyError, LedgerCorruptedError
 from sklearn_bdp.holdout import ExpertSettings
 from sklearn_bdp.ledger import Backend
 from sklearn_bdp.metrics import get_metric
+from sklearn_bdp.metrics.base import METRICS, register_metric
+from sklearn_bdp.metrics.means import Accuracy
 from sklearn_bdp.metrics.proofs import UNIT_INTERVALS
+from sklearn_bdp.metrics.table import metric_table
+from sklearn_bdp.planning import plan_search
 from tests.facts import refused
 from tests.holdout import workers
 
@@ -57,20 +61,40 @@ def by_class(y, predicted):
 
 
 @pytest.mark.parametrize(("name", "expected"), [("nearly_right", mean), ("rare_recall", by_class)])
-def test_a_metric_is_searched_and_certified(recipe, name, expected):
+@mock.patch.dict(METRICS)  # the recipe adds two
+def test_a_metric_works_by_its_name_everywhere(recipe, name, expected):
+    with refused(ValueError, name):
+        plan_search(0.1, scoring=name)
+    recipe("A metric")
     X, y = load_wine(return_X_y=True)
-    metric = getattr(recipe("A metric"), name)
     model = make_pipeline(StandardScaler(), LogisticRegression())
     grid = {"logisticregression__C": [0.01, 1.0]}
-    search = ReusableHoldoutSearchCV(model, grid, scoring=metric, random_state=0, cv=3).fit(X, y)
+    search = ReusableHoldoutSearchCV(model, grid, scoring=name, random_state=0, cv=3).fit(X, y)
     assert name in str(search.certificate_)
     low, high = search.best_interval_
     assert low <= search.best_score_ <= high
     train = search.train_indices_
+    metric = get_metric(name, y=y[train])
     ours = metric.training_score(search.best_estimator_, X[train], y[train])
     assert ours == pytest.approx(expected(y[train], search.predict(X[train])))
-    report = search.final_report()
-    assert report.lower <= report.upper
+    report = search.final_report(scoring=name)
+    (row,) = report.rows
+    held_out = search.holdout_indices_
+    assert row.metric == name
+    assert row.value == pytest.approx(expected(y[held_out], search.predict(X[held_out])))
+    assert row.proven[0] <= row.value <= row.proven[1]
+    assert metric.proof("records") == row.method
+    assert 10 < plan_search(0.1, scoring=name) < 10_000
+    assert f"`{name}`" in metric_table()
+
+
+@mock.patch.dict(METRICS)
+def test_the_name_of_another_metric_is_refused(recipe):
+    recipe("A metric")
+    with refused(ValueError, "nearly_right"):
+        register_metric("nearly_right")(Accuracy)
+    with refused(ValueError, "f1"):
+        register_metric("f1")(METRICS["nearly_right"])
 
 
 @mock.patch.dict(UNIT_INTERVALS)  # the recipe adds one

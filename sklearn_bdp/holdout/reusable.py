@@ -732,9 +732,9 @@ class ReusableHoldout:
         else:
             expected = check_cv_score(metric, cv_score)
         try:
-            metric._check_estimator(model)
+            metric.check_estimator(model)
         except TypeError:
-            raise model.refused(metric.name, metric._methods) from None
+            raise model.refused(metric.name, metric.methods) from None
         if not metric.by_predictions:
             raise ValueError(
                 f"scoring={metric.name!r} asks a model for more than predictions. Use a metric by "

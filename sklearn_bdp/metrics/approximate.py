@@ -217,7 +217,7 @@ class ApproximateMetric(BoundedMetric):
     reference: TrainingReference | None = dataclasses.field(default=None, repr=False, compare=False)
 
     is_mean: ClassVar[bool] = False
-    _methods: ClassVar[tuple[str, ...]] = ()
+    methods: ClassVar[tuple[str, ...]] = ()
 
     # -- predictions ------------------------------------------------------------------------------
 
@@ -480,7 +480,7 @@ class ApproximateMetric(BoundedMetric):
             return self.score_predictions(self.predictions(estimator, X, y))
         return float(self.scorer(estimator, X, y))
 
-    def _rows(self, estimator, X, y):
+    def record_scores(self, estimator, X, y):
         raise NotImplementedError  # no metric of this kind is a mean over records
 
     def _evaluated(self, estimator, rows, y):

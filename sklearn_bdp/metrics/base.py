@@ -143,6 +143,8 @@ class Metric:
 
     #: Ends of the range, unless :meth:`build` takes them from targets or options.
     score_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    #: The range in words, if it follows from targets or options.
+    range_text: ClassVar[str] = ""
     #: Options of `get_metric`.
     options: ClassVar[tuple[str, ...]] = ()
     #: Option that a number at the end of a name gives, as in ``top_k_accuracy_3``.
@@ -308,9 +310,9 @@ class BoundedMetric(Metric, abc.ABC):
     """
 
     can_rank: ClassVar[bool] = True
-    #: Methods of a model whose response is scored, the preferred one first; none where a function
-    #: of the caller knows what it asks.
-    _methods: ClassVar[tuple[str, ...]] = ("predict",)
+    #: Methods of a model whose response is scored, the preferred one first; none if a function of
+    #: the caller asks the model itself.
+    methods: ClassVar[tuple[str, ...]] = ("predict",)
     #: Whether predictions are all that the score asks a model for, whatever object gives them.
     by_predictions: ClassVar[bool] = False
     #: Methods that prove a difference of two models if the range is unknown, by dependence.
@@ -424,8 +426,20 @@ class BoundedMetric(Metric, abc.ABC):
         return self.expected_shape(n)
 
     @abc.abstractmethod
-    def _rows(self, estimator, X, y):
-        """Return one number per row; it may raise or hold NaN."""
+    def record_scores(self, estimator: Any, X: Any, y: Array) -> Array:
+        """Return one number for each record.
+
+        Parameters
+        ----------
+        estimator, X, y : object
+            As for `evaluate`. A record's number may depend on that record and the model only.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            A score in [0, 1] of a metric that is a mean; a response or a hit of others. NaN marks a
+            record that the model failed on.
+        """
 
     @abc.abstractmethod
     def _evaluated(self, estimator, rows, y) -> Evaluation:
@@ -460,9 +474,9 @@ class BoundedMetric(Metric, abc.ABC):
         ValueError
             If ``X`` and ``y`` differ in length, or are empty.
         """
-        y = self._check(estimator, X, y)
+        y = self.check_input(estimator, X, y)
         with silenced():
-            rows = score_rows(self._rows, estimator, X, y)
+            rows = score_rows(self.record_scores, estimator, X, y)
             found = self._evaluated(estimator, rows, y)
         return dataclasses.replace(found, failing=np.flatnonzero(np.isnan(rows)))
 
@@ -496,8 +510,8 @@ class BoundedMetric(Metric, abc.ABC):
         value : float
             Their :meth:`training_score`.
         """
-        y = self._check(estimator, X, y)
-        rows = np.asarray(self._rows(estimator, X, y), dtype=float)
+        y = self.check_input(estimator, X, y)
+        rows = np.asarray(self.record_scores(estimator, X, y), dtype=float)
         if rows.shape != (len(y),):
             raise ValueError(
                 f"{self.name} must give one number per record, got shape {rows.shape} for "
@@ -567,16 +581,32 @@ class BoundedMetric(Metric, abc.ABC):
         """
         return self.from_unit(lower), self.from_unit(upper)
 
-    def _check(self, estimator, X, y) -> Array:
-        """Return targets as an array; raise where their form, or the model's, does not fit."""
-        self._check_estimator(estimator)
+    def check_input(self, estimator: Any, X: Any, y: ArrayLike) -> Array:
+        """Return targets as an array.
+
+        Parameters
+        ----------
+        estimator, X, y : object
+            As for `evaluate`.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, n_outputs)
+            Targets; of a metric by class the positions of their classes.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the form of the targets, or the model, does not fit the metric.
+        """
+        self.check_estimator(estimator)
         y = as_labels(y)
         if n_records(X) != len(y) or not len(y):
             raise ValueError(
                 f"X and y must have the same positive number of records, got {n_records(X)} and "
                 f"{len(y)}."
             )
-        if self._methods:
+        if self.methods:
             check_schema(estimator, X, y)
         if y.ndim != 1 and not self._multioutput:
             raise ValueError(
@@ -585,11 +615,22 @@ class BoundedMetric(Metric, abc.ABC):
             )
         return y
 
-    def _check_estimator(self, estimator):
-        """Raise TypeError if the estimator lacks the method the metric needs."""
-        if any(hasattr(estimator, method) for method in self._methods[:-1]):
+    def check_estimator(self, estimator: Any) -> None:
+        """Check that the estimator has a method that the metric needs.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted.
+
+        Raises
+        ------
+        TypeError
+            If it has none.
+        """
+        if any(hasattr(estimator, method) for method in self.methods[:-1]):
             return
-        for last in self._methods[-1:]:
+        for last in self.methods[-1:]:
             for needed in (last, "classes_") if last == "predict_proba" else (last,):
                 if not hasattr(estimator, needed):
                     raise TypeError(

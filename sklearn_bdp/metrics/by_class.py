@@ -6,7 +6,8 @@ G20). Classes and their expected proportions come from training labels.
 """
 
 import dataclasses
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.stats import rankdata
@@ -205,13 +206,19 @@ class ClassMetric(BoundedMetric):
             self._kind,
             classes=tuple(map(repr, classes)),  # "1" and 1 are not the same class
             class_counts=self.class_counts,
-            counted=self._counted(classes),
+            counted=self.counted_classes(classes),
             inside=self.inside,
         )
 
-    def _counted(self, classes):
-        """Return the positions of the classes that count, or None if all do."""
-        return
+    def counted_classes(self, classes: Sequence[Any]) -> tuple[int, ...] | None:
+        """Return the positions of the classes that count, or None if all do.
+
+        Parameters
+        ----------
+        classes : sequence
+            Classes of the training labels, or of the model.
+        """
+        return None
 
     def _known_classes(self, estimator):
         """Return classes of the training labels or the model: those of the holdout are secret."""
@@ -226,9 +233,9 @@ class ClassMetric(BoundedMetric):
             )
         return classes
 
-    def _check(self, estimator, X, y):
+    def check_input(self, estimator, X, y):
         """Return the position of each record's class, -1 for labels that training lacks."""
-        labels = super()._check(estimator, X, y)
+        labels = super().check_input(estimator, X, y)
         return class_index(labels, np.array(self._known_classes(estimator), dtype=object))
 
     def _evaluated(self, estimator, rows, index):
@@ -247,8 +254,8 @@ class ClassMetric(BoundedMetric):
         # The sensitivity follows from floors, which only the holdout's mechanism knows.
         return Evaluation(None, by_class.value((1,) * len(shape.classes)), 1.0, shape, by_class)
 
-    def _rows(self, estimator, X, index):
-        predictions = respond(estimator, X, self._methods)
+    def record_scores(self, estimator, X, index):
+        predictions = respond(estimator, X, self.methods)
         if predictions.shape != index.shape:
             raise ValueError("The model did not give one prediction per record.")
         predicted = class_index(predictions, np.array(self._known_classes(estimator), dtype=object))
@@ -268,7 +275,7 @@ def _mean_recall(_, *sums):
 @register_metric("balanced_accuracy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BalancedAccuracy(ClassMetric):
-    r"""Mean over the classes of their recall.
+    r"""Mean of the recall of all classes.
 
     **Sensitivity.** With ``K`` classes of at least :math:`f_k` records the score is
     :math:`\frac1K \sum_k \frac1{n_k} \sum_{i: y_i = k} 1[\hat y_i = k]`. Replacing a record by
@@ -289,7 +296,7 @@ class BalancedAccuracy(ClassMetric):
 @register_metric("recall")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recall(RatioOfCounts, ClassMetric):
-    r"""Share of the records of one class, named by ``pos_label``, that are predicted as that class.
+    r"""Share of the records of class ``pos_label`` that are predicted as that class.
 
     **Sensitivity.** At most :math:`1/f_k`, as for one class of balanced accuracy.
     """
@@ -316,7 +323,7 @@ class Recall(RatioOfCounts, ClassMetric):
     def planned_shape(self, n, class_counts):
         return super(Recall, dataclasses.replace(self, pos_label=1)).planned_shape(n, class_counts)
 
-    def _counted(self, classes):
+    def counted_classes(self, classes):
         return (self._position(list(classes)),)
 
     def _position(self, labels):
@@ -335,7 +342,7 @@ class Recall(RatioOfCounts, ClassMetric):
 @register_metric("specificity")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Specificity(Recall):
-    """Recall of the other one of two classes: that which ``pos_label`` does not name."""
+    """Recall of the class that ``pos_label`` does not name, of two."""
 
     _is_binary_only: ClassVar[bool] = True
 
@@ -347,7 +354,7 @@ class Specificity(Recall):
     def expected_denominator(prevalence):
         return 1.0 - prevalence
 
-    def _counted(self, classes):
+    def counted_classes(self, classes):
         return (1 - self._position(list(classes)),)
 
 
@@ -367,13 +374,13 @@ class RocAuc(ClassMetric):
 
     _is_binary_only: ClassVar[bool] = True
     _kind: ClassVar[str] = "pairs"
-    _methods: ClassVar[tuple[str, ...]] = ("decision_function", "predict_proba")
+    methods: ClassVar[tuple[str, ...]] = ("decision_function", "predict_proba")
     unit_statistic: ClassVar[Statistic] = Statistic(
         "scores", auc_left_out, "unit", class_cells, trust=(0.001, 0.001)
     )
 
-    def _rows(self, estimator, X, index):
-        scores = respond(estimator, X, self._methods).astype(float)
+    def record_scores(self, estimator, X, index):
+        scores = respond(estimator, X, self.methods).astype(float)
         if scores.ndim == 2 and scores.shape[1] == 2:
             scores = scores[:, 1]
         return scores

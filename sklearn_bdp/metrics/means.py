@@ -99,7 +99,7 @@ class ClippedMetric(MeanMetric):
     def _unit(self, raw, clipped):
         """Return scores in units of [0, 1]; without clipping they may be below 0."""
 
-    def _rows(self, estimator, X, y):
+    def record_scores(self, estimator, X, y):
         return self._unit(self._raw(estimator, X, y), True)
 
     def clipping(self, estimator: Any, X: Any, y: ArrayLike, per_record: Any) -> Clipping | None:
@@ -108,7 +108,7 @@ class ClippedMetric(MeanMetric):
         if self._cut(per_record):
             try:
                 with silenced():
-                    raw = self._raw(estimator, X, self._check(estimator, X, y))
+                    raw = self._raw(estimator, X, self.check_input(estimator, X, y))
             except Exception:  # other checks report a model that fails on some records
                 return None
             unclipped = self._unit(raw, False)
@@ -133,7 +133,7 @@ def class_index(y, classes):
 @register_metric("accuracy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Accuracy(MeanMetric):
-    """One where the prediction equals the target (in all outputs), zero elsewhere."""
+    """Share of the records whose prediction equals the target, in all outputs."""
 
     is_binary: ClassVar[bool] = True
     target_types: ClassVar[tuple[str, ...]] = _LABEL_TARGETS
@@ -142,15 +142,15 @@ class Accuracy(MeanMetric):
     unit_statistic: ClassVar[Statistic] = HIT_SHARE
     _multioutput: ClassVar[bool] = True
 
-    def _rows(self, estimator, X, y):
-        is_correct = equal(respond(estimator, X, self._methods), y)
+    def record_scores(self, estimator, X, y):
+        is_correct = equal(respond(estimator, X, self.methods), y)
         return is_correct.reshape(len(y), -1).all(axis=1).astype(float)
 
 
 @register_metric("neg_zero_one_loss", "zero_one_loss")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ZeroOneLoss(Accuracy):
-    """Minus one where the prediction differs from the target, zero elsewhere."""
+    """Minus the share of the records whose prediction differs from the target."""
 
     score_range: ClassVar[tuple[float, float]] = (-1.0, 0.0)
     bounds_differences: ClassVar[bool] = True
@@ -163,27 +163,27 @@ class ZeroOneLoss(Accuracy):
 @register_metric("neg_hamming_loss")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HammingScore(Accuracy):
-    """The share of outputs whose prediction equals the target."""
+    """Minus the share of the outputs whose prediction differs from the target."""
 
     score_range: ClassVar[tuple[float, float]] = (-1.0, 0.0)
     is_binary: ClassVar[bool] = False
     bounds_differences: ClassVar[bool] = True
     unit_statistic: ClassVar[Statistic] = GENERIC
 
-    def _rows(self, estimator, X, y):
-        is_correct = equal(respond(estimator, X, self._methods), y)
+    def record_scores(self, estimator, X, y):
+        is_correct = equal(respond(estimator, X, self.methods), y)
         return is_correct.reshape(len(y), -1).mean(axis=1)
 
 
 @register_metric("top_k_accuracy")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TopKAccuracy(MeanMetric):
-    """One where the target is among the ``k`` classes with the highest scores.
+    """Share of the records whose target is among the ``k`` classes with the highest scores.
 
     Ties go to the class that comes later, as in scikit-learn.
     """
 
-    _methods: ClassVar[tuple[str, ...]] = ("decision_function", "predict_proba")
+    methods: ClassVar[tuple[str, ...]] = ("decision_function", "predict_proba")
     is_binary: ClassVar[bool] = True
     options: ClassVar[tuple[str, ...]] = ("k",)
     number_option: ClassVar[str] = "k"
@@ -209,8 +209,8 @@ class TopKAccuracy(MeanMetric):
             super().without_range(name, options), own_statistic=top_k_statistic(k)
         )
 
-    def _rows(self, estimator, X, y):
-        scores = respond(estimator, X, self._methods).astype(float)
+    def record_scores(self, estimator, X, y):
+        scores = respond(estimator, X, self.methods).astype(float)
         target = class_index(y, np.asarray(estimator.classes_))
         cut = 0.0 if hasattr(estimator, "decision_function") else 0.5
         if scores.ndim == 2 and scores.shape[1] == 2:
@@ -236,15 +236,17 @@ def _brier_loss(y, predictions):
 @register_metric("neg_brier_score")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BrierScore(MeanMetric):
-    r"""One minus half the squared distance of the probabilities from the truth.
+    r"""Minus the squared distance of the probabilities from the truth.
 
-    :math:`\tfrac12 \sum_k (p_k - 1[y = k])^2 \in [0, 1]`; a label the model does not know counts
-    as a class with probability zero.
+    A record's score in [0, 1] is one minus
+    :math:`\tfrac12 \sum_k (p_k - 1[y = k])^2 \in [0, 1]`. A label that the model does not
+    know counts as a class with probability zero.
     """
 
-    _methods: ClassVar[tuple[str, ...]] = ("predict_proba",)
+    methods: ClassVar[tuple[str, ...]] = ("predict_proba",)
     options: ClassVar[tuple[str, ...]] = ("n_classes",)
     placeholder_options: ClassVar[Mapping[str, Any]] = {"n_classes": 2}
+    range_text: ClassVar[str] = "[−1, 0], [−2, 0] beyond two classes"
     is_loss: ClassVar[bool] = True
     bounds_differences: ClassVar[bool] = True
     unit_statistic: ClassVar[Statistic] = mean_loss(
@@ -271,7 +273,7 @@ class BrierScore(MeanMetric):
         # scikit-learn halves the score for two classes and not for more.
         return cls(name=name, lower=-1.0 if count == 2 else -2.0, upper=0.0)
 
-    def _rows(self, estimator, X, y):
+    def record_scores(self, estimator, X, y):
         classes, probabilities = class_probabilities(estimator, X)
         target = class_index(y, classes)
         is_known_class = target >= 0
@@ -292,17 +294,18 @@ def _log_loss(y, predictions):
 @register_metric("neg_log_loss")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LogLoss(ClippedMetric):
-    r"""Logarithm of the target's probability, clipped below at ``clip``.
+    r"""Logarithm of the target's probability, at least that of ``clip``.
 
     Score :math:`\ln \max(p_y, clip) \in [\ln clip, 0]`; a label the model does not know has
     probability zero and gets the worst score.
     """
 
-    _methods: ClassVar[tuple[str, ...]] = ("predict_proba",)
+    methods: ClassVar[tuple[str, ...]] = ("predict_proba",)
 
     clip: float = 0.01
 
     options: ClassVar[tuple[str, ...]] = ("clip",)
+    range_text: ClassVar[str] = "[ln clip, 0]"
     is_loss: ClassVar[bool] = True
     bounds_differences: ClassVar[bool] = True
     unit_statistic: ClassVar[Statistic] = mean_loss(
@@ -405,15 +408,15 @@ class ClippedError(ClippedMetric):
 
     def _raw(self, estimator, X, y):
         """Return ``y - prediction``, one column for each output."""
-        prediction = respond(estimator, X, self._methods).astype(float)
+        prediction = respond(estimator, X, self.methods).astype(float)
         prediction = prediction.reshape(len(prediction), -1)
         target = y.astype(float).reshape(len(y), -1)
         if prediction.shape != target.shape:
             raise ValueError("predict must give one number per record and output.")
         return target - prediction
 
-    def _check(self, estimator, X, y):
-        y = super()._check(estimator, X, y)
+    def check_input(self, estimator, X, y):
+        y = super().check_input(estimator, X, y)
         n_bounds = np.size(self.width)
         n_outputs = 1 if y.ndim == 1 else y.shape[1]
         if n_bounds not in (1, n_outputs):
@@ -430,6 +433,7 @@ class AbsoluteError(ClippedError):
 
     is_loss: ClassVar[bool] = True
     bounds_differences: ClassVar[bool] = True
+    range_text: ClassVar[str] = "[−(high − low), 0]"
     difference_proofs_without_range: ClassVar[Mapping[str, str]] = proofs.ERROR_DIFFERENCE
     unit_statistic: ClassVar[Statistic] = mean_loss(
         lambda y, predictions: np.abs(y - predictions),
@@ -453,12 +457,13 @@ class SquaredError(ClippedError):
         heavy=True,
     )
     error_power: ClassVar[int] = 2
+    range_text: ClassVar[str] = "[−(high − low)², 0]"
 
 
 @register_metric("neg_mean_pinball_loss")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PinballLoss(ClippedError):
-    r"""Minus the pinball loss of a quantile, no error counting more than a declared cap.
+    r"""Minus the pinball loss of the quantile ``alpha``, of errors up to a declared cap.
 
     The score is :math:`-\alpha e` for :math:`e = \min(y - \hat y, width) \ge 0` and
     :math:`(1 - \alpha) e` for :math:`e = \max(y - \hat y, -width) < 0`, averaged over outputs.
@@ -468,6 +473,7 @@ class PinballLoss(ClippedError):
 
     options: ClassVar[tuple[str, ...]] = ("alpha", "bounds")
     number_option: ClassVar[str] = "alpha"
+    range_text: ClassVar[str] = "[−max(alpha, 1 − alpha)(high − low), 0]"
     needs_number: ClassVar[bool] = True
     bounds_differences: ClassVar[bool] = True
 

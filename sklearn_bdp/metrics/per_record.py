@@ -106,7 +106,7 @@ class CustomScore(ClippedMetric):
     function: Callable
     sign: float = 1.0
 
-    _methods: ClassVar[tuple[str, ...]] = ()
+    methods: ClassVar[tuple[str, ...]] = ()
     by_predictions: ClassVar[bool] = False  # the function is given the model itself
     _multioutput: ClassVar[bool] = True
 
@@ -136,7 +136,7 @@ class CustomScore(ClippedMetric):
 
     def training_scores(self, estimator, X, y):
         """Raise, too, without a number for each record, or with one better than the best."""
-        y = self._check(estimator, X, y)
+        y = self.check_input(estimator, X, y)
         scores = self._raw(estimator, X, y)
         if scores.shape != (len(y),):
             description = f"shape {scores.shape}"

@@ -18,7 +18,7 @@ from sklearn_bdp.metrics.statistics import count_ratio
 
 
 class RatioOfCounts:
-    """What a metric has that is a ratio of two counts."""
+    """A metric that is a ratio of two counts: its counts, limits and proofs."""
 
     is_ratio: ClassVar[bool] = True
     is_binary: ClassVar[bool] = True

@@ -325,7 +325,7 @@ def parse_scorer(scorer: Any) -> tuple[str, dict[str, Any]]:
     requests = getattr(metadata, "requests", {}).values()
     if scorer._sign != (-1 if name.startswith("neg_") else 1):
         wrong = "the wrong greater_is_better (it would look for the worst model)"
-    elif tuple(methods) != metric_class._methods:
+    elif tuple(methods) != metric_class.methods:
         wrong = f"response_method={response!r}"
     elif any(request not in (None, False) for request in requests):
         wrong = "sample weights or other metadata"

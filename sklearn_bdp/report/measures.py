@@ -513,7 +513,7 @@ def needs(measure: Measure, model: Any) -> None:
     methods = () if metric.is_mean else _METHODS.get(response, ())
     try:
         if isinstance(metric, BoundedMetric) and not metric.is_ratio:
-            metric._check_estimator(model)
+            metric.check_estimator(model)
         if methods and not any(hasattr(model, method) for method in methods):
             raise TypeError(
                 f"scoring={measure.name!r} needs a model with {' or '.join(methods)}, got "
@@ -521,7 +521,7 @@ def needs(measure: Measure, model: Any) -> None:
             )
     except TypeError:
         if isinstance(model, Predicted):
-            methods = getattr(metric, "_methods", methods)
+            methods = getattr(metric, "methods", methods)
             raise model.refused(measure.name, methods) from None
         raise
 

@@ -610,7 +610,7 @@ def _check_plan(plan, holdout, training):
             needs_classes = not (metric.is_ratio and plan.approximate)
             if isinstance(metric, BoundedMetric) and needs_classes:
                 rows = np.arange(len(y))[:, None] if isinstance(model, Predicted) else X
-                metric._check(model, rows, y)
+                metric.check_input(model, rows, y)
         if is_single_model and not statement.inside and blank is not None:
             uneven = plan.per == "unit" and not scheme.has_independent_records
             if scheme.calendar is not None:  # dates of one record each weigh alike

@@ -1,0 +1,89 @@
+"""The table of all registered metrics that the documentation shows."""
+
+from __future__ import annotations
+
+import inspect
+import math
+
+from sklearn.metrics import get_scorer_names
+
+from sklearn_bdp.metrics.base import METRICS, Metric
+from sklearn_bdp.metrics.registry import metric_without_range
+
+#: Dependence of records in a proof, and in the table.
+_DEPENDENCES = {
+    "records": "records",
+    "groups": "groups",
+    "past": "dates",
+    "dependent": "chains",
+    "given the rest": "networks",
+}
+_HEADER = ("name", "score", "range", "in a search", "proven in a final report for")
+
+
+def metric_table() -> str:
+    """Return the table of all metrics in Markdown.
+
+    Returns
+    -------
+    str
+        A line for each class of metrics: its names and options, its score, its range, the kind of
+        its intervals in a search, and the dependences under which a final report proves its row.
+    """
+    names_by_class: dict[type[Metric], list[str]] = {}
+    for name, metric_class in METRICS.items():
+        names_by_class.setdefault(metric_class, []).append(name)
+    rows = [_table_row(names, metric_class) for metric_class, names in names_by_class.items()]
+    rows.sort(key=lambda row: (row[3] != "proven", row[0]))
+    lines = [_HEADER, ("---",) * len(_HEADER), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _table_row(names, metric_class):
+    """Return the cells of a class of metrics."""
+    name = names[0]
+    shown_name = f"`{name}`"
+    if metric_class.needs_number and not metric_class.can_rank:
+        shown_name = f"`{name}_0.2`"
+    options = ""
+    if metric_class.can_rank:  # options of get_metric
+        options = ", ".join(f"`{option}=`" for option in metric_class.options)
+    aliases = ", ".join(f"`{alias}`" for alias in names[1:])
+    shown_name += "".join(f" ({text})" for text in (options, aliases) if text)
+    score = inspect.getdoc(metric_class).splitlines()[0].rstrip(".").replace("``", "`")
+    lower, upper = metric_class.score_range
+    range_text = metric_class.range_text or f"{_end(lower, 'lower')}, {_end(upper, 'upper')}"
+    dependences = _proven_dependences(name, metric_class)
+    return shown_name, score, range_text, _search_interval(name, metric_class), dependences
+
+
+def _search_interval(name, metric_class):
+    """Return the kind of the intervals of a metric in a search, in words."""
+    if metric_class.can_rank:
+        return "proven"
+    if name not in get_scorer_names():
+        return "reports only"
+    return "proven for records" if metric_class.is_ratio else "approximate"
+
+
+def _end(end, side):
+    """Return an end of a range: a bracket if it is reached, a parenthesis if it is infinite."""
+    bracket, parenthesis, sign = {"lower": ("[", "(", "−"), "upper": ("]", ")", "")}[side]
+    number = f"{sign}∞" if math.isinf(end) else f"{end:g}".replace("-", "−")
+    mark = parenthesis if math.isinf(end) else bracket
+    return mark + number if side == "lower" else number + mark
+
+
+def _proven_dependences(name, metric_class):
+    """Return the dependences under which a row of one model is proven, in words."""
+    metric = _any_metric(name, metric_class)
+    proven = [text for word, text in _DEPENDENCES.items() if metric.proof(word)]
+    return ", ".join(proven) or "—"
+
+
+def _any_metric(name, metric_class):
+    """Return a metric of the class, with some valid options."""
+    if metric_class.can_rank:
+        options = metric_class.placeholder_options
+        return metric_class.build(name, classes=None, y=None, options=options)
+    return metric_without_range(f"{name}_0.2" if metric_class.needs_number else name)
