@@ -49,8 +49,8 @@ def noisy_count(n, epsilon):
 
 def chain_probabilities(n, stay=0.9):
     x = bits(n)
-    same = (x[:, 1:] == x[:, :-1]).sum(axis=1)
-    return 0.5 * stay**same * (1 - stay) ** (n - 1 - same)
+    n_equal = (x[:, 1:] == x[:, :-1]).sum(axis=1)
+    return 0.5 * stay**n_equal * (1 - stay) ** (n - 1 - n_equal)
 
 
 # -- Definitions -----------------------------------------------------------------------------------

@@ -30,15 +30,15 @@ def test_an_observed_neighbor_adds_no_leakage():
 
 
 @pytest.mark.parametrize("epsilon", [1e-4, 0.2])
-@pytest.mark.parametrize(("matrix", "far"), [(P1, np.ones(2)), (P1.T, LAW)])
-def test_closing_early_only_loosens(matrix, far, epsilon):
-    long = bridge_sides(matrix, epsilon, 5000, far=far)
+@pytest.mark.parametrize(("matrix", "far_weights"), [(P1, np.ones(2)), (P1.T, LAW)])
+def test_closing_early_only_loosens(matrix, far_weights, epsilon):
+    long = bridge_sides(matrix, epsilon, 5000, far=far_weights)
     assert len(long) < 5000
     assert np.all(np.diff(long, axis=0) >= 0)
     for cap in (5, 20):
-        short = bridge_sides(matrix, epsilon, 5000, far=far, cap=cap)
+        short = bridge_sides(matrix, epsilon, 5000, far=far_weights, cap=cap)
         assert np.all(short[-1] >= long[-1] * (1 - 1e-9))
-    exact = bridge_sides(matrix, epsilon, len(long) - 5, far=far)
+    exact = bridge_sides(matrix, epsilon, len(long) - 5, far=far_weights)
     assert np.all(long[-1] <= exact[-1] * (1 + 1e-4) + 1e-4 * epsilon)
 
 

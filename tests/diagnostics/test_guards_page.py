@@ -44,7 +44,7 @@ def test_the_page_lists_every_guard():
     lines = section.partition("|---|---|---|---|---|\n")[2].splitlines()
     listed_rows = [tuple(line.strip("| ").split(" | ")) for line in lines if line.startswith("|")]
     assert all(when for _, _, when, *_ in listed_rows)
-    rows_without_when = [(name, reads, *rest) for name, reads, _, *rest in listed_rows]
+    rows_without_when = [(name, reads, *cells) for name, reads, _, *cells in listed_rows]
     assert sorted(rows_without_when) == sorted(rows())
 
 
@@ -69,5 +69,5 @@ def test_messages_of_guards_that_read_the_holdout_have_no_fields():
 
 
 if __name__ == "__main__":
-    for name, reads, *rest in rows():
-        print("|", " | ".join([name, reads, "…", *rest]), "|")
+    for name, reads, *cells in rows():
+        print("|", " | ".join([name, reads, "…", *cells]), "|")

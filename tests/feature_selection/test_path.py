@@ -284,18 +284,18 @@ def test_the_same_script_resumes_without_a_seed(data, is_filter, tmp_path):
 
 def test_an_interrupted_path_continues(data, tmp_path):
     class Fragile(GaussianNB):
-        left = 25
+        n_remaining = 25
 
         def fit(self, X, y):
-            Fragile.left -= 1
-            if Fragile.left < 0:
+            Fragile.n_remaining -= 1
+            if Fragile.n_remaining < 0:
                 raise KeyboardInterrupt
             return super().fit(X, y)
 
     parameters = {"cv": 3, "holdout": HoldoutConfig(ledger=tmp_path / "ledger.sqlite")}
     with pytest.raises(KeyboardInterrupt):
         HoldoutFeatureSelector(Fragile(), **parameters).fit(*data)
-    Fragile.left = 10**6
+    Fragile.n_remaining = 10**6
     assert has_few_useless_features(HoldoutFeatureSelector(Fragile(), **parameters).fit(*data))
 
 

@@ -14,9 +14,9 @@ from sklearn_bdp.metrics.approximate import Predictions, approximate_metric
 
 LEVELS = np.array([0.05, 0.01, 0.001])
 #: Joint laws of target and prediction: rows are targets.
-RARE = np.array([[0.85, 0.05], [0.03, 0.07]])
-GOOD = np.array([[0.89, 0.01], [0.005, 0.095]])
-THREE = np.array([[0.30, 0.02, 0.01], [0.02, 0.30, 0.02], [0.01, 0.03, 0.29]])
+RARE_CLASS_TABLE = np.array([[0.85, 0.05], [0.03, 0.07]])
+ACCURATE_TABLE = np.array([[0.89, 0.01], [0.005, 0.095]])
+THREE_CLASS_TABLE = np.array([[0.30, 0.02, 0.01], [0.02, 0.30, 0.02], [0.01, 0.03, 0.29]])
 
 
 def labels(table):
@@ -67,12 +67,12 @@ def rounded_numbers(rng, n):
 REGRESSION_METRICS = ("r2", "neg_root_mean_squared_error", "neg_mean_absolute_error")
 CASES = (
     {
-        "f1 rare": ("f1", labels(RARE)),
-        "precision rare": ("precision", labels(RARE)),
-        "jaccard rare": ("jaccard", labels(RARE)),
-        "f1 good": ("f1", labels(GOOD)),
-        "f1_macro three": ("f1_macro", labels(THREE)),
-        "matthews_corrcoef rare": ("matthews_corrcoef", labels(RARE)),
+        "f1 rare": ("f1", labels(RARE_CLASS_TABLE)),
+        "precision rare": ("precision", labels(RARE_CLASS_TABLE)),
+        "jaccard rare": ("jaccard", labels(RARE_CLASS_TABLE)),
+        "f1 good": ("f1", labels(ACCURATE_TABLE)),
+        "f1_macro three": ("f1_macro", labels(THREE_CLASS_TABLE)),
+        "matthews_corrcoef rare": ("matthews_corrcoef", labels(RARE_CLASS_TABLE)),
         "average_precision rare": ("average_precision", scores_of_classes(0.15, 1.5)),
         "average_precision good": ("average_precision", scores_of_classes(0.4, 3.5)),
         "neg_median_absolute_error whole numbers": ("neg_median_absolute_error", rounded_numbers),
@@ -101,22 +101,24 @@ def grouped_labels(table, largest, *, same_target):
     Three in four records have the group's own call; ``same_target``: every record of a group has
     the same target, as diagnoses of patients have.
     """
-    share = np.asarray(table) / np.sum(table)
-    called_if = share / share.sum(axis=1, keepdims=True)
+    cell_probabilities = np.asarray(table) / np.sum(table)
+    prediction_probabilities = cell_probabilities / cell_probabilities.sum(axis=1, keepdims=True)
 
     def draw(rng, n_groups):
         group = group_sizes(rng, n_groups, largest)
-        n_labels = len(share)
-        target = rng.choice(n_labels, n_groups, p=share.sum(axis=1))[group]
+        n_labels = len(cell_probabilities)
+        target = rng.choice(n_labels, n_groups, p=cell_probabilities.sum(axis=1))[group]
         if not same_target:
-            own = rng.choice(n_labels, group.size, p=share.sum(axis=1))
-            target = np.where(rng.random(group.size) < 0.5, target, own)
+            record_targets = rng.choice(n_labels, group.size, p=cell_probabilities.sum(axis=1))
+            target = np.where(rng.random(group.size) < 0.5, target, record_targets)
         # Equal positions in the law of the call, shared by three in four records of a group.
         position = np.where(
             rng.random(group.size) < 0.75, rng.random(n_groups)[group], rng.random(group.size)
         )
-        called = (position[:, None] > np.cumsum(called_if, axis=1)[target]).sum(axis=1)
-        return target, np.minimum(called, n_labels - 1), group
+        predicted = (position[:, None] > np.cumsum(prediction_probabilities, axis=1)[target]).sum(
+            axis=1
+        )
+        return target, np.minimum(predicted, n_labels - 1), group
 
     return draw
 
@@ -140,10 +142,10 @@ GROUPED_CASES = (
             grouped_labels(table, largest, same_target=same_target),
         )
         for name, table in (
-            ("f1", RARE),
-            ("matthews_corrcoef", RARE),
-            ("f1", GOOD),
-            ("f1_macro", THREE),
+            ("f1", RARE_CLASS_TABLE),
+            ("matthews_corrcoef", RARE_CLASS_TABLE),
+            ("f1", ACCURATE_TABLE),
+            ("f1_macro", THREE_CLASS_TABLE),
         )
         for largest in (6, 30)
         for same_target in (False, True)
@@ -194,13 +196,13 @@ def count_misses(name, draw, n, *, n_training_sets, n_holdouts, n_population=400
         limits = limits_of(reference, n)
         target = metric.to_unit(metric.statistic(population, reference))
         for _ in range(n_holdouts):
-            drawn = Predictions(*draw(rng, n)[:2])
-            value = metric.to_unit(metric.statistic(drawn, reference))
+            holdout_predictions = Predictions(*draw(rng, n)[:2])
+            value = metric.to_unit(metric.statistic(holdout_predictions, reference))
             width = 1.2 * float(limits.standard_deviation(value))
             start = value - width * rng.random()
-            ends = np.clip([start, start + width], 0.0, 1.0)
+            cell = np.clip([start, start + width], 0.0, 1.0)
             lower, upper = limits.limits(
-                np.full(3, ends[0]), np.full(3, ends[1]), np.log(LEVELS / 2.0)
+                np.full(3, cell[0]), np.full(3, cell[1]), np.log(LEVELS / 2.0)
             )
             misses += (target < lower) | (target > upper)
             n_intervals += 1
@@ -252,7 +254,8 @@ def test_fixed_models_are_covered_for_groups_in_many_repetitions(case):
     "name", ["f1", "f1_macro", "precision", "recall_macro", "jaccard", "matthews_corrcoef"]
 )
 def test_spread_of_a_confusion_metric_agrees_with_simulated_holdouts(name):
-    draw, n = labels(RARE), 2_000
+    draw = labels(RARE_CLASS_TABLE)
+    n = 2_000
     rng = np.random.default_rng(0)
     y, response = draw(rng, 200_000)
     metric = approximate_metric(name, y)
@@ -268,14 +271,17 @@ def test_spread_of_a_confusion_metric_agrees_with_simulated_holdouts(name):
 def test_spread_of_groups_counts_groups():
     rng = np.random.default_rng(0)
     y, response = numbers(ERRORS["normal"])(rng, 300)
-    y, response = np.repeat(y, 4), np.repeat(response, 4)  # four identical records in each group
+    y = np.repeat(y, 4)
+    response = np.repeat(response, 4)  # four identical records in each group
     metric = approximate_metric("r2", y)
     groups = np.repeat(np.arange(300), 4)
     common = {"n_holdout_units": 100, "n_holdout_records": 400}
     by_group = metric.training_reference(Predictions(y, response), unit_codes=groups, **common)
-    alone = metric.training_reference(Predictions(y[::4], response[::4]), unit_codes=None, **common)
+    by_record = metric.training_reference(
+        Predictions(y[::4], response[::4]), unit_codes=None, **common
+    )
     assert by_group.spread.n_units == 300
-    assert by_group.spread.deviation == pytest.approx(alone.spread.deviation, rel=0.05)
+    assert by_group.spread.deviation == pytest.approx(by_record.spread.deviation, rel=0.05)
 
 
 def test_limits_widen_with_smaller_levels_and_contain_the_cell():
@@ -305,7 +311,7 @@ def test_limits_of_a_median_contain_the_cell_and_the_median_of_the_training_erro
     assert (unknown[0][0], unknown[1][0]) == (0.0, 1.0)
 
 
-def test_a_cell_at_the_lower_end_claims_nothing():
+def test_a_cell_at_the_lower_end_has_the_whole_range():
     spread = influence_spread(0.8, np.random.default_rng(0).normal(0.0, 0.4, 400))
     for family in ("proportion", "loss", "none"):
         lower, upper = ApproximateLimits(family, 100, spread).limits(
@@ -329,13 +335,13 @@ def test_few_events_have_no_interval():
 SMALL_LEVELS = np.array([0.01, 0.001, 1e-4])
 #: Score function, its arguments and the law of cells, by name.
 TABLES = {
-    "f1 rare": ("f1", RARE),
-    "f1 good": ("f1", GOOD),
-    "precision rare": ("precision", RARE),
-    "jaccard rare": ("jaccard", RARE),
-    "matthews_corrcoef rare": ("matthews_corrcoef", RARE),
-    "f1_macro three": ("f1_macro", THREE),
-    "f1_macro good": ("f1_macro", GOOD),
+    "f1 rare": ("f1", RARE_CLASS_TABLE),
+    "f1 good": ("f1", ACCURATE_TABLE),
+    "precision rare": ("precision", RARE_CLASS_TABLE),
+    "jaccard rare": ("jaccard", RARE_CLASS_TABLE),
+    "matthews_corrcoef rare": ("matthews_corrcoef", RARE_CLASS_TABLE),
+    "f1_macro three": ("f1_macro", THREE_CLASS_TABLE),
+    "f1_macro good": ("f1_macro", ACCURATE_TABLE),
 }
 
 
@@ -371,14 +377,14 @@ def score_errors(name, errors, deviations, reference):
     return 1.0 - loss / scale.mean(axis=1)
 
 
-def missed(limits, values, target, rng):
+def count_missed_cells(limits, values, target, rng):
     """Return the misses of cells around some values at each small level."""
     width = 1.2 * limits.standard_deviation(values)
     start = values - width * rng.random(values.size)
-    ends = np.clip(start, 0.0, 1.0), np.clip(start + width, 0.0, 1.0)
+    cells = np.clip(start, 0.0, 1.0), np.clip(start + width, 0.0, 1.0)
     misses = []
     for level in SMALL_LEVELS:
-        lower, upper = limits.limits(*ends, np.full(values.size, np.log(level / 2.0)))
+        lower, upper = limits.limits(*cells, np.full(values.size, np.log(level / 2.0)))
         misses.append(np.sum((target < lower) | (target > upper)))
     return np.array(misses)
 
@@ -412,7 +418,9 @@ def test_scores_of_labels_are_covered_down_to_the_smallest_level(case, n):
         limits = ApproximateLimits(reference.family, n, reference.spread)
         tables = rng.multinomial(n, law, 5_000).reshape(-1, n_labels, n_labels).astype(float)
         target = metric.to_unit(score_tables(name, law.reshape(1, n_labels, n_labels))[0])
-        misses += missed(limits, metric.to_unit(score_tables(name, tables)), target, rng)
+        misses += count_missed_cells(
+            limits, metric.to_unit(score_tables(name, tables)), target, rng
+        )
         n_intervals += len(tables)
     assert_small_levels_covered(misses, n_intervals)
 
@@ -441,7 +449,7 @@ def test_losses_are_covered_down_to_the_smallest_level(name, error, n):
         errors = draw_error(rng, 5_000 * n).reshape(5_000, n)
         targets = errors + rng.normal(size=errors.shape)
         values = metric.to_unit(score_errors(name, errors, targets, reference))
-        misses += missed(limits, values, target, rng)
+        misses += count_missed_cells(limits, values, target, rng)
         n_intervals += len(values)
     trusted = metric.tested_level <= SMALL_LEVELS
     misses[~trusted] = 0  # the certificate says that such a level was not simulated

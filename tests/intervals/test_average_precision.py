@@ -9,7 +9,7 @@ from sklearn_bdp.intervals.left_out import average_precision_left_out
 
 @pytest.mark.parametrize(("n", "n_scores"), [(12, 3), (40, 8), (60, 1_000)])
 @pytest.mark.parametrize("seed", range(5))
-def test_each_record_is_left_out_as_if_the_score_were_computed_anew(n, n_scores, seed):
+def test_leave_one_out_values_are_those_of_recomputed_scores(n, n_scores, seed):
     rng = np.random.default_rng(seed)
     is_positive = rng.random(n) < 0.4
     is_positive[:2] = True
@@ -21,8 +21,8 @@ def test_each_record_is_left_out_as_if_the_score_were_computed_anew(n, n_scores,
         average_precision_score(is_positive[is_counted], scores[is_counted])
     )
     for position in range(n):
-        kept = is_counted.copy()
-        kept[position] = False
+        is_kept = is_counted.copy()
+        is_kept[position] = False
         assert left_out[position] == pytest.approx(
-            average_precision_score(is_positive[kept], scores[kept])
+            average_precision_score(is_positive[is_kept], scores[is_kept])
         )

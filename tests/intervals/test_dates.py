@@ -35,7 +35,8 @@ def test_the_center_of_least_squares_counts_by_hand():
     influence = np.array([1.0, 2.0, 4.0, 3.0, 6.0, 5.0])
     squares = [np.sum((influence - influence.mean()) ** 2)]
     for rate in (0.05, 0.2):
-        center, total = influence.mean(), 0.0
+        center = influence.mean()
+        total = 0.0
         for value in influence:
             total += (value - center) ** 2
             center = (1.0 - rate) * center + rate * value
@@ -44,14 +45,17 @@ def test_the_center_of_least_squares_counts_by_hand():
 
 
 def test_the_window_of_a_horizon_by_hand():
-    influence, horizon = np.random.default_rng(0).normal(size=30), 3
-    off, width = influence - influence.mean(), 6.0
-    own = np.mean(off**2)
-    total = own + 2.0 * sum(
-        (1.0 - lag / width) * np.sum(off[lag:] * off[:-lag]) / 30.0 for lag in range(1, 6)
+    influence = np.random.default_rng(0).normal(size=30)
+    horizon = 3
+    deviations = influence - influence.mean()
+    width = 6.0
+    variance = np.mean(deviations**2)
+    total = variance + 2.0 * sum(
+        (1.0 - lag / width) * np.sum(deviations[lag:] * deviations[:-lag]) / 30.0
+        for lag in range(1, 6)
     )
     expected = total / ((1.0 - (3.0 - 1.0 / 3.0) / 18.0) * (1.0 - width / 30.0) * 30.0)
-    assert variance_of_mean(influence, horizon) == pytest.approx(max(expected, own / 29.0))
+    assert variance_of_mean(influence, horizon) == pytest.approx(max(expected, variance / 29.0))
 
 
 def test_a_weekly_season_does_not_subtract_its_own_variance():
@@ -75,15 +79,16 @@ def test_degrees_of_freedom_follow_kurtosis_and_events():
 def test_an_interval_by_hand_and_what_has_none():
     rng = np.random.default_rng(2)
     hits = (rng.random(100) < 0.8).astype(float)
-    value, left_out = hits.mean(), left_out_means(hits)
+    value = hits.mean()
+    left_out = left_out_means(hits)
     logits = np.log(left_out / (1.0 - left_out))
     center = math.log(value / (1.0 - value))
     influence = 99.0 * (center - logits)
-    half = student.isf(0.025, degrees_of_freedom(influence)) * math.sqrt(
+    half_width = student.isf(0.025, degrees_of_freedom(influence)) * math.sqrt(
         variance_of_mean(influence)
     )
-    ends = date_interval(value, left_out, 0.05, scale="unit")
-    assert ends == pytest.approx((expit(center - half), expit(center + half)))
+    interval = date_interval(value, left_out, 0.05, scale="unit")
+    assert interval == pytest.approx((expit(center - half_width), expit(center + half_width)))
     assert np.isnan(date_interval(0.5, np.full(40, 0.5), 0.05, scale="unit")).all()
     assert np.isnan(date_interval(1.0, np.full(40, 1.0), 0.05, scale="unit")).all()
     losses = rng.exponential(size=100)
@@ -91,8 +96,9 @@ def test_an_interval_by_hand_and_what_has_none():
     assert skewed[1] - losses.mean() > losses.mean() - skewed[0]
 
 
-def row(name, y, predictions, **options):
-    y, predictions = np.asarray(y), np.asarray(predictions, dtype=float)
+def row_of(name, y, predictions, **options):
+    y = np.asarray(y)
+    predictions = np.asarray(predictions, dtype=float)
     options = {"dates": np.arange(len(y)), "level": 0.05} | options
     statistic = about_training_mean(statistic_of(name), 0.0)
     return date_row(statistic, y, [(predictions, None)], **options)
@@ -104,10 +110,10 @@ RANKED = np.random.default_rng(3).normal(size=100)
 @pytest.mark.parametrize(
     ("n", "note"), [(29, "29 dates are too few"), (50, "only 50 dates"), (100, None)]
 )
-def test_few_dates_are_rejected_or_warned_of(n, note):
-    found = row("roc_auc", np.arange(n) % 2, RANKED[:n])
-    assert math.isnan(found.lower) == (n < 30)
-    assert note is None or note in " ".join(found.notes)
+def test_few_dates_give_no_interval_or_a_note(n, note):
+    row_of_scores = row_of("roc_auc", np.arange(n) % 2, RANKED[:n])
+    assert math.isnan(row_of_scores.lower) == (n < 30)
+    assert note is None or note in " ".join(row_of_scores.notes)
 
 
 @pytest.mark.parametrize(
@@ -119,21 +125,21 @@ def test_few_dates_are_rejected_or_warned_of(n, note):
     ],
 )
 def test_rare_outcomes_and_targets_near_zero_have_no_interval(name, y, predictions):
-    found = row(name, y, predictions)
-    assert math.isnan(found.lower)
-    assert len(found.notes) == 1
+    row_of_scores = row_of(name, y, predictions)
+    assert math.isnan(row_of_scores.lower)
+    assert len(row_of_scores.notes) == 1
 
 
 def test_relative_errors_have_an_interval_away_from_zero():
     y = RANKED + 10.0
-    found = row("neg_mean_absolute_percentage_error", y, y + np.abs(RANKED[::-1]))
-    assert found.lower < found.value < found.upper < 0.0
+    row_of_scores = row_of("neg_mean_absolute_percentage_error", y, y + np.abs(RANKED[::-1]))
+    assert row_of_scores.lower < row_of_scores.value < row_of_scores.upper < 0.0
 
 
 def test_r2_is_trusted_down_to_a_level_and_needs_a_training_mean():
-    notes = row("r2", RANKED, 0.5 * RANKED + 0.1, level=0.001).notes
+    notes = row_of("r2", RANKED, 0.5 * RANKED + 0.1, level=0.001).notes
     assert "0.01" in " ".join(notes)
-    assert row("r2", RANKED, RANKED + 0.1 * RANKED[::-1]).upper <= 1.0
+    assert row_of("r2", RANKED, RANKED + 0.1 * RANKED[::-1]).upper <= 1.0
     with refused(ValueError, "R²"):
         about_training_mean(statistic_of("r2"), None)
 
@@ -141,51 +147,63 @@ def test_r2_is_trusted_down_to_a_level_and_needs_a_training_mean():
 def test_records_of_a_date_are_one_value():
     """Fifty copies of each record have the interval of one copy."""
     rng = np.random.default_rng(4)
-    y, scores = rng.integers(0, 2, 80), rng.normal(size=80)
-    alone = row("roc_auc", y, scores + y)
-    panel = row(
+    y = rng.integers(0, 2, 80)
+    scores = rng.normal(size=80)
+    row_of_single_records = row_of("roc_auc", y, scores + y)
+    row_of_copies = row_of(
         "roc_auc", np.repeat(y, 50), np.repeat(scores + y, 50), dates=np.repeat(np.arange(80), 50)
     )
-    assert panel[:3] == pytest.approx(alone[:3])
-    assert panel.n_units == alone.n_units == 80
+    assert row_of_copies[:3] == pytest.approx(row_of_single_records[:3])
+    assert row_of_copies.n_units == row_of_single_records.n_units == 80
 
 
 def test_differences_and_skill():
     rng = np.random.default_rng(5)
     losses = rng.exponential(size=(2, 200))
     error = statistic_of("neg_mean_absolute_error")
-    sides = [(-losses[1], None), (-losses[0], None)]
-    found = date_row(error, np.zeros(200), sides, dates=np.arange(200), level=0.05)
-    assert found.value == pytest.approx(losses[0].mean() - losses[1].mean())
-    assert found.lower < found.value < found.upper
-    found = date_row(SKILL, np.zeros(200), [(losses, None)], dates=np.arange(200), level=0.05)
-    assert found.value == pytest.approx(1.0 - losses[1].mean() / losses[0].mean())
-    assert found.lower < found.value < found.upper <= 1.0
+    predictions_by_model = [(-losses[1], None), (-losses[0], None)]
+    row_of_losses = date_row(
+        error, np.zeros(200), predictions_by_model, dates=np.arange(200), level=0.05
+    )
+    assert row_of_losses.value == pytest.approx(losses[0].mean() - losses[1].mean())
+    assert row_of_losses.lower < row_of_losses.value < row_of_losses.upper
+    row_of_losses = date_row(
+        SKILL, np.zeros(200), [(losses, None)], dates=np.arange(200), level=0.05
+    )
+    assert row_of_losses.value == pytest.approx(1.0 - losses[1].mean() / losses[0].mean())
+    assert row_of_losses.lower < row_of_losses.value < row_of_losses.upper <= 1.0
 
 
 def test_the_median_has_order_statistics_as_limits():
     errors = np.arange(1.0, 101.0)
-    found = median_row(errors, 0.05, dates=np.arange(100))
-    assert (found.value, found.lower, found.upper) == (-50.5, -61.0, -40.0)
+    median_of_errors = median_row(errors, 0.05, dates=np.arange(100))
+    assert (median_of_errors.value, median_of_errors.lower, median_of_errors.upper) == (
+        -50.5,
+        -61.0,
+        -40.0,
+    )
 
 
 @pytest.mark.parametrize(
     ("n", "options"), [(100, {"dates": np.arange(100) // 2}), (100, {"horizon": 7}), (74, {})]
 )
 def test_medians_without_an_interval(n, options):
-    found = median_row(np.arange(float(n)), 0.05, **({"dates": np.arange(n)} | options))
-    assert math.isnan(found.lower)
+    median_of_range = median_row(np.arange(float(n)), 0.05, **({"dates": np.arange(n)} | options))
+    assert math.isnan(median_of_range.lower)
 
 
 def test_the_median_is_covered_when_spreads_change_slowly():
     """The truth: the median of the average of 300 normal laws."""
-    rng, missed_medians = np.random.default_rng(8), 0
+    rng = np.random.default_rng(8)
+    missed_medians = 0
     for _ in range(200):
         spreads = np.exp(slow_level(300, 0.98, rng))
         errors = np.abs(spreads * rng.normal(size=300))
-        found = median_row(errors, 0.05, dates=np.arange(300))
-        below, above = (np.mean(2.0 * norm.cdf(-end / spreads) - 1.0) for end in found[2:0:-1])
-        missed_medians += not below <= 0.5 <= above
+        median_of_errors = median_row(errors, 0.05, dates=np.arange(300))
+        share_below, share_above = (
+            np.mean(2.0 * norm.cdf(-limit / spreads) - 1.0) for limit in median_of_errors[2:0:-1]
+        )
+        missed_medians += not share_below <= 0.5 <= share_above
     assert missed_medians <= binom.isf(0.001, 200, 0.05)
 
 

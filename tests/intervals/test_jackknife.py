@@ -24,26 +24,26 @@ def test_the_jackknife_of_a_mean_is_its_t_interval():
     lower, upper = jackknife_interval(values.mean(), without_each(values), 0.05, scale="raw")
     error = values.std(ddof=1) / 20.0
     assert lower < values.mean() < upper
-    reach = 0.5 * (upper - lower) / error
-    assert student.isf(0.025, 399) - 1e-9 <= reach <= student.isf(0.025, 100)
+    normalized_half_width = 0.5 * (upper - lower) / error
+    assert student.isf(0.025, 399) - 1e-9 <= normalized_half_width <= student.isf(0.025, 100)
 
 
 @pytest.mark.parametrize(("scale", "skewed"), [("loss", False), ("loss", True), ("raw", True)])
 @pytest.mark.parametrize(
     ("level", "runs"),
-    [(0.05, 400), *(pytest.param(one, 1500, marks=pytest.mark.slow) for one in (0.05, 0.01))],
+    [(0.05, 400), *(pytest.param(level, 1500, marks=pytest.mark.slow) for level in (0.05, 0.01))],
 )
 def test_the_jackknife_covers_at_its_level(scale, skewed, level, runs):
     """In 400 runs a level three times as high would be found."""
-    missed = 0
+    n_missed = 0
     rng = np.random.default_rng(1)
     for _ in range(runs):
         values = rng.exponential(size=150)
         lower, upper = jackknife_interval(
             values.mean(), without_each(values), level, scale=scale, skewed=skewed
         )
-        missed += not lower <= 1.0 <= upper
-    assert missed <= binom.ppf(0.999, runs, 1.3 * level)
+        n_missed += not lower <= 1.0 <= upper
+    assert n_missed <= binom.ppf(0.999, runs, 1.3 * level)
 
 
 def test_no_spread_gives_no_interval():
@@ -53,11 +53,16 @@ def test_no_spread_gives_no_interval():
 
 def records(n, rng, *, prevalence=0.3):
     """Return units, labels, chances of a good model, chances of a worse one."""
-    x, e = rng.normal(size=(2, n))
-    cut = norm.isf(prevalence) * np.hypot(1.0, 0.8)
-    y = (x + 0.8 * e > cut).astype(int)
-    worse = 0.9 * x + np.sqrt(0.19) * rng.normal(size=n)
-    return np.arange(n), y, norm.cdf((x - cut) / 0.8), norm.cdf((0.9 * worse - cut) / 0.9)
+    signal, noise = rng.normal(size=(2, n))
+    threshold = norm.isf(prevalence) * np.hypot(1.0, 0.8)
+    y = (signal + 0.8 * noise > threshold).astype(int)
+    worse = 0.9 * signal + np.sqrt(0.19) * rng.normal(size=n)
+    return (
+        np.arange(n),
+        y,
+        norm.cdf((signal - threshold) / 0.8),
+        norm.cdf((0.9 * worse - threshold) / 0.9),
+    )
 
 
 @pytest.mark.parametrize("runs", [30, pytest.param(300, marks=pytest.mark.slow)])
@@ -75,108 +80,146 @@ def test_rows_cover_at_their_level(runs):
         "benefit": (statistic_of("net_benefit_0.2"), lambda p: p),
     }
 
-    def sides(said, data):
-        inside = np.arange(len(data[1])) % 2 == 0
-        good, worse = said(data[2]), said(data[3])
+    def predictions_by_model(respond, data):
+        in_subgroup = np.arange(len(data[1])) % 2 == 0
+        better_predictions = respond(data[2])
+        worse_predictions = respond(data[3])
         return {
-            "alone": [(good, None)],
-            "difference": [(good, None), (worse, None)],
-            "subgroup": [(good, inside)],
-            "gap": [(good, inside), (good, ~inside)],
+            "alone": [(better_predictions, None)],
+            "difference": [(better_predictions, None), (worse_predictions, None)],
+            "subgroup": [(better_predictions, in_subgroup)],
+            "gap": [(better_predictions, in_subgroup), (better_predictions, ~in_subgroup)],
         }
 
-    large, missed = records(60_000, rng), {}
+    population = records(60_000, rng)
+    misses_and_truth = {}
     for run in range(runs):
         data = records(150, rng)
-        for name, (statistic, said) in rows.items():
-            for kind, chosen in sides(said, data).items():
+        for name, (statistic, respond) in rows.items():
+            for row_type, compared in predictions_by_model(respond, data).items():
                 if run == 0:
-                    every = {"units": large[0] * 30 // 60_000, "level": 0.05}
-                    truth = approximate_row(
-                        statistic, large[1], sides(said, large)[kind], **every
+                    options = {"units": population[0] * 30 // 60_000, "level": 0.05}
+                    population_value = approximate_row(
+                        statistic,
+                        population[1],
+                        predictions_by_model(respond, population)[row_type],
+                        **options,
                     ).value
-                    missed[name, kind] = [0, truth if kind != "gap" else 0.0]
-                row = approximate_row(statistic, data[1], chosen, units=data[0], level=0.05)
+                    misses_and_truth[name, row_type] = [
+                        0,
+                        population_value if row_type != "gap" else 0.0,
+                    ]
+                row = approximate_row(statistic, data[1], compared, units=data[0], level=0.05)
                 if not np.isnan(row.lower):
-                    missed[name, kind][0] += not row.lower <= missed[name, kind][1] <= row.upper
-    most = binom.ppf(0.9999, runs, 0.07)
-    assert {key: count for key, (count, _) in missed.items() if count > most} == {}
+                    misses_and_truth[name, row_type][0] += (
+                        not row.lower <= misses_and_truth[name, row_type][1] <= row.upper
+                    )
+    max_misses = binom.ppf(0.9999, runs, 0.07)
+    assert {key: count for key, (count, _) in misses_and_truth.items() if count > max_misses} == {}
 
 
-def test_rows_say_what_they_rest_on():
+def test_rows_state_their_assumptions():
     units, y, good, _ = records(200, np.random.default_rng(4), prevalence=0.04)
     auc = statistic_of("roc_auc")
     row = approximate_row(auc, y, [(good, None)], units=units, level=0.05)
     assert row.n_units == 200
     assert y.sum() < 10
     assert any("rarer outcome" in note for note in row.notes)
-    few = approximate_row(auc, y * (np.cumsum(y) < 4), [(good, None)], units=units, level=0.05)
-    assert np.isnan(few.lower)
-    assert np.isfinite(few.value)
-    assert "at least 5" in few.notes[0]
-    inside = np.arange(200) < 15
-    small = approximate_row(auc, y, [(good, inside)], units=units, level=0.05)
-    assert np.isnan(small.lower)
-    assert small.n_units == 15
-    ideal = approximate_row(auc, y, [(y + 0.5 * good, None)], units=units, level=0.05)
-    assert ideal.value == 1.0
-    assert "end of its range" in ideal.notes[0]
-    deep = approximate_row(auc, y, [(good, None)], units=units, level=1e-4)
-    assert any("checked" in note for note in deep.notes)
+    row_of_few_events = approximate_row(
+        auc, y * (np.cumsum(y) < 4), [(good, None)], units=units, level=0.05
+    )
+    assert np.isnan(row_of_few_events.lower)
+    assert np.isfinite(row_of_few_events.value)
+    assert "at least 5" in row_of_few_events.notes[0]
+    in_subgroup = np.arange(200) < 15
+    row_of_small_subgroup = approximate_row(auc, y, [(good, in_subgroup)], units=units, level=0.05)
+    assert np.isnan(row_of_small_subgroup.lower)
+    assert row_of_small_subgroup.n_units == 15
+    row_of_perfect_model = approximate_row(
+        auc, y, [(y + 0.5 * good, None)], units=units, level=0.05
+    )
+    assert row_of_perfect_model.value == 1.0
+    assert "end of its range" in row_of_perfect_model.notes[0]
+    row_at_small_level = approximate_row(auc, y, [(good, None)], units=units, level=1e-4)
+    assert any("checked" in note for note in row_at_small_level.notes)
     with pytest.raises(ZeroDivisionError):  # never taken for a row without an interval
-        approximate_row(GENERIC, y, [(lambda kept: 1 / 0, None)], units=units, level=0.05)
+        approximate_row(GENERIC, y, [(lambda rows: 1 / 0, None)], units=units, level=0.05)
 
 
 def test_a_difference_counts_the_units_that_disagree():
     rng = np.random.default_rng(5)
-    units, y = np.arange(300), rng.integers(0, 2, 300)
-    first = np.where(rng.random(300) < 0.8, y, 1 - y)
-    second = first.copy()
-    second[:4] = 1 - second[:4]
+    units = np.arange(300)
+    y = rng.integers(0, 2, 300)
+    first_predictions = np.where(rng.random(300) < 0.8, y, 1 - y)
+    second_predictions = first_predictions.copy()
+    second_predictions[:4] = 1 - second_predictions[:4]
     accuracy = statistic_of("accuracy")
-    row = approximate_row(accuracy, y, [(first, None), (second, None)], units=units, level=0.05)
+    row = approximate_row(
+        accuracy,
+        y,
+        [(first_predictions, None), (second_predictions, None)],
+        units=units,
+        level=0.05,
+    )
     assert np.isnan(row.lower)
-    second[:40] = 1 - first[:40]
-    row = approximate_row(accuracy, y, [(first, None), (second, None)], units=units, level=0.05)
-    both = approximate_row(accuracy, y, [(second, None), (first, None)], units=units, level=0.05)
-    assert row.value == np.mean(first == y) - np.mean(second == y)
-    assert (both.lower, both.upper) == pytest.approx((-row.upper, -row.lower))
+    second_predictions[:40] = 1 - first_predictions[:40]
+    row = approximate_row(
+        accuracy,
+        y,
+        [(first_predictions, None), (second_predictions, None)],
+        units=units,
+        level=0.05,
+    )
+    reversed_row = approximate_row(
+        accuracy,
+        y,
+        [(second_predictions, None), (first_predictions, None)],
+        units=units,
+        level=0.05,
+    )
+    assert row.value == np.mean(first_predictions == y) - np.mean(second_predictions == y)
+    assert (reversed_row.lower, reversed_row.upper) == pytest.approx((-row.upper, -row.lower))
 
 
 def test_losses_keep_the_sign_of_their_scorer():
     rng = np.random.default_rng(6)
-    y, said = rng.normal(size=(2, 100))
+    y, predictions = rng.normal(size=(2, 100))
     error = statistic_of("neg_mean_absolute_error")
-    row = approximate_row(error, y, [(said, None)], units=np.arange(100), level=0.05)
-    assert row.value == pytest.approx(-np.mean(np.abs(y - said)))
+    row = approximate_row(error, y, [(predictions, None)], units=np.arange(100), level=0.05)
+    assert row.value == pytest.approx(-np.mean(np.abs(y - predictions)))
     assert row.lower < row.value < row.upper < 0.0
 
 
 def test_a_record_of_a_patient_counts_once_per_patient():
     units = np.repeat(np.arange(60), np.tile([1, 5], 30))
     y = np.repeat(np.tile([1, 0], 30), np.tile([1, 5], 30))
-    said = np.ones_like(y)
-    said[::7] = 0
-    share = statistic_of("accuracy")
-    per_unit = approximate_row(share, y, [(said, None)], units=units, level=0.05)
-    per_record = approximate_row(share, y, [(said, None)], units=units, level=0.05, per_record=True)
-    means = np.bincount(units, said == y) / np.bincount(units)
+    predictions = np.ones_like(y)
+    predictions[::7] = 0
+    accuracy = statistic_of("accuracy")
+    per_unit = approximate_row(accuracy, y, [(predictions, None)], units=units, level=0.05)
+    per_record = approximate_row(
+        accuracy, y, [(predictions, None)], units=units, level=0.05, per_record=True
+    )
+    means = np.bincount(units, predictions == y) / np.bincount(units)
     assert per_unit.value == pytest.approx(means.mean())
-    assert per_record.value == np.mean(said == y)
+    assert per_record.value == np.mean(predictions == y)
 
 
-def test_time_needs_blocks_and_tells_long_memory():
+def test_time_needs_blocks_and_long_memory_is_reported():
     rng = np.random.default_rng(7)
-    y, said = rng.normal(size=(2, 1000))
-    error, dates = statistic_of("neg_mean_absolute_error"), np.arange(1000)
+    y, predictions = rng.normal(size=(2, 1000))
+    error = statistic_of("neg_mean_absolute_error")
+    dates = np.arange(1000)
     rows = {
-        times: approximate_row(error, y, [(said, None)], units=dates, level=0.05, times=times)
+        times: approximate_row(
+            error, y, [(predictions, None)], units=dates, level=0.05, times=times
+        )
         for times in (150.0, 250.0, 1000.0)
     }
     assert np.isnan(rows[150.0].lower)
-    losses = np.abs(y - said)
+    losses = np.abs(y - predictions)
     for times, count in ((250.0, 6), (1000.0, 10)):
-        means = np.array([losses[dates * count // 1000 != b].mean() for b in range(count)])
+        means = np.array([losses[dates * count // 1000 != block].mean() for block in range(count)])
         expected = jackknife_interval(losses.mean(), means, 0.05, scale="loss", skewed=True)
         assert (-rows[times].upper, -rows[times].lower) == pytest.approx(expected)
     assert not any("memory" in note for note in rows[1000.0].notes)

@@ -31,7 +31,8 @@ def count_table(n):
 @pytest.mark.parametrize("n_cells", [1, 3, 8])
 def test_no_law_of_a_holdout_is_missed_more_often_than_the_level(n, scale, n_cells):
     counts = count_table(n)
-    hits, counted = counts[:, 0], counts[:, 0] + counts[:, 1]
+    hits = counts[:, 0]
+    counted = counts[:, 0] + counts[:, 1]
     # The holdout tells the cell of the denominator and that of the score, and nothing else.
     floor = (counted // n_cells) * n_cells
     score = score_of_share(hits / np.maximum(np.maximum(counted, floor), 1), scale)

@@ -15,8 +15,8 @@ class FailingBackend(Backend):
     def create(self, header, start, rows=()):
         return self.inner.create(header, start, rows)
 
-    def read(self, after, limit=None):
-        return self.inner.read(after, limit)
+    def read(self, last_number, limit=None):
+        return self.inner.read(last_number, limit)
 
     def lock(self, timeout):
         return self.inner.lock(timeout)

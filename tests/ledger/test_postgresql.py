@@ -299,12 +299,12 @@ def test_messages_pickles_and_representations_omit_the_password(postgresql, url,
 def error_texts(error):
     """Yield an error, its causes, and the local variables of their frames outside this file."""
     pending = [error]
-    seen = set()
+    visited_ids = set()
     while pending:
         failure = pending.pop()
-        if failure is None or id(failure) in seen:
+        if failure is None or id(failure) in visited_ids:
             continue
-        seen.add(id(failure))
+        visited_ids.add(id(failure))
         yield repr(failure)
         pending += [failure.__cause__, failure.__context__]
         for frame, _ in traceback.walk_tb(failure.__traceback__):

@@ -16,15 +16,17 @@ from tests.facts import refused
 GRID = 24  # expectations that an adversary may choose for each date: multiples of 1/24
 
 
-def best_stake(share, level, dates, horizon=1):
+def best_stake(observed_mean, level, dates, horizon=1):
     """Return the stake of Chernoff's rate: ``kl(share, p) = horizon * level / dates``."""
 
-    def off(p):
-        kl = xlogy(share, share / p) + xlogy(1.0 - share, (1.0 - share) / (1.0 - p))
+    def excess(p):
+        kl = xlogy(observed_mean, observed_mean / p) + xlogy(
+            1.0 - observed_mean, (1.0 - observed_mean) / (1.0 - p)
+        )
         return kl - horizon * level / dates
 
-    p = brentq(off, 1e-12, share)
-    return share * (1.0 - p) / (p * (1.0 - share)) - 1.0
+    p = brentq(excess, 1e-12, observed_mean)
+    return observed_mean * (1.0 - p) / (p * (1.0 - observed_mean)) - 1.0
 
 
 def worst_failure(limit, dates, grid=GRID):
@@ -38,20 +40,22 @@ def worst_failure(limit, dates, grid=GRID):
     sums = np.arange(dates * grid + 1) / (grid * dates)
     value = (bounds[:, None] > sums + 1e-12).astype(float)
     for _ in range(dates):
-        best = np.zeros_like(value)
+        best_value = np.zeros_like(value)
         for m in range(grid + 1):
-            moved = np.zeros_like(value)
-            moved[:, : value.shape[1] - m] = value[:, m:]
-            one = np.vstack([moved[1:], np.zeros((1, value.shape[1]))])
-            best = np.maximum(best, m / grid * one + (1 - m / grid) * moved)
-        value = best
+            value_after_zero = np.zeros_like(value)
+            value_after_zero[:, : value.shape[1] - m] = value[:, m:]
+            value_after_one = np.vstack([value_after_zero[1:], np.zeros((1, value.shape[1]))])
+            best_value = np.maximum(
+                best_value, m / grid * value_after_one + (1 - m / grid) * value_after_zero
+            )
+        value = best_value
     return value[0, 0]
 
 
 @pytest.mark.parametrize("dates", [3, 8, 14])
 @pytest.mark.parametrize("level", [1.0, 2.5])
 @pytest.mark.parametrize("stake", [0.3, 1.5, 6.0])
-def test_no_adversary_fails_a_fixed_stake_more_often_than_promised(dates, level, stake):
+def test_no_adversary_fails_a_fixed_stake_more_often_than_the_level(dates, level, stake):
     def limit(ones):
         scores = np.repeat([1.0, 0.0], [ones, dates - ones])
         return past_lower_limit(scores, -level, stakes=[stake])
@@ -59,8 +63,9 @@ def test_no_adversary_fails_a_fixed_stake_more_often_than_promised(dates, level,
     assert worst_failure(limit, dates) <= math.exp(-level)
 
 
-def test_the_promise_is_nearly_reached():
-    dates, level = 14, 2.0
+def test_the_level_is_nearly_attained():
+    dates = 14
+    level = 2.0
     stake = best_stake(0.9, level, dates)
     by_mean = past_mean_limit(np.arange(15) / 14, np.full(15, -level), dates, expected=0.9)
     failure = worst_failure(lambda ones: by_mean[ones], dates)
@@ -70,18 +75,20 @@ def test_the_promise_is_nearly_reached():
         assert past_lower_limit(scores, -level, stakes=[stake]) == pytest.approx(by_mean[ones])
 
 
-def test_no_adversary_fails_a_mixture_of_stakes_more_often_than_promised():
-    dates, level = 14, 1.5
-    stakes, shares = 1.2 * np.array([1, 0.25, 0.5, 2, 4]), (0.6, 0.1, 0.1, 0.1, 0.1)
+def test_no_adversary_fails_a_mixture_of_stakes_more_often_than_the_level():
+    dates = 14
+    level = 1.5
+    stakes = 1.2 * np.array([1, 0.25, 0.5, 2, 4])
+    weights = (0.6, 0.1, 0.1, 0.1, 0.1)
 
     def limit(ones):
         scores = np.repeat([1.0, 0.0], [ones, dates - ones])
-        return past_lower_limit(scores, -level, stakes=stakes, shares=shares)
+        return past_lower_limit(scores, -level, stakes=stakes, shares=weights)
 
     assert worst_failure(limit, dates) <= math.exp(-level)
 
 
-def worst_failure_of_any(promised, level, choices, dates):
+def worst_failure_of_any(lower_limit, level, choices, dates):
     """Return the largest failure for scores of any values, predictable centers and lower ends.
 
     ``choices``: (values, chances, center, least) of a date, chosen given the past.
@@ -90,17 +97,17 @@ def worst_failure_of_any(promised, level, choices, dates):
     @functools.cache
     def value(history):
         if len(history) == dates:
-            scores, centers, least, means = np.array(history, float).T
-            return float(promised(scores, level, centers, least) > means.mean() + 1e-9)
-        best = 0.0
-        for values, chances, center, least in choices:
-            mean = float(np.dot(values, chances))
-            found = sum(
-                chance * value(tuple(sorted((*history, (one, center, least, mean)))))
-                for one, chance in zip(values, chances, strict=True)
+            scores, centers, lower_end, means = np.array(history, float).T
+            return float(lower_limit(scores, level, centers, lower_end) > means.mean() + 1e-9)
+        largest = 0.0
+        for values, probabilities, center, lower_end in choices:
+            mean = float(np.dot(values, probabilities))
+            expected_value = sum(
+                probability * value(tuple(sorted((*history, (score, center, lower_end, mean)))))
+                for score, probability in zip(values, probabilities, strict=True)
             )
-            best = max(best, found)
-        return best
+            largest = max(largest, expected_value)
+        return largest
 
     return value(())
 
@@ -115,20 +122,21 @@ CHOICES = [
 
 
 @pytest.mark.parametrize(
-    ("stakes", "shares"), [((0.9,), (1.0,)), ((2.0,), (1.0,)), ((1.0, 0.25, 4.0), (0.6, 0.2, 0.2))]
+    ("stakes", "weights"), [((0.9,), (1.0,)), ((2.0,), (1.0,)), ((1.0, 0.25, 4.0), (0.6, 0.2, 0.2))]
 )
-def test_predictable_centers_and_lower_ends_are_safe(stakes, shares):
-    def promised(scores, level, centers, least):
+def test_predictable_centers_and_lower_ends_are_safe(stakes, weights):
+    def lower_limit(scores, level, centers, lower_ends):
         return past_lower_limit(
-            scores, -level, stakes=stakes, shares=shares, center=centers, least=least
+            scores, -level, stakes=stakes, shares=weights, center=centers, least=lower_ends
         )
 
-    assert worst_failure_of_any(promised, 0.7, CHOICES, 4) <= math.exp(-0.7)
+    assert worst_failure_of_any(lower_limit, 0.7, CHOICES, 4) <= math.exp(-0.7)
 
 
 def test_a_horizon_needs_its_factor():
     """Two interleaved series whose scores repeat: given the forecast time only one is random."""
-    dates, level = 14, 2.0
+    dates = 14
+    level = 2.0
 
     def failure(horizon):  # the score of a pair of dates is drawn once; both forecasts precede it
         limits = [
@@ -147,8 +155,9 @@ def test_a_horizon_needs_its_factor():
 # -- limits that are not used (theory G26) ----------------------------------------------------
 
 
-def test_binomial_tails_are_false_given_the_past():
-    dates, failure = 14, math.exp(-3.0)
+def test_binomial_tails_are_invalid_given_the_past():
+    dates = 14
+    failure = math.exp(-3.0)
 
     def clopper_pearson(ones):
         return beta_distribution.ppf(failure, ones, dates - ones + 1) if ones else 0.0
@@ -156,17 +165,18 @@ def test_binomial_tails_are_false_given_the_past():
     assert worst_failure(clopper_pearson, dates) > 1.5 * failure
 
 
-def test_a_rate_chosen_after_the_data_is_false():
-    dates, level = 60, 3.0
+def test_a_rate_chosen_after_the_data_is_invalid():
+    dates = 60
+    level = 3.0
 
-    def free(ones):
-        share = ones / dates
-        return float(past_mean_limit([share], [-level], dates, expected=[share])[0])
+    def limit_with_chosen_rate(ones):
+        observed_mean = ones / dates
+        return float(past_mean_limit([observed_mean], [-level], dates, expected=[observed_mean])[0])
 
-    assert worst_failure(free, dates, grid=12) > 1.1 * math.exp(-level)
+    assert worst_failure(limit_with_chosen_rate, dates, grid=12) > 1.1 * math.exp(-level)
 
 
-def test_stakes_that_follow_the_past_are_false():
+def test_stakes_that_depend_on_the_past_are_invalid():
     """A known season, scores 0, 1, 0, 1: bet only on the dates of ones."""
     scores = np.tile([0.0, 1.0], 100)
     stakes = np.tile([0.0, 0.9], 100)  # predictable: the calendar says which
@@ -178,16 +188,17 @@ def test_stakes_that_follow_the_past_are_false():
     assert fixed < 0.5
 
 
-def test_collecting_until_it_looks_good_is_false():
+def test_optional_stopping_is_invalid():
     """The number of dates is fixed in advance: until three ones in a row it would be missed."""
-    rng, missed = np.random.default_rng(0), 0
+    rng = np.random.default_rng(0)
+    n_missed = 0
     for _ in range(300):
         scores = [*(rng.random(40) < 0.5).astype(float)]
         while sum(scores[-9:]) < 9:
             scores.append(float(rng.random() < 0.5))
         tail = np.array(scores[-9:])
-        missed += past_lower_limit(tail, -3.0, stakes=[best_stake(0.9, 3.0, 9)]) > 0.5
-    assert missed == 300
+        n_missed += past_lower_limit(tail, -3.0, stakes=[best_stake(0.9, 3.0, 9)]) > 0.5
+    assert n_missed == 300
 
 
 # -- values -----------------------------------------------------------------------------------
@@ -195,21 +206,23 @@ def test_collecting_until_it_looks_good_is_false():
 
 def test_a_mixture_is_the_root_of_its_wealth():
     rng = np.random.default_rng(0)
-    scores, level = rng.random(50), 3.0
-    stakes, shares = np.array([0.5, 1.0, 4.0]), np.array([0.2, 0.6, 0.2])
+    scores = rng.random(50)
+    level = 3.0
+    stakes = np.array([0.5, 1.0, 4.0])
+    weights = np.array([0.2, 0.6, 0.2])
     for horizon in (1, 3):
         mean = past_lower_limit(
-            scores, -level, stakes=stakes, shares=shares, center=0.2, horizon=horizon
+            scores, -level, stakes=stakes, shares=weights, center=0.2, horizon=horizon
         )
         logs = np.log1p(stakes[:, None] * (scores - 0.2)).sum(axis=1)
         wealth = (logs - 50 * np.log1p(stakes * (mean - 0.2))) / horizon
-        assert logsumexp(wealth, b=shares) == pytest.approx(level, abs=1e-6)
+        assert logsumexp(wealth, b=weights) == pytest.approx(level, abs=1e-6)
 
 
-def half_widths(make, dates, level, **expected):
+def half_widths(draw_scores, dates, level, **expected):
     rng = np.random.default_rng(dates)
-    ends = [past_limits(make(rng, dates), -level, **expected) for _ in range(60)]
-    return float(np.mean([0.5 * (high - low) for low, high in ends]))
+    intervals = [past_limits(draw_scores(rng, dates), -level, **expected) for _ in range(60)]
+    return float(np.mean([0.5 * (high - low) for low, high in intervals]))
 
 
 @pytest.mark.parametrize(
@@ -231,37 +244,43 @@ def test_half_widths_are_those_of_the_table(dates, level, accuracy, loss):
     assert half_widths(bits, dates, level, expected=0.75, variance=None) == pytest.approx(
         accuracy, rel=0.1
     )
-    found = half_widths(errors, dates, level, expected=0.815, variance=0.14**2)
-    assert found == pytest.approx(loss, rel=0.1)
+    loss_half_width = half_widths(errors, dates, level, expected=0.815, variance=0.14**2)
+    assert loss_half_width == pytest.approx(loss, rel=0.1)
 
 
 def test_a_wrong_prediction_costs_little():
     def bits(rng, size):
         return (rng.random(size) < 0.75).astype(float)
 
-    right = half_widths(bits, 300, 5, expected=0.75, variance=None)
+    half_width_of_correct_prediction = half_widths(bits, 300, 5, expected=0.75, variance=None)
     for expected in (0.65, 0.85):
-        assert half_widths(bits, 300, 5, expected=expected, variance=None) < 1.03 * right
+        assert (
+            half_widths(bits, 300, 5, expected=expected, variance=None)
+            < 1.03 * half_width_of_correct_prediction
+        )
 
     def errors(rng, size):
         return rng.normal(0.5, 0.1, size)
 
-    right = half_widths(errors, 300, 5, expected=0.5, variance=0.01)
+    half_width_of_correct_prediction = half_widths(errors, 300, 5, expected=0.5, variance=0.01)
     for variance in (0.01 / 16, 0.16):
-        assert half_widths(errors, 300, 5, expected=0.5, variance=variance) < 1.32 * right
+        assert (
+            half_widths(errors, 300, 5, expected=0.5, variance=variance)
+            < 1.32 * half_width_of_correct_prediction
+        )
 
 
-def test_pairs_need_no_declared_range():
+def test_differences_need_no_declared_range():
     """Differences of two forecasts, limited by their distance, which is known before the score."""
     rng = np.random.default_rng(1)
     distance = rng.exponential(0.05, 300)
     difference = distance * rng.choice([-1, 1], 300, p=[0.3, 0.7])
-    given = {"expected": 0.4 * 0.05, "variance": float(np.var(difference))}
-    low, high = past_limits(difference, -3.7, least=-distance, most=distance, **given)
-    fixed = past_limits(difference, -3.7, least=-1.0, most=1.0, **given)
+    moments = {"expected": 0.4 * 0.05, "variance": float(np.var(difference))}
+    low, high = past_limits(difference, -3.7, least=-distance, most=distance, **moments)
+    interval_of_fixed_range = past_limits(difference, -3.7, least=-1.0, most=1.0, **moments)
     mean = 0.4 * distance.mean()
     assert low < mean < high
-    assert high - low < 0.85 * (fixed[1] - fixed[0])
+    assert high - low < 0.85 * (interval_of_fixed_range[1] - interval_of_fixed_range[0])
 
 
 def test_the_sides_of_an_unequal_division_share_the_level():
@@ -309,6 +328,10 @@ def test_an_adversary_who_sees_the_scores_does_not_beat_an_unequal_division(runs
 
 
 def test_bad_input_is_named():
-    for bad in ({"horizon": 0}, {"stakes": [-1.0]}, {"shares": [2.0]}):
-        with refused(ValueError, next(iter(bad))):
-            past_lower_limit([0.0, 1.0], -1.0, **{"stakes": [1.0], **bad})
+    for invalid_argument in (
+        {"horizon": 0, "stakes": [1.0]},
+        {"stakes": [-1.0]},
+        {"shares": [2.0], "stakes": [1.0]},
+    ):
+        with refused(ValueError, next(iter(invalid_argument))):
+            past_lower_limit([0.0, 1.0], -1.0, **invalid_argument)

@@ -12,7 +12,8 @@ from sklearn_bdp.intervals.bounds import Units, drawn_variances, plan_squares, s
 
 def worst_ratio(points, weights, n, center, rate, level):
     """Return the largest P[limit > mean] / failure over profiles of records with these laws."""
-    outcomes, worst = np.array(list(itertools.product(range(len(points)), repeat=n))), 0.0
+    outcomes = np.array(list(itertools.product(range(len(points)), repeat=n)))
+    largest_ratio = 0.0
     scores = points[outcomes]
     limits = squares_lower_limit(
         scores.mean(axis=1), level, Units.records(n), center=center,
@@ -20,15 +21,15 @@ def worst_ratio(points, weights, n, center, rate, level):
     )  # fmt: skip
     for profile in itertools.combinations_with_replacement(range(len(weights)), n):
         laws = weights[list(profile)]
-        chances = np.prod(laws[np.arange(n), outcomes], axis=1)
-        missed = chances[limits > np.mean(laws @ points) + 1e-12].sum()
-        worst = max(worst, missed / math.exp(level))
-    return worst
+        probabilities = np.prod(laws[np.arange(n), outcomes], axis=1)
+        miss_probability = probabilities[limits > np.mean(laws @ points) + 1e-12].sum()
+        largest_ratio = max(largest_ratio, miss_probability / math.exp(level))
+    return largest_ratio
 
 
 @pytest.mark.parametrize("center", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("rate", [0.2, 0.6, 0.97])
-def test_no_profile_of_scores_misses_more_often_than_promised(center, rate):
+def test_no_profile_of_scores_misses_more_often_than_the_level(center, rate):
     """G15: all outcomes of up to four records, alike or not, whatever center and rate."""
     points = np.array([0.0, 0.35, 0.6, 1.0])
     weights = np.array(
@@ -40,49 +41,61 @@ def test_no_profile_of_scores_misses_more_often_than_promised(center, rate):
 
 @pytest.mark.parametrize("sizes", [(1, 1), (3, 1), (2, 1, 1), (4, 2, 1)])
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.97])
-def test_no_groups_miss_more_often_than_promised(sizes, rate):
+def test_no_groups_miss_more_often_than_the_level(sizes, rate):
     """G18: all outcomes of up to three groups of unequal size, each with a law of its own."""
-    units, w = Units.of(sizes), np.array(sizes) / sum(sizes)
-    squared = w**2 / np.sum(w**2)
+    units = Units.of(sizes)
+    group_weights = np.array(sizes) / sum(sizes)
+    squared = group_weights**2 / np.sum(group_weights**2)
     points = np.array([0.0, 0.3, 1.0])
     laws = [np.array(law) for law in ((0.1, 0.1, 0.8), (0.6, 0.2, 0.2), (0.05, 0.9, 0.05))]
     outcomes = list(itertools.product(range(len(points)), repeat=len(sizes)))
     means = points[np.array(outcomes)]
-    worst = 0.0
+    largest_ratio = 0.0
     for profile, center, level in itertools.product(
         itertools.product(laws, repeat=len(sizes)), (0.15, 0.5, 0.85), (-0.1, -0.7, -1.6)
     ):
-        truth = sum(part * law @ points for part, law in zip(w, profile, strict=True))
-        table = [math.prod(p[k] for p, k in zip(profile, one, strict=True)) for one in outcomes]
+        expected_mean = sum(
+            group_weight * law @ points
+            for group_weight, law in zip(group_weights, profile, strict=True)
+        )
+        table = [
+            math.prod(group_law[i] for group_law, i in zip(profile, outcome, strict=True))
+            for outcome in outcomes
+        ]
         squares = (means - center) ** 2 @ squared
         limits = squares_lower_limit(
-            means @ w, level, units, center=center, squares=squares, rate=rate
+            means @ group_weights, level, units, center=center, squares=squares, rate=rate
         )
-        worst = max(worst, np.array(table)[limits > truth + 1e-12].sum() / math.exp(level))
-    assert 0.1 < worst <= 1.0 + 1e-9
+        largest_ratio = max(
+            largest_ratio, np.array(table)[limits > expected_mean + 1e-12].sum() / math.exp(level)
+        )
+    assert 0.1 < largest_ratio <= 1.0 + 1e-9
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (5, 1), (4, 3, 2, 1)])
-def test_no_record_moves_a_mean_square_by_more_than_said(sizes):
+def test_no_record_moves_a_mean_square_by_more_than_the_sensitivity(sizes):
     """G18: the noise for squares of groups is scaled by this sensitivity."""
-    units, rng = Units.of(sizes), np.random.default_rng(0)
-    group, squared = np.repeat(np.arange(len(sizes)), sizes), np.array(sizes) ** 2.0
+    units = Units.of(sizes)
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    squared = np.array(sizes) ** 2.0
     for center, _ in itertools.product((0.0, 0.4, 1.0), range(40)):
         scores = np.round(rng.random(len(group)))
         for record, score in itertools.product(range(len(group)), (0.0, 1.0)):
-            other = scores.copy()
-            other[record] = score
-            ends = [
-                squared @ (np.bincount(group, one) / sizes - center) ** 2 / squared.sum()
-                for one in (scores, other)
+            changed_scores = scores.copy()
+            changed_scores[record] = score
+            mean_squares = [
+                squared @ (np.bincount(group, record_scores) / sizes - center) ** 2 / squared.sum()
+                for record_scores in (scores, changed_scores)
             ]
-            assert abs(ends[0] - ends[1]) <= units.sensitivity + 1e-12
+            assert abs(mean_squares[0] - mean_squares[1]) <= units.sensitivity + 1e-12
 
 
 def test_groups_of_one_are_records():
-    one, plain = Units.of(np.ones(70)), Units.records(70)
+    units_of_groups = Units.of(np.ones(70))
+    units_of_records = Units.records(70)
     for name in ("count", "largest", "squares", "effective", "sensitivity"):
-        assert getattr(one, name) == pytest.approx(getattr(plain, name))
+        assert getattr(units_of_groups, name) == pytest.approx(getattr(units_of_records, name))
 
 
 def test_limits_rise_with_values_and_fall_with_squares():
@@ -100,9 +113,12 @@ def test_limits_rise_with_values_and_fall_with_squares():
     assert (np.diff(limits) <= 0.0).all()
 
 
-def test_scores_that_vary_little_are_known_twice_as_well():
+def test_scores_of_small_variance_have_half_the_width():
     """G15: a regression error of deviation .11 at .86, 1,000 records."""
-    n, level, center, variance = 1000, -7.3, 0.86, 0.0121
+    n = 1000
+    level = -7.3
+    center = 0.86
+    variance = 0.0121
     sizes = np.array([3000.0])
     plan = plan_squares(
         np.array([center]),
@@ -112,16 +128,17 @@ def test_scores_that_vary_little_are_known_twice_as_well():
         log_failure=level,
     )
     assert plan.eligible.all()
-    known = {0: float(plan.levels[0, 0])}
-    at, side = np.array([center]), np.array([level])
-    lower, upper = plan.limits(at, at, side, known)
-    plain = bounded_lower_limit(np.array([center, 1.0 - center]), side, n)
-    assert center - lower[0] < 0.5 * (center - plain[0])
-    assert upper[0] - center < 0.5 * (1.0 - center - plain[1])
-    assert plan.limits(at, at, side, {})[0] == 0.0
+    levels = {0: float(plan.levels[0, 0])}
+    values = np.array([center])
+    log_failures = np.array([level])
+    lower, upper = plan.limits(values, values, log_failures, levels)
+    bounded_limits = bounded_lower_limit(np.array([center, 1.0 - center]), log_failures, n)
+    assert center - lower[0] < 0.5 * (center - bounded_limits[0])
+    assert upper[0] - center < 0.5 * (1.0 - center - bounded_limits[1])
+    assert plan.limits(values, values, log_failures, {})[0] == 0.0
 
 
-def test_bits_and_unknown_variances_are_left_alone():
+def test_binary_scores_and_missing_variances_are_not_eligible():
     values = np.array([0.86, 0.86, 0.5])
     variances = np.array([0.86 * 0.14, np.nan, 0.25])
     plan = plan_squares(
@@ -132,8 +149,8 @@ def test_bits_and_unknown_variances_are_left_alone():
         log_failure=-6.0,
     )
     assert not plan.eligible.any()
-    plain, by_squares = plan.shares
-    assert (plain == 0.0).all()
+    shares_of_means, by_squares = plan.shares
+    assert (shares_of_means == 0.0).all()
     assert (by_squares == -math.inf).all()
 
 
@@ -152,28 +169,30 @@ def test_shares_of_both_limits_sum_to_one():
 @pytest.mark.parametrize("kurtosis", [2.0, 21.0, 65.0])
 def test_mean_squares_of_a_holdout_rarely_exceed_their_first_limit(kurtosis):
     """G15: scores of two values, as losses of a model that is rarely wrong and then sure."""
-    n, n_train, n_draws = 1000, 3000, 4000
-    share = 0.5 - math.sqrt(0.25 - 1.0 / (kurtosis + 3.0))  # kurtosis is 1 / (p (1 - p)) - 3
+    n = 1000
+    n_train = 3000
+    n_draws = 4000
+    error_rate = 0.5 - math.sqrt(0.25 - 1.0 / (kurtosis + 3.0))  # kurtosis is 1 / (p (1 - p)) - 3
     rng = np.random.default_rng(0)
-    n_errors = rng.binomial(n, share, n_draws)
-    n_training_errors = rng.binomial(n_train, share, n_draws)
-    size = 0.3  # of an error
+    n_errors = rng.binomial(n, error_rate, n_draws)
+    n_training_errors = rng.binomial(n_train, error_rate, n_draws)
+    error_size = 0.3  # of an error
     training_share = n_training_errors / n_train
     plan = plan_squares(
-        1.0 - size * training_share,
-        size**2 * training_share * (1.0 - training_share),
+        1.0 - error_size * training_share,
+        error_size**2 * training_share * (1.0 - training_share),
         training_sizes=np.full(n_draws, float(n_train)),
         units=Units.records(n),
         log_failure=-6.0,
         kurtosis=np.full(n_draws, kurtosis),
     )
-    means = 1.0 - size * n_errors / n
-    squares = 1.0 - (1.0 - (1.0 - size) ** 2) * n_errors / n
+    means = 1.0 - error_size * n_errors / n
+    squares = 1.0 - (1.0 - (1.0 - error_size) ** 2) * n_errors / n
     deviations = plan.deviations(np.column_stack([means, squares]))
     assert plan.eligible.all()
     assert np.mean(deviations > plan.levels[:, 0]) < 0.02
 
 
-def test_a_variance_is_never_taken_for_nothing():
-    drawn = drawn_variances(np.array([0.0]), np.array([0.2]), np.array([98.0]))
-    assert drawn == pytest.approx(0.004)
+def test_a_variance_of_zero_is_replaced():
+    variances = drawn_variances(np.array([0.0]), np.array([0.2]), np.array([98.0]))
+    assert variances == pytest.approx(0.004)
