@@ -91,12 +91,14 @@ SIZE ?= full
 bench: $(VENV)/.test
 	$(PY) -m benchmarks --size $(SIZE)
 
-$(VENV)/.docs: $(VENV)/.test
-	$(INSTALL) --editable ".[docs]"
+$(VENV)/.docs: $(VENV)/.test doc/constraints.txt
+	$(INSTALL) --editable ".[docs]" --constraint doc/constraints.txt
 	@touch $@
 
-# Warnings are errors; the examples run and their pictures become the gallery.
+# Each page prints what it shows, with the versions of doc/constraints.txt. Warnings are errors; the
+# examples run and their pictures become the gallery.
 docs: $(VENV)/.docs
+	$(PY) -m pytest -q -n $(WORKERS) tests/test_docs.py -k "code_blocks"
 	$(PY) -m sphinx -W --keep-going -b html doc doc/_build/html
 	$(PY) .ci/check_site.py doc/_build/html
 	$(PY) .ci/check_layout.py doc/_build/html

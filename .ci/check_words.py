@@ -51,8 +51,8 @@ def prose():
     for page in sorted(pages):
         inside = False
         for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):
-            if line.startswith(("```", "<!-- setup", "-->")):
-                inside = not inside if "```" in line else line.startswith("<!--")
+            if line.startswith("```"):
+                inside = not inside
             elif not inside:
                 yield (
                     f"{page.relative_to(ROOT)}:{number}",

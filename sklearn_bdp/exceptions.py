@@ -148,7 +148,7 @@ class DefaultMetricWarning(SklearnBdpWarning):
 
 
 class OptimisticScoreWarning(SklearnBdpWarning):
-    """The cross-validated score of the chosen candidate is well above its verified interval.
+    """The cross-validated score of the selected candidate is well above its verified interval.
 
     Cross-validation is too good: folds may share patients, places or time with each other, or
     features may know the target. Trust the verified score, and look for the leak.

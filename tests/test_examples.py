@@ -120,7 +120,7 @@ def test_demo_prints_progress_about_every_five_seconds(monkeypatch, capsys):
 def test_demo_ends_in_a_picture(tmp_path):
     options = ("--splits", "2", "--replications", "2", "--output", "pictures")
     printed = run(EXAMPLES / "demo.py", tmp_path, *options)
-    assert "Confidence: at least 95%" in printed  # the final report
+    assert "Simultaneous coverage of all proven intervals" in printed  # the final report
     assert "coin flips" in printed
     assert "pretended" in printed
     assert_picture(tmp_path / "pictures" / "demo.png")

@@ -77,7 +77,7 @@ class HoldoutSearchDisplay(Display):
     """Cross-validated and verified scores of a search, over a parameter or its candidates.
 
     Make it with :meth:`from_search`. The vertical axis is zoomed to the scores and to the interval
-    of the chosen candidate. Longer intervals are cut off: they belong to candidates that trail,
+    of the selected candidate. Longer intervals are cut off: they belong to candidates that trail,
     whose intervals are relaxed, because narrowing them would widen all others.
 
     Parameters
@@ -91,7 +91,7 @@ class HoldoutSearchDisplay(Display):
     answered_from : ndarray of str, shape (n_shown,)
         ``"cv"``, ``"holdout"`` or ``"unanswered"``.
     best : int or None
-        Place of the chosen candidate in these arrays, if it is shown.
+        Place of the selected candidate in these arrays, if it is shown.
     tick_labels : list of str or None, default=None
         Names of the places, where they are not numbers.
     x_label : str, default="candidate"
@@ -226,7 +226,7 @@ class HoldoutSearchDisplay(Display):
         ).plot(ax=ax, **kwargs)
 
     def _draw(self, ax, kwargs):
-        """Draw both series, the intervals, the baseline and the chosen candidate."""
+        """Draw both series, the intervals, the baseline and the selected candidate."""
         from matplotlib import rcParams
 
         x = np.asarray(self.position, dtype=float)

@@ -744,7 +744,7 @@ def certificate_of(search, folds, assessments):
         folds.division,
         folds.metric,
         chosen,
-        of="the chosen candidate",
+        of="the selected candidate",
         training=cv_scores[best],
         clipping=folds.progress.clipping(best),
         notes=[*notes, *folds.notes],

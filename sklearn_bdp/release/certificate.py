@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sklearn_bdp.release.certificate_card import certificate_card
-from sklearn_bdp.utils.html import RenderedResult
+from sklearn_bdp.utils.html import GIVEN_PAST, RenderedResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class HoldoutRecords:
     @property
     def is_time_ordered(self) -> bool:
         """Whether intervals refer to the dates of the holdout, each given its past (G26)."""
-        return ", judged " in self.target
+        return GIVEN_PAST in self.target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +78,9 @@ class MechanismSettings:
         Numbers of queries and of corrected answers that the noise is calibrated to; None: no cap.
     spending : str
         Description of the spending of failure probability over the life of the holdout.
+    states_privacy : bool, default=False
+        Whether a level of privacy was asked for, by a numeric ``epsilon`` or
+        ``calibration="zhao2017"``. The text of the certificate states levels only then.
     """
 
     arguments: dict[str, Any] = field(repr=False, compare=False)
@@ -86,6 +89,7 @@ class MechanismSettings:
     n_queries: int | None
     budget: int | None
     spending: str
+    states_privacy: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,9 +32,9 @@ def certificate_card(certificate: Any) -> Card:
         picture = ""
         is_informative = not certificate.is_vacuous
         if report_width:
-            lines.append(f"A final report now would know a middling score to {report_width}.")
+            lines.append(f"A final report now, at a middling score: about {report_width}.")
     else:
-        title = _selected_title(selected, certificate.records.target, report_width)
+        title = _selected_title(certificate, report_width)
         picture = interval_svg(
             selected.score,
             selected.lower,
@@ -64,24 +64,29 @@ def _score_range(certificate):
     return upper - lower
 
 
-def _selected_title(selected, target, report_width):
+def _selected_title(certificate, report_width):
     """Return the first line about the selected candidate, in score units."""
+    selected = certificate.selected
     if math.isnan(selected.score):
         return f"{selected.description}: not verified. The holdout was not queried about it."
-    remarks = [selected.verdict] if selected.verdict else []
-    if report_width:
-        remarks.append(f"a final report now would be known to {report_width}")
     score_text = format_score(selected.score)
-    if remarks:
-        remark = "; ".join(remarks)
-        score_text += f". {remark[0].upper()}{remark[1:]}"
+    if selected.verdict:
+        score_text += f". {selected.verdict[0].upper()}{selected.verdict[1:]}"
     if selected.interval == "none":
-        return f"{selected.description}: {score_text}. It has no interval."
-    title = summary_sentence(
-        selected.description, score_text, selected.lower, selected.upper, target
-    )
+        return f"{selected.description}: {score_text}. It has no confidence interval."
+    kind = f"{100 * certificate.confidence_level:.6g}% confidence interval"
     if selected.interval == "approximate":
-        title += " This interval is approximate."
+        kind = f"approximate {kind}"
+    title = summary_sentence(
+        selected.description,
+        score_text,
+        selected.lower,
+        selected.upper,
+        target=certificate.records.target,
+        kind=kind,
+    )
+    if report_width:
+        title += f" A final report now: about {report_width}."
     return title
 
 
@@ -113,30 +118,30 @@ def _confidence_line(certificate):
         return f"No answer so far has an interval. Holdout: {holdout}."
     if answers.n_approximate:
         approximate = (
-            f"Confidence: about {confidence} that all {answers.n_approximate:,} approximate "
-            "intervals so far are correct, whichever candidate you select, for losses without "
-            "rare large values."
+            f"Nominal simultaneous coverage of all {answers.n_approximate:,} approximate intervals "
+            f"so far: about {confidence}, whichever candidate you select, for losses without rare "
+            "large values."
         )
         proven = ""
         if answers.n_proven > 0:
-            proven = f" At least {confidence} that all {answers.n_proven:,} proven ones are."
+            proven = f" Of all {answers.n_proven:,} proven ones: at least {confidence}."
         return f"{approximate}{proven} Holdout: {holdout}."
-    return f"Confidence: at least {confidence} that {_event(certificate)}. Holdout: {holdout}."
-
-
-def _event(certificate):
-    """Return the event that has the stated confidence."""
-    n_answers = certificate.answers.n_answers
+    n_answers = answers.n_answers
     has_selection = certificate.selected is not None
-    if certificate.mechanism.n_queries == 1 or (has_selection and n_answers <= 1):
-        return "this interval is correct"
-    if has_selection:
-        return f"all {n_answers:,} intervals so far are correct, whichever candidate you select"
-    if n_answers == 0:
-        return "this interval and all later ones are correct"
-    if certificate.mechanism.n_queries is None:
-        return "all are correct"
-    return f"all {certificate.mechanism.n_queries:,} are correct"
+    n_queries = certificate.mechanism.n_queries
+    selection = ""
+    if n_queries == 1 or (has_selection and n_answers <= 1):
+        coverage = "Coverage of this interval"
+    elif has_selection:
+        coverage = f"Simultaneous coverage of all {n_answers:,} intervals so far"
+        selection = ", whichever candidate you select"
+    elif n_answers == 0:
+        coverage = "Simultaneous coverage of this interval and all later ones"
+    elif n_queries is None:
+        coverage = "Simultaneous coverage of all intervals"
+    else:
+        coverage = f"Simultaneous coverage of all {n_queries:,} intervals"
+    return f"{coverage}: at least {confidence}{selection}. Holdout: {holdout}."
 
 
 def _holdout_text(records):
@@ -169,7 +174,7 @@ def _forecast_lines(certificate):
         if advice and score_range != 1.0:
             advice += " of the range"
     half_width_text = format_half_width(half_width * score_range)
-    line = f"Next single query {score_text}: about ±{half_width_text}"
+    line = f"One more evaluation {score_text}: about ±{half_width_text}"
     line += ", the whole range." if is_whole_range else "."
     if advice:
         line += f" {advice[0].upper()}{advice[1:]}."
@@ -201,7 +206,6 @@ def _details(certificate):
     yield "parts, query near 1/2", components
     if mechanism.resolution > 0:
         yield "answers rounded to", f"cells of {mechanism.resolution:.3g}"
-    privacy = privacy_text(certificate.dp_epsilon, certificate.bdp_epsilon)
-    if not math.isfinite(certificate.dp_epsilon) and certificate.records.is_time_ordered:
-        privacy = "none is stated without declared dependence"
-    yield "privacy of the holdout", privacy
+    if mechanism.states_privacy:
+        privacy = privacy_text(certificate.dp_epsilon, certificate.bdp_epsilon)
+        yield "privacy of the holdout", privacy

@@ -25,6 +25,7 @@ from sklearn_bdp.release.certificate import (
     WidthForecast,
 )
 from sklearn_bdp.release.graded_release import fine_half_width
+from sklearn_bdp.utils.html import GIVEN_PAST
 from sklearn_bdp.utils.validation import caller_level, confidence_level
 
 _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
@@ -127,6 +128,7 @@ def holdout_certificate(account: Any, book: Any) -> HoldoutCertificate:
             n_queries=settings.parameters["n_queries"],
             budget=settings.budget,
             spending=settings.spending.policy.description,
+            states_privacy=states_privacy(settings),
         ),
         forecast=WidthForecast(
             next_query=None if last.closed else min(1.0, next_half_width),
@@ -201,19 +203,24 @@ def half_width_components(answer, settings, model):
 
 
 def estimand_text(scheme, ahead=1):
-    """Return the target of intervals; "…, judged …": scores given the past (theory G26).
+    """Return the target of intervals: new records, these dates, these nodes (theory G26, G27).
 
     ``ahead``: dates from the conditioning date to the score.
     """
     if scheme.calendar is None:
         return "new records like these" if scheme.target == "new records" else scheme.target
     step = scheme.calendar.step
-    condition = "each {} by what was then known"
+    condition = "before it"
     if scheme.calendar.horizon > 1:
-        condition = "by what was known one {} before the outcome"
+        condition = f"one {step} before the outcome"
     if ahead > 1:
-        condition = "by what was known when the forecast was made"
-    return f"these {scheme.n_units:,} {step}s, judged {condition.format(step)}"
+        condition = "when the forecast was made"
+    return f"these {scheme.n_units:,} {step}s{GIVEN_PAST} available {condition}"
+
+
+def states_privacy(settings):
+    """Return whether a level of privacy was asked for."""
+    return settings.parameters["epsilon"] != "auto" or settings.tau is not None
 
 
 def required_records_text(goals, width, scheme, span=1.0):
@@ -222,7 +229,7 @@ def required_records_text(goals, width, scheme, span=1.0):
     if not goals or not math.isfinite(width):  # too few records for any bound
         return ""
     n_missing = math.ceil(scheme.n_units * (width / goals[0]) ** 2) - scheme.n_units
-    return f"about {n_missing:,} more {scheme.unit_name} give ±{goals[0] * span:.3g}"
+    return f"about {n_missing:,} more holdout {scheme.unit_name} give ±{goals[0] * span:.3g}"
 
 
 def _assumptions(account, book):
@@ -297,14 +304,13 @@ def _notes(last, *, settings, model, n_unfinished):
             f"the next answer rests on {carried}, {nats:.3g} nats{comparison}; both hold at half "
             "the failure probability each, and every answer uses the one that makes it sharper (G9)"
         )
-    is_judged_by_date = model.sampling_scheme(settings.n).calendar is not None
     if last.cells.get("approximate"):
         notes.append(
             "no level of privacy is stated: one record may change a metric without a proven bound "
             "by any amount. Approximate intervals rest on the spread of out-of-fold predictions of "
             "the training set (G34)"
         )
-    elif settings.budget is None and settings.tau is None and not is_judged_by_date:
+    elif states_privacy(settings) and settings.budget is None and settings.tau is None:
         continuation = "" if last.closed else "; without a budget they keep growing"
         notes.append(f"privacy levels are those spent so far{continuation}")
     if settings.tau is not None:

@@ -27,6 +27,10 @@ FIELD_NAMES = {
     "approximate_level": "alpha_approximate",
 }
 
+_UNDERCOVERAGE = (
+    "Approximate intervals may undercover if rare, large losses are absent from the sample."
+)
+
 
 class ReportRow(NamedTuple):
     """One statement of a final report, in score units."""
@@ -247,31 +251,30 @@ class FinalReport(RenderedResult):
             wrong = f"{100 * (1 - self.confidence_level):.6g}%"
             subject = "Each interval" if proven else "Each approximate interval"
             yield (
-                f"{subject} by itself is wrong with probability at most {wrong}: on average at "
-                f"most {wrong} of the rows are wrong. A row that is chosen after reading, such as "
-                "the best one, has no such guarantee (joint=True gives it)."
+                f"{subject} by itself misses its target with probability at most {wrong}. A row "
+                "that is selected after reading, such as the best one, has no such guarantee "
+                "(joint=True gives it)."
             )
         elif proven:
             yield (
-                f"Confidence: at least {chance} that all proven intervals of this report and all "
-                "earlier ones are correct."
+                "Simultaneous coverage of all proven intervals, of this report and earlier: at "
+                f"least {chance}."
             )
         if approximate and not self.joint:
-            yield "Approximate intervals miss losses that are rare and large."
+            yield _UNDERCOVERAGE
         elif approximate:
             joint_text = (
-                f" Both kinds together: about {100 * (2 * self.confidence_level - 1):.6g}%."
-                * proven
+                f" Of both families: about {100 * (2 * self.confidence_level - 1):.6g}%." * proven
             )
             yield (
-                f"Approximate intervals are correct together with about {chance}, for typical "
-                f"data. They miss losses that are rare and large.{joint_text}"
+                f"Nominal simultaneous coverage of the approximate intervals: {chance}."
+                f"{joint_text} {_UNDERCOVERAGE}"
             )
         queries = "query" if self.n_answered == 1 else "queries"
         yield (
-            f"Before it: {self.n_answered:,} {queries} on {self.n:,} records, {self.n_above:,} "
-            f"corrected by the holdout. The holdout was closed on {self.time[:10]} and accepts no "
-            "new query."
+            f"Evaluated before: {self.n_answered:,} {queries} on {self.n:,} records, "
+            f"{self.n_above:,} corrected by the holdout. The holdout was closed on "
+            f"{self.time[:10]} and accepts no new query."
         )
         if self.rows[0].half_width_components:
             yield explain_half_width(self.rows[0].half_width_components)
@@ -299,8 +302,14 @@ class FinalReport(RenderedResult):
                 (row.words, f"{format_score(row.value)}, {intervals}. {row.method}.{notes}")
             )
         if math.isfinite(first.lower):
+            proven = first.proven is not None
+            kind = f"{100 * self.confidence_level:.6g}% confidence interval"
             title = summary_sentence(
-                first.words, format_score(first.value), *self.interval, first.target
+                first.words,
+                format_score(first.value),
+                *self.interval,
+                target=first.target,
+                kind=kind if proven else f"approximate {kind}",
             )
         else:
             notes = " ".join(first.notes)

@@ -34,27 +34,36 @@ def format_half_width(value):
     return f"{math.ceil(value * scale - 1e-9) / scale:.{max(digits, 0)}f}"
 
 
-def interval_sentence(lower, upper, target="new records like these", score_name="score"):
-    """Return an interval as a sentence; ``target`` names the records that it applies to."""
+#: Part of a target of dates, each given its past (theory G26).
+GIVEN_PAST = ", each given the information"
+
+
+def interval_sentence(lower, upper, *, target, score_name, kind):
+    """Return a confidence interval as a sentence.
+
+    ``target`` names the records that it refers to, ``kind`` its level, for instance
+    "95% confidence interval".
+    """
     if math.isinf(lower) and math.isinf(upper):
-        return "There is no interval."
-    if math.isinf(lower):
-        return f"Expect at most {format_score(upper, math.ceil)} on {target}."
-    ends = f"{format_score(lower, math.floor)} and {format_score(upper, math.ceil)}"
-    if ", judged " in target:  # dates, each judged given its past (theory G26)
+        return "There is no confidence interval."
+    limits = f"at most {format_score(upper, math.ceil)}"
+    if not math.isinf(lower):
+        limits = f"{format_score(lower, math.floor)} to {format_score(upper, math.ceil)}"
+    if GIVEN_PAST in target:
         return (
-            f"Over {target}, the expected {score_name} was between {ends}. Nothing is assumed "
-            "about drift or dependence. It does not say how the model will do next year."
+            f"Expected {score_name} over {target}: {limits} ({kind}). Nothing is assumed about "
+            "drift or dependence, and next year may differ."
         )
-    return f"Expect between {ends} on {target}."
+    sentence = f"{kind} for the expected {score_name} on {target}: {limits}."
+    return sentence[0].upper() + sentence[1:]
 
 
-def summary_sentence(name, description, lower, upper, target):
+def summary_sentence(name, description, lower, upper, *, target, kind):
     """Return the first line of a certificate or a report: the score and its interval."""
     score = f"{name}: {description}."
     score_name = re.split(r" \(| of ", name)[0]
-    interval = interval_sentence(lower, upper, target, score_name)
-    if ", judged " in target:
+    interval = interval_sentence(lower, upper, target=target, score_name=score_name, kind=kind)
+    if GIVEN_PAST in target:
         return f"{interval} {score}"
     return f"{score} {interval}"
 
@@ -196,11 +205,11 @@ def interval_svg(value, lower, upper, *, bounds=None, baseline=None):
     )
 
 
-def explain_half_width(parts):
+def explain_half_width(components):
     """Return the components of a half-width as a sentence."""
-    sampling, adaptivity, noise = (max(0.0, part) for part in parts)
+    sampling, adaptivity, noise = (max(0.0, component) for component in components)
     return (
-        f"Why this wide: ±{format_score(sampling)} for one fixed query on so many records, "
-        f"{format_score(adaptivity)} more for adaptive queries, {format_score(noise)} for "
-        "resolution and noise."
+        f"Half-width {format_score(sampling + adaptivity + noise)} = {format_score(sampling)} "
+        f"sampling error of one prespecified model + {format_score(adaptivity)} adaptive selection "
+        f"+ {format_score(noise)} rounding and noise."
     )

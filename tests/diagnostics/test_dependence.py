@@ -61,7 +61,7 @@ def learned_chain():
 class CountsFits(LogisticRegression):
     """Counts its fits, outside of any key."""
 
-    def fit_search(self, X, y):
+    def fit(self, X, y):
         CountsFits.fits += 1
         return super().fit(X, y)
 
@@ -293,7 +293,7 @@ def test_selectors_support_time_order_and_test_independence(regimes):
 class NeverFitted(LogisticRegression):
     """Fails as soon as anything is fitted."""
 
-    def fit_search(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None):
         raise RuntimeError("fitted")
 
 

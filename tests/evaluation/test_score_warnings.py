@@ -63,7 +63,7 @@ def test_clipping_that_changes_scores_is_reported_once_with_both_scores(redundan
     assert "get_metric('neg_log_loss', clip=" in message
     assert "training records" in message
     headline = str(fitted.certificate_).splitlines()[0]
-    assert headline.startswith("neg_log_loss (clipped at a probability of 0.01) of the chosen")
+    assert headline.startswith("neg_log_loss (clipped at a probability of 0.01) of the selected")
     assert any("neg_log_loss (clipped" in note for note in fitted.certificate_.notes)
     report = fitted.final_report()
     assert str(report).startswith("neg_log_loss (clipped at a probability of 0.01) of GaussianNB")
@@ -201,7 +201,7 @@ def test_continuous_targets_are_rejected_by_type_and_not_listed():
 def next_question(certificate):
     """Return the line of a certificate on the next single query."""
     lines = str(certificate).splitlines()
-    return next(line for line in lines if line.startswith("Next single query"))
+    return next(line for line in lines if line.startswith("One more evaluation"))
 
 
 def test_an_interval_of_nearly_the_whole_range_gives_a_warning():
@@ -210,7 +210,7 @@ def test_an_interval_of_nearly_the_whole_range_gives_a_warning():
     fitted, (message,) = fit_with_warnings(
         lambda: unfitted.fit(X[:240], y[:240] == 8), UninformativeIntervalWarning
     )
-    assert f"roc_auc of the chosen candidate is {fitted.best_score_:.3g}" in message
+    assert f"roc_auc of the selected candidate is {fitted.best_score_:.3g}" in message
     assert "scoring='accuracy'" in message
     assert next_question(fitted.certificate_).endswith(", the whole range.")
     # One cause, one warning: the warning that the holdout is too small for anything came before.
@@ -313,7 +313,7 @@ def test_unbiased_scores_are_confirmed_without_a_warning(n_searches):
         assert not optimism_warnings
         headline = str(search.certificate_).splitlines()[0]
         change = search.best_score_ - search.cv_results_["cv_score"][search.best_index_]
-        assert ("confirms cross-validation; a final report now" in headline) == (abs(change) < 0.01)
+        assert ("confirms cross-validation." in headline) == (abs(change) < 0.01)
         assert ("corrects cross-validation by" in headline) == (abs(change) >= 0.01)
         n_confirmed += abs(change) < 0.01
     assert n_confirmed >= 0.75 * n_searches

@@ -9,23 +9,33 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_bdp import ReusableHoldoutSearchCV, certify
+from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV, certify
 from sklearn_bdp.exceptions import UninformativeIntervalWarning
 from sklearn_bdp.feature_selection import SelectionReport
+from sklearn_bdp.release.certificate import SelectedScore
 from tests.facts import warned
 
 
-def certificate_of(score, lower, upper, **fields):
-    """Return a certificate of a chosen score and its interval."""
-    certificate = certify(10_000, n_queries=100, budget=1)
-    return replace(certificate, chosen=("score", score, lower, upper), **fields)
+def certificate_of(score, lower, upper, baseline=None, **fields):
+    """Return a certificate of a selected score and its interval."""
+    certificate = ReusableHoldout(np.zeros((10_000, 1)), np.zeros(10_000)).certificate()
+    selected = SelectedScore(
+        description="score",
+        score=score,
+        lower=lower,
+        upper=upper,
+        interval="proven",
+        baseline=baseline,
+    )
+    return replace(certificate, selected=selected, **fields)
 
 
 @pytest.mark.parametrize("score", [0.12345, 0.99999, -0.00012, -17.4321, 1234.567])
 def test_limits_are_rounded_outward(score):
     headline = str(certificate_of(score, score, score)).splitlines()[0]
     lower, upper = (
-        float(limit) for limit in re.search(r"between (\S+) and (\S+) ", headline).groups()
+        float(limit)
+        for limit in re.search(r"new records like these: (\S+) to (\S+)\. ", headline).groups()
     )
     assert lower <= score <= upper
     assert upper - lower <= 1e-3 * max(1.0, 10.0 * abs(score))
@@ -61,13 +71,13 @@ def test_the_first_three_lines_of_a_search_are_plain():
         search.fit(X, y, groups=np.arange(900) // 3)
     result_line, confidence_line, forecast_line = str(search.certificate_).splitlines()[:3]
     low, high = search.best_interval_
-    numbers = [float(number) for number in re.findall(r"\d\.\d+", result_line)]
-    assert [numbers[0], *numbers[-2:]] == pytest.approx([search.best_score_, low, high], abs=1.1e-3)
-    assert numbers[-2] <= low <= high <= numbers[-1]
+    score, lower, upper = map(float, re.findall(r"\d\.\d+", result_line)[:3])
+    assert [score, lower, upper] == pytest.approx([search.best_score_, low, high], abs=1.1e-3)
+    assert lower <= low <= high <= upper
     assert "at least 95%" in confidence_line
     assert "75 independent groups" in confidence_line
-    assert result_line.index("a final report now") < result_line.index("between")
-    assert "more groups" in forecast_line
+    assert result_line.index("confidence interval") < result_line.index("A final report now")
+    assert "more holdout groups" in forecast_line
     assert not re.search(
         r"epsilon|leak|nats|BDP|G\d", result_line + confidence_line + forecast_line
     )
