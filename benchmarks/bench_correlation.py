@@ -14,6 +14,7 @@ from scipy import sparse
 
 from sklearn_bdp.correlation import MarkovChain, MarkovNetwork
 from sklearn_bdp.correlation.leakage import kernel_leakage
+from sklearn_bdp.correlation.levels import posterior_bias, sequential_information
 
 P1 = np.array([[0.9, 0.1], [0.2, 0.8]])
 
@@ -106,8 +107,8 @@ def bench_chain(n):
         for epsilon in (1e-4, 0.1):
             chain.bdp_epsilon(epsilon, length)
             chain.dp_epsilon(epsilon, length)
-            chain.sequential_information(epsilon, length)
-            chain.posterior_bias(epsilon, length)
+            sequential_information(chain, epsilon, length)
+            posterior_bias(chain, epsilon, length)
         return chain.effective_n(length)
 
     taken, _ = seconds(lambda: calibrate(n))

@@ -78,7 +78,7 @@ except ValueError as error:
     print(f"\nstructure alone: {str(error)[:104]} ...")
 weak = MarkovNetwork(novel, influence=0.1)
 members = weak.split(novel.number_of_nodes(), 0.5, random_state=0).holdout
-print("with strengths:", weak.given_rest(members).describe(), "\n")
+print("with strengths:", weak.conditional_on_rest(members).describe(), "\n")
 
 
 def true_accuracies(search):

@@ -53,9 +53,9 @@ print("estimated:", declared["estimated"].describe())
 
 # %%
 # A holdout cut from the same sequence starts where the training set left it. Dropping some
-# records in between makes both nearly independent; ``gap_for`` computes how many.
+# records in between makes both nearly independent; ``required_gap`` computes how many.
 
-gap = declared["estimated"].gap_for(0.001)
+gap = declared["estimated"].required_gap(0.001)
 X_later, y_later = data.X[past + gap :], data.y[past + gap :]
 print(f"{past:,} records to learn from, {gap} dropped, {len(y_later):,} in the holdout\n")
 

@@ -237,7 +237,9 @@ MISTAKES = {
         "states of this chain recur at fixed intervals",
     ),
     "labels of a regression in a network": (
-        lambda: MarkovNetwork(PATH, influence="estimate").estimated([0.5] * 6, np.arange(6)),
+        lambda: MarkovNetwork(PATH, influence="estimate").with_estimated_strength(
+            [0.5] * 6, np.arange(6)
+        ),
         "Use MarkovNetwork(graph), which needs no strength.",
     ),
     "half a validation set": (

@@ -1,6 +1,7 @@
 """Recipes of CONTRIBUTING.md, followed word for word: they need only the names they mention."""
 
 import importlib
+import inspect
 import pickle
 import re
 import sys
@@ -126,6 +127,8 @@ def test_a_correlation_model_divides_answers_and_is_certified(recipe, name, argu
     assert model.subset(search.holdout_indices_).describe() in str(certificate)
     assert certificate.dp_epsilon <= certificate.bdp_epsilon <= holdout.n * certificate.dp_epsilon
     assert holdout.preview(3).half_width < 1.0
+    base_methods = inspect.getmembers(type(model), inspect.isroutine)
+    assert len([name for name, _ in base_methods if not name.endswith("__")]) < 20
     private = ReusableHoldout(X, Y, correlation=model, epsilon=5000.0)
     metric = get_metric("accuracy")
     private.answer_evaluations([0.7], [metric.evaluate(search.best_estimator_, X, Y)])

@@ -12,6 +12,7 @@ import numpy as np
 from benchmarks.dependence.node_predictions import Field, NeighborVote, graphs_as_matrices
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovNetwork
+from sklearn_bdp.correlation.cutting import match_nodes
 from sklearn_bdp.intervals.approximate import ApproximateLimits
 from sklearn_bdp.metrics.approximate import Predictions, approximate_metric
 
@@ -68,7 +69,7 @@ def one_dataset(field, seed, n_draws):
     response, call = model.predict_proba(X[held])[:, 1], model.predict(X[held])
     chance = field.chances(y, X[:, 1], held)
     draws = (field.rng.random((n_draws, len(held))) < chance).astype(float)
-    folds = network.match_nodes(train, held).folds(5)
+    folds = match_nodes(network, train, held).folds(5)
     missed = {}
     for name, statistic in METRICS.items():
         metric = approximate_metric(name, y[train])

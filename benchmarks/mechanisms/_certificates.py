@@ -19,6 +19,7 @@ from sklearn_bdp.accounting.noise_calibration import (
     sampling_half_width,
 )
 from sklearn_bdp.correlation import check_correlation
+from sklearn_bdp.correlation.levels import posterior_bias, sequential_information
 from sklearn_bdp.mechanisms.thresholdout import n_cells
 from sklearn_bdp.planning import certify
 from sklearn_bdp.utils.validation import check_integer, check_probability
@@ -284,7 +285,7 @@ def _noise_addition(task, mechanism):
         count = float(logsumexp(log_v * np.arange(m))) if log_v > 0 else math.log(m)
         found.append(_with_noise(task, mechanism, lambda f: _width(task, count, f)))
     if mechanism.noise == "laplace":
-        known = float(task.model.sequential_information(level, task.n))
+        known = float(sequential_information(task.model, level, task.n))
         found.append(
             _with_noise(
                 task,
@@ -295,7 +296,7 @@ def _noise_addition(task, mechanism):
             )
         )
         # Theory G6: z = σ ln(m/β), c = σ.
-        bias = float(task.model.posterior_bias(level, task.n))
+        bias = float(posterior_bias(task.model, level, task.n))
         found.append((bias, scale * (1.0 + math.log(m / task.beta))))
     if task.model.sampling_scheme(task.n).has_independent_records:
         found.append(_strong_composition(task, mechanism))

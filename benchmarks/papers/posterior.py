@@ -5,6 +5,7 @@ import math
 from scipy.optimize import minimize_scalar
 
 from sklearn_bdp.accounting.noise_calibration import answer_margin, noise_margin
+from sklearn_bdp.correlation.levels import posterior_bias
 from sklearn_bdp.planning.design import (
     Design,
     leakage_half_width,
@@ -46,7 +47,7 @@ def posterior_design(task):
     def design_at(log_level, *, rough):
         nonlocal logits
         level = math.exp(log_level)
-        bias = float(task.model.posterior_bias(level, task.n))
+        bias = float(posterior_bias(task.model, level, task.n))
         half_width = leakage_half_width(task, level)
 
         def divided(logits):

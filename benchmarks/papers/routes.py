@@ -17,6 +17,8 @@ from sklearn_bdp.accounting.noise_calibration import (
     smallest_accuracy,
     zhao_required_n,
 )
+from sklearn_bdp.correlation.components import largest_component
+from sklearn_bdp.correlation.cutting import required_gap
 from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.planning import certify, plan_holdout
 from sklearn_bdp.planning.design import ROUTES as PACKAGE_ROUTES
@@ -245,14 +247,14 @@ def splitting_half_width(task):
     if task.n_queries == 1:
         return sampling_half_width(task.n_effective, log_failure=math.log(beta), n_queries=1)
     n_part = task.n // task.n_queries
-    gap = int(model.gap_for(0.1 * beta / (task.n_queries - 1)))
+    gap = int(required_gap(model, 0.1 * beta / (task.n_queries - 1)))
     if gap > 0:
         n_part -= gap
         beta *= 0.9
     if model.sampling_scheme(task.n).has_independent_units:
         # A part of whole components may miss its size by one component, and its components are at
         # most the largest: Σ k_c² ≤ k_max · size.
-        max_component = model.largest_component(task.n)
+        max_component = largest_component(model, task.n)
         n_effective = (n_part - (max_component - 1)) / max_component
     elif n_part < 1 or model.n_records is not None:
         return math.inf  # connected records: no part is independent of the others

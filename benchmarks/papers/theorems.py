@@ -19,7 +19,7 @@ def adaptive_log_failure(log_p0, information):
     .. math:: P[X \in E_Y] \le \exp\left(-(\sqrt{L} - \sqrt{K})^2\right), \quad L = -\ln p_0 > K,
 
     and 0 where :math:`L \le K`. ``log_p0`` is that of each fixed event (a union over queries
-    belongs inside), K in nats is ``model.sequential_information(dp_epsilon, n)``.
+    belongs inside), K in nats is ``sequential_information(model, dp_epsilon, n)``.
     """
     log_inverse_p0 = np.maximum(-np.asarray(log_p0, dtype=float), 0.0)
     information = check_array("information", information, low=0.0)

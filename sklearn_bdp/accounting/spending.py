@@ -211,7 +211,7 @@ def leakage_code_length(*, information: float, failure: float) -> float:
     .. math:: (\sqrt K + \sqrt{\ln(1/\beta)})^2 - \ln(1/\beta)
 
     in :func:`code_length` and :func:`final_code_length`. :math:`\beta` is the failure probability
-    of sampling, and K, in nats, is ``model.sequential_information(dp_epsilon, n)`` at the lifetime
+    of sampling, and K, in nats, is ``sequential_information(model, dp_epsilon, n)`` at the lifetime
     level.
     """
     information = check_real("information", information, low=0.0)

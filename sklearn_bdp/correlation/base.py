@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._typing import Array, Seed
+from sklearn_bdp.correlation.frozen import FrozenValue
+from sklearn_bdp.correlation.levels import privacy_level
 from sklearn_bdp.correlation.scheme import ConcentrationBound, SamplingScheme
 from sklearn_bdp.correlation.tails import hoeffding_lower_limit
-from sklearn_bdp.utils.digests import bytes_digest
 from sklearn_bdp.utils.validation import check_array, check_integer, check_option, check_real
 
 Bound: TypeAlias = Literal["tight", "quilt", "blanket", "spectral"]
@@ -47,7 +48,7 @@ class Split:
     gap: int = 0
 
 
-class CorrelationModel(ABC):
+class CorrelationModel(FrozenValue, ABC):
     """Base class of correlation models: frozen, comparable, picklable, cheap to copy.
 
     ``n`` is always the number of holdout records; leakage and influence are in nats.
@@ -62,7 +63,6 @@ class CorrelationModel(ABC):
     #: Sentences that a certificate must add: assumptions, and cases that are not covered.
     caveats: tuple[str, ...] = ()
 
-    _content: tuple[Any, ...]  # two models are equal if their contents are
     _codes: Array | None = None  # of components, if the model is tied to records
     _size_hint = ""  # advice if the number of records differs
 
@@ -78,67 +78,6 @@ class CorrelationModel(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(<{self.describe()}>)"
-
-    # -- a frozen value -----------------------------------------------------------------------
-
-    def _freeze(self, *content):
-        """Allow no further change; ``content``: strings, numbers, arrays that make models equal."""
-        for value in vars(self).values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
-        vars(self).update(_content=content, _memory={}, _frozen=True)
-
-    def fingerprint(self) -> str:
-        """Return the SHA-256 of the canonical content: equal for equal models.
-
-        Returns
-        -------
-        str
-            Hexadecimal.
-        """
-        chunks = [type(self).__name__.encode()]
-        for part in self._content:
-            if isinstance(part, np.ndarray):
-                part = np.ascontiguousarray(part, np.int64 if part.dtype.kind == "i" else None)
-                chunks += [f"|{part.dtype.str}{part.shape}|".encode(), part.tobytes()]
-            else:
-                chunks.append(f"|{part!r}".encode())
-        return bytes_digest(chunks)
-
-    def __setattr__(self, name, value):
-        if self.__dict__.get("_frozen", False):
-            raise AttributeError(f"{type(self).__name__} is frozen: make a new one instead.")
-        super().__setattr__(name, value)
-
-    def __getstate__(self):
-        return {key: value for key, value in vars(self).items() if key != "_memory"}
-
-    def __setstate__(self, state):
-        vars(self).update(state)
-        CorrelationModel._freeze(self, *self._content)
-
-    def __copy__(self):
-        return self
-
-    def __deepcopy__(self, memo):
-        return self
-
-    def __eq__(self, other):
-        if not isinstance(other, CorrelationModel):
-            return NotImplemented
-        return type(self) is type(other) and self.fingerprint() == other.fingerprint()
-
-    def __hash__(self):
-        return hash(self.fingerprint())
-
-    def _remember(self, key, compute):
-        """Return ``compute()``, computed once per key (bounded memory, never pickled)."""
-        memory = self._memory
-        if key not in memory:
-            if len(memory) >= 512:
-                memory.clear()
-            memory[key] = compute()
-        return memory[key]
 
     # -- size -------------------------------------------------------------------------------
 
@@ -208,25 +147,6 @@ class CorrelationModel(ABC):
         n = self.check_n(n)
         return np.zeros(n, dtype=np.int64) if self._codes is None else self._codes
 
-    def largest_component(self, n: int) -> int:
-        """Return the size of the largest component of ``n`` records.
-
-        Parameters
-        ----------
-        n : int
-            Number of records.
-
-        Returns
-        -------
-        int
-            1 for independent records, ``n`` if every record may depend on every other.
-        """
-        return int(self._sizes(self.check_n(n))[0].max())
-
-    def _sizes(self, n):
-        """Return the distinct component sizes, and how often each occurs."""
-        return np.array([n]), np.array([1])
-
     # -- cutting without cutting dependence -----------------------------------------------------
 
     @abstractmethod
@@ -274,65 +194,7 @@ class CorrelationModel(ABC):
             that the first block of forward-chaining folds is trained on only.
         """
 
-    def cut_failure(self, gap: int) -> float:
-        """Return the failure probability that cutting next to training data costs.
-
-        Parameters
-        ----------
-        gap : int
-            Records dropped between the training data and the holdout.
-
-        Returns
-        -------
-        float
-            0 unless the records form a chain.
-        """
-        check_integer("gap", gap, low=0)
-        return 0.0
-
-    def gap_for(self, failure: float) -> int:
-        """Return the smallest gap that costs at most ``failure``.
-
-        Parameters
-        ----------
-        failure : float
-            Allowed :meth:`cut_failure`, in (0, 1).
-
-        Returns
-        -------
-        int
-            Records to drop; 0 unless the records form a chain.
-        """
-        check_real("failure", failure, low=0.0, high=1.0, closed="neither")
-        return 0
-
-    def gaps(self, train: Array, holdout: Array) -> tuple[int | None, int | None]:
-        """Return how much lies between a holdout and the training records on each side.
-
-        Parameters
-        ----------
-        train, holdout : ndarray of int
-            Places of the records.
-
-        Returns
-        -------
-        tuple of (int or None)
-            Records (or dates) dropped before and after the holdout; None on a side
-            without training records.
-        """
-        before, after = train[train < holdout.min()], train[train > holdout.max()]
-        return (
-            int(holdout.min() - before.max() - 1) if before.size else None,
-            int(after.min() - holdout.max() - 1) if after.size else None,
-        )
-
     # -- levels of privacy --------------------------------------------------------------------
-
-    def _calibration(self):
-        """Return the bounds on leakage, in a module of their own that intervals never enter."""
-        from sklearn_bdp.correlation.leakage import calibrate
-
-        return self._remember("calibration", lambda: calibrate(self))
 
     def bdp_epsilon(self, dp_epsilon: float, n: int, *, method: Bound = "tight") -> float:
         """Return the Bayesian DP level that a DP level implies under this model.
@@ -358,7 +220,9 @@ class CorrelationModel(ABC):
             If the method does not apply to this model; the message names the missing condition.
         """
         level = check_real("dp_epsilon", dp_epsilon, low=0.0)
-        return self._level("leakage", level, n, method)
+        n = self.check_n(n)
+        method = check_option("method", method, METHODS)
+        return privacy_level(self, "leakage", level, n, method)
 
     def dp_epsilon(self, bdp_epsilon: float, n: int, *, method: Bound = "tight") -> float:
         """Return a DP level that suffices for a Bayesian DP level: the inverse, safe side.
@@ -383,65 +247,14 @@ class CorrelationModel(ABC):
             If the method does not apply to this model.
         """
         level = check_real("bdp_epsilon", bdp_epsilon, low=0.0)
-        return self._level("inverse", level, n, method)
-
-    def _level(self, direction, level, n, method):
-        """Return the level that follows from another: leakage, or its inverse."""
-        n, method = self.check_n(n), check_option("method", method, METHODS)
-        if method == "tight" and self.sampling_scheme(n).has_independent_records:
-            return level  # theory B0
-        calibration = self._calibration()
-        calibration.check_method(n, method)
-        if level == 0.0:
-            return 0.0  # an answer that ignores every record tells nothing about any of them
-        compute = getattr(calibration, direction)
-        return self._remember(
-            (direction, level, n, method), lambda: float(compute(level, n, method))
-        )
-
-    def sequential_information(self, dp_epsilon: float, n: int) -> float:
-        """Return ``K``, the least sum over blocks of squared leakage / 8 (theory G1).
-
-        Parameters
-        ----------
-        dp_epsilon : float
-            Level of ordinary differential privacy, in nats.
-        n : int
-            Number of records.
-
-        Returns
-        -------
-        float
-            Information in nats.
-        """
-        return self._at_level("sequential_information", dp_epsilon, n)
-
-    def posterior_bias(self, dp_epsilon: float, n: int) -> float:
-        """Return ``r``, the mean over records of ``tanh(leakage / 4)`` (theory G6).
-
-        Parameters
-        ----------
-        dp_epsilon : float
-            Level of ordinary differential privacy, in nats.
-        n : int
-            Number of records.
-
-        Returns
-        -------
-        float
-            Largest distance between posterior mean and truth, in score units.
-        """
-        return self._at_level("posterior_bias", dp_epsilon, n)
-
-    def _at_level(self, bound, dp_epsilon, n):
-        """Return a bound at a DP level: 0 if an answer ignores every record."""
-        dp_epsilon, n = check_real("dp_epsilon", dp_epsilon, low=0.0), self.check_n(n)
-        return float(getattr(self._calibration(), bound)(dp_epsilon, n)) if dp_epsilon > 0 else 0.0
+        n = self.check_n(n)
+        method = check_option("method", method, METHODS)
+        return privacy_level(self, "inverse", level, n, method)
 
     # -- concentration ----------------------------------------------------------------------
 
     @abstractmethod
-    def _spread(self, n, statistical):
+    def _variance_proxy(self, n, statistical):
         """Return ``C`` in the tail ``2 exp(-2 (n alpha)^2 / C)`` of a mean (theory H1-H5)."""
 
     def effective_n(self, n: int) -> float:
@@ -458,7 +271,7 @@ class CorrelationModel(ABC):
             ``log_tail(alpha, n) = ln 2 - 2 * effective_n(n) * alpha**2``.
         """
         n = self.check_n(n)
-        return n * (n / self._spread(n, True))
+        return n * (n / self._variance_proxy(n, True))
 
     def log_tail(self, alpha: ArrayLike, n: int, *, sensitivity: float | None = None) -> Any:
         """Return ``ln`` of a bound on ``P[|q(X) - q(P)| >= alpha]`` for one fixed query.
@@ -484,7 +297,7 @@ class CorrelationModel(ABC):
         delta = 1.0 / n
         if sensitivity is not None:
             delta = check_real("sensitivity", sensitivity, low=0.0, closed="neither")
-        spread = self._spread(n, sensitivity is None)
+        spread = self._variance_proxy(n, sensitivity is None)
         # Theory H1-H5: 2 alpha^2 / (sensitivity^2 C) - ln 2
         result = np.minimum(math.log(2.0) - 2.0 * (alpha / delta) ** 2 / spread, 0.0)
         return float(result) if result.ndim == 0 else result
@@ -525,7 +338,7 @@ class CorrelationModel(ABC):
         """Return Hoeffding's limits; a model with a sharper tail inverts that, too."""
         return hoeffding_lower_limit(values, levels, self.effective_n(n))
 
-    def estimated(self, labels: ArrayLike, known: ArrayLike) -> CorrelationModel:
+    def with_estimated_strength(self, labels: ArrayLike, known: ArrayLike) -> CorrelationModel:
         """Return the model with its open parameters estimated from labels of training records.
 
         Parameters
@@ -542,7 +355,7 @@ class CorrelationModel(ABC):
         """
         return self
 
-    def given_rest(self, indices: ArrayLike) -> CorrelationModel:
+    def conditional_on_rest(self, indices: ArrayLike) -> CorrelationModel:
         """Return the model of a holdout whose other records are training records.
 
         Parameters
@@ -558,7 +371,7 @@ class CorrelationModel(ABC):
         """
         return self.subset(indices)
 
-    def training_part(self, indices: ArrayLike) -> CorrelationModel:
+    def training_model(self, indices: ArrayLike) -> CorrelationModel:
         """Return the model of the training records, which inner folds obey.
 
         Parameters
@@ -569,46 +382,9 @@ class CorrelationModel(ABC):
         Returns
         -------
         CorrelationModel
-            By default that of :meth:`given_rest`; no interval depends on it.
+            By default that of :meth:`conditional_on_rest`; no interval depends on it.
         """
-        return self.given_rest(indices)
-
-    def match_nodes(self, train: Array, holdout: Array) -> Any:
-        """Return how cross-validation on the training records predicts the score on the holdout.
-
-        Parameters
-        ----------
-        train, holdout : ndarray of int
-            Records of the two sides.
-
-        Returns
-        -------
-        NodeMatching or None
-            None if a training record is like a holdout record, as always unless neighbors are on
-            the other side.
-        """
-        return None
-
-    def cuts(self, train: Array, test: Array) -> int:
-        """Return how many components (for ``reach="edges"``: test records) a split ties together.
-
-        Parameters
-        ----------
-        train, test : ndarray of int
-            Records of the two sides.
-
-        Returns
-        -------
-        int
-            0 where the two sides may be distinguished, as always where bounds hold given the rest.
-        """
-        if self.n_records is None:
-            return 0
-        scheme = self.sampling_scheme(self.n_records)
-        if scheme.in_time_order or scheme.bounds_hold_given_rest:
-            return 0
-        codes = self.components(self.n_records)
-        return int(np.intersect1d(codes[train], codes[test]).size)
+        return self.conditional_on_rest(indices)
 
     @abstractmethod
     def subset(self, indices: ArrayLike) -> CorrelationModel:

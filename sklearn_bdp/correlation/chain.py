@@ -26,6 +26,8 @@ from sklearn_bdp.correlation.base import (
     holdout_size,
 )
 from sklearn_bdp.correlation.components import ComponentModel, GivenRest, unnamed_groups
+from sklearn_bdp.correlation.cutting import gap_failure_probability, required_gap
+from sklearn_bdp.correlation.frozen import cached
 from sklearn_bdp.correlation.scheme import ConcentrationBound, SamplingScheme
 from sklearn_bdp.correlation.tails import chain_lower_limit
 from sklearn_bdp.utils.root_finding import doubled, last_whole
@@ -394,16 +396,16 @@ class MarkovChain(CorrelationModel):
                     break
             return np.array(profile)
 
-        return self._remember("profile", compute)
+        return cached(self, "profile", compute)
 
-    def _spread(self, n, statistical):
+    def _variance_proxy(self, n, statistical):
         profile, terms = self._profile(), n - 1
         reach, factor = float(profile[:terms].sum()), float(profile[-1])
         if terms > len(profile):  # each block of so many powers is at most `factor` times the last
             blocks = math.ceil(terms / len(profile))
             rest = (1.0 - factor**blocks) / (1.0 - factor) if factor < 1.0 else math.inf
             reach = min(float(terms), reach * rest)
-        spread = self._remember(("spread", n), lambda: block_spread(reach, n))
+        spread = cached(self, ("spread", n), lambda: block_spread(reach, n))
         if statistical and self.contraction_ < 1.0:
             # Fan, Jiang, Sun 2021, Theorem 1 (absolute spectral gap; functions may differ).
             contraction = self.contraction_
@@ -418,7 +420,19 @@ class MarkovChain(CorrelationModel):
 
     # -- cutting ----------------------------------------------------------------------------
 
-    def cut_failure(self, gap: int) -> float:
+    def gap_failure_probability(self, gap: int) -> float:
+        """Return the failure probability that cutting next to training data costs (theory H6).
+
+        Parameters
+        ----------
+        gap : int
+            Records dropped between the training data and the holdout.
+
+        Returns
+        -------
+        float
+            The Dobrushin coefficient of the power ``gap + 1`` of the transition matrix.
+        """
         # Theory H6: total variation between cut and uncut distribution of the first holdout state;
         # beyond the powers that are known by submultiplicativity.
         profile, steps = self._profile(), check_integer("gap", gap, low=0) + 1
@@ -428,26 +442,43 @@ class MarkovChain(CorrelationModel):
         known = math.exp(blocks * math.log(profile[-1])) if profile[-1] > 0.0 else 0.0
         return known * (float(profile[rest - 1]) if rest else 1.0)
 
-    def gap_for(self, failure: float) -> int:
+    def required_gap(self, failure: float) -> int:
+        """Return the smallest gap that costs at most ``failure``.
+
+        Parameters
+        ----------
+        failure : float
+            Allowed :meth:`gap_failure_probability`, in (0, 1).
+
+        Returns
+        -------
+        int
+            Records to drop.
+
+        Raises
+        ------
+        ValueError
+            If the chain is periodic, so that no gap suffices.
+        """
         failure = check_real("failure", failure, low=0.0, high=1.0, closed="neither")
-        if not self.cut_failure(2**40) <= failure:
+        if not self.gap_failure_probability(2**40) <= failure:
             raise ValueError(
                 "transition must be aperiodic for a split: states of this chain recur at fixed "
                 "intervals, so that no gap makes the holdout independent of the training records "
                 f"(to a failure probability of {failure:g}). Set correlation='time', which needs "
                 "no gap, or bring independent records as X_val, y_val."
             )
-        if self.cut_failure(0) <= failure:
+        if self.gap_failure_probability(0) <= failure:
             return 0
-        enough = lambda gap: self.cut_failure(gap) <= failure  # noqa: E731
+        enough = lambda gap: self.gap_failure_probability(gap) <= failure  # noqa: E731
         return last_whole(enough, *doubled(enough, 1))
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
-        return tail_split(self.check_n(n), holdout, self.gap_for(SPLIT_FAILURE))
+        return tail_split(self.check_n(n), holdout, self.required_gap(SPLIT_FAILURE))
 
     def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
         # Declared by how slowly scores forget: records in time, so the past predicts the future.
-        gap = self.gap_for(FOLD_FAILURE)
+        gap = self.required_gap(FOLD_FAILURE)
         return block_folds(self.check_n(n), n_splits, gap, forward=bool(self._words))
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
@@ -457,6 +488,10 @@ class MarkovChain(CorrelationModel):
                 f"indices must be contiguous and ascending for a chain, got {places[:5]}…"
             )
         return self
+
+
+gap_failure_probability.register(MarkovChain, MarkovChain.gap_failure_probability)
+required_gap.register(MarkovChain, MarkovChain.required_gap)
 
 
 def tail_split(n, holdout, gap):
@@ -504,15 +539,13 @@ class Interpolation(ComponentModel):
     def describe(self) -> str:
         return "an observed Markov chain, whose records are held out between their neighbors"
 
-    _sizes = CorrelationModel._sizes
-
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
         rng, size = generator(random_state), holdout_size(self.check_n(n), holdout)
         every_other = np.arange(rng.integers(2), n, 2)
         chosen = np.sort(rng.permutation(every_other)[:size])
         return Split(np.setdiff1d(np.arange(n), chosen), chosen)
 
-    def given_rest(self, indices: ArrayLike) -> CorrelationModel:
+    def conditional_on_rest(self, indices: ArrayLike) -> CorrelationModel:
         order = np.argsort(indices := check_indices(indices, None))
         runs: Array = np.empty(len(order), dtype=np.int64)  # neighbors in time stay together
         runs[order] = np.cumsum(np.diff(indices[order], prepend=indices[order[0]]) > 1)
@@ -528,7 +561,7 @@ class Interpolation(ComponentModel):
             ),
         )
 
-    def training_part(self, indices: ArrayLike) -> CorrelationModel:
+    def training_model(self, indices: ArrayLike) -> CorrelationModel:
         return unnamed_groups(np.arange(len(check_indices(indices, None))))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numbers
+from functools import singledispatch
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +19,7 @@ from sklearn_bdp.correlation.base import (
     generator,
     holdout_size,
 )
+from sklearn_bdp.correlation.frozen import cached
 from sklearn_bdp.correlation.scheme import ConcentrationBound, SamplingScheme
 from sklearn_bdp.correlation.tails import binomial_lower_limit, component_lower_limit
 from sklearn_bdp.utils.digests import text_code
@@ -36,14 +39,9 @@ class ComponentModel(CorrelationModel):
     #: Identity of the groups (:class:`Labels`), if known; equal models may differ in it.
     _labels: Labels | None = None
 
-    def _sizes(self, n):
-        return self._remember(
-            ("sizes", n), lambda: np.unique(np.bincount(self.components(n)), return_counts=True)
-        )
-
     def sampling_scheme(self, n: int) -> SamplingScheme:
         n = self.check_n(n)
-        n_components = int(self._sizes(n)[1].sum())
+        n_components = int(component_sizes(self, n)[1].sum())
         is_independent = n_components == n
         return SamplingScheme(
             n_records=n,
@@ -58,12 +56,12 @@ class ComponentModel(CorrelationModel):
             bounds_hold_given_rest=self._bounds_hold_given_rest,
         )
 
-    def _spread(self, n, statistical):
-        sizes, counts = self._sizes(n)
+    def _variance_proxy(self, n, statistical):
+        sizes, counts = component_sizes(self, n)
         return float(np.sum(counts * sizes.astype(float) ** 2))
 
     def _lower_limit(self, values, levels, n, binary):
-        sizes, counts = self._sizes(n)
+        sizes, counts = component_sizes(self, n)
         if binary and sizes.max() == 1:
             return binomial_lower_limit(values, levels, n)  # theory G8
         return component_lower_limit(values, levels, sizes, counts)
@@ -138,9 +136,6 @@ class Independent(ComponentModel):
     def describe(self) -> str:
         return "independent records"
 
-    def _sizes(self, n):
-        return np.array([1]), np.array([n])
-
     def components(self, n: int) -> Array:
         return np.arange(self.check_n(n))
 
@@ -191,6 +186,34 @@ class GivenRest(ComponentModel):
             caveats=self.caveats,
             nodes=None if self._nodes is None else self._nodes.take(indices),
         )
+
+
+def component_sizes(model, n):
+    """Return the distinct sizes of components of a model, and the number of components of each."""
+    if isinstance(model, Independent):
+        return np.array([1]), np.array([n])
+    return cached(
+        model, ("sizes", n), lambda: np.unique(np.bincount(model.components(n)), return_counts=True)
+    )
+
+
+@singledispatch
+def largest_component(model: Any, n: int) -> int:
+    """Return the size of the largest component of ``n`` records.
+
+    Parameters
+    ----------
+    model : CorrelationModel
+        Model of the records.
+    n : int
+        Number of records.
+
+    Returns
+    -------
+    int
+        1 for independent records, ``n`` if every record may depend on every other.
+    """
+    return int(component_sizes(model, model.check_n(n))[0].max())
 
 
 def check_one_kind_of_labels(name, labels):

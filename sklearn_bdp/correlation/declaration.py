@@ -15,7 +15,8 @@ from scipy.sparse.csgraph import connected_components
 from sklearn_bdp._typing import Array, Correlation, Seed
 from sklearn_bdp.correlation.base import CorrelationModel, Folds, Split
 from sklearn_bdp.correlation.chain import SPLIT_FAILURE, MarkovChain
-from sklearn_bdp.correlation.components import ComponentModel, Groups, Independent, unnamed_groups
+from sklearn_bdp.correlation.components import Groups, Independent, unnamed_groups
+from sklearn_bdp.correlation.cutting import gap_failure_probability, required_gap
 from sklearn_bdp.correlation.graph import DependencyGraph
 from sklearn_bdp.correlation.graph_input import is_networkx
 from sklearn_bdp.correlation.scheme import ConcentrationBound, SamplingScheme
@@ -97,19 +98,11 @@ class WorstOf(CorrelationModel):
         graph = sparse.coo_array((np.ones(len(first)), links), shape=(n, n))
         return connected_components(graph, directed=False)[1]
 
-    _sizes = ComponentModel._sizes
-
-    def _spread(self, n, statistical):
-        return max(m._spread(n, statistical) for m in self.models)
+    def _variance_proxy(self, n, statistical):
+        return max(m._variance_proxy(n, statistical) for m in self.models)
 
     def _lower_limit(self, values, levels, n, binary):
         return np.min([m._lower_limit(values, levels, n, binary) for m in self.models], axis=0)
-
-    def cut_failure(self, gap: int) -> float:
-        return max(m.cut_failure(gap) for m in self.models)
-
-    def gap_for(self, failure: float) -> int:
-        return max(m.gap_for(failure) for m in self.models)
 
     def _cutter(self, n):
         """Return a model whose cuts break no dependence under any of the models, or raise."""
@@ -128,7 +121,7 @@ class WorstOf(CorrelationModel):
             return unnamed_groups(self.components(dependent[0].n_records))
         if all(scheme.in_time_order for scheme in schemes):
             # Of chains, the one that forgets most slowly.
-            return max(dependent, key=lambda model: model.gap_for(SPLIT_FAILURE))
+            return max(dependent, key=lambda model: required_gap(model, SPLIT_FAILURE))
         raise ValueError(
             "a list of chains and graphs does not say where to cut: pass X_val and y_val."
         )
@@ -143,6 +136,16 @@ class WorstOf(CorrelationModel):
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         return WorstOf([m.subset(indices) for m in self.models])
+
+
+@gap_failure_probability.register
+def _largest_gap_failure(model: WorstOf, gap: int) -> float:
+    return max(gap_failure_probability(listed, gap) for listed in model.models)
+
+
+@required_gap.register
+def _largest_required_gap(model: WorstOf, failure: float) -> int:
+    return max(required_gap(listed, failure) for listed in model.models)
 
 
 def check_correlation(

@@ -27,6 +27,7 @@ from sklearn_bdp.correlation.base import (
     holdout_size,
 )
 from sklearn_bdp.correlation.components import ComponentModel, GivenRest, Groups, unnamed_groups
+from sklearn_bdp.correlation.cutting import match_nodes, n_split_components
 from sklearn_bdp.correlation.graph_input import NodeNames, edges_between, is_mask, read_edges
 from sklearn_bdp.correlation.node_matching import NodeMatching
 from sklearn_bdp.utils.validation import check_option
@@ -88,15 +89,7 @@ class GraphModel(ComponentModel):
         """Return the :class:`NodeNames` of some records, None if they are not known."""
         return None if self._nodes is None else self._nodes.take(indices)
 
-    def match_nodes(self, train: Array, holdout: Array) -> NodeMatching | None:
-        if not self._bounds_hold_given_rest or self._is_whole(holdout):
-            return None
-        counts = np.diff(sparse.csr_array(self.adjacency_[holdout][:, train]).indptr)
-        between = sparse.csr_array(self.adjacency_[train][:, train])
-        between.data = np.ones_like(between.data)
-        return NodeMatching(between, counts)
-
-    def _is_whole(self, indices):
+    def has_whole_components(self, indices):
         """Return whether the records are whole components."""
         counts = np.bincount(self.components_[indices], minlength=self.n_components_)
         return bool(np.all((counts == 0) | (counts == np.bincount(self.components_))))
@@ -284,14 +277,7 @@ class DependencyGraph(GraphModel, Groups):
                 "independent. Or pass another graph's records as X_val, y_val."
             )
 
-    def cuts(self, train: Array, test: Array) -> int:
-        if self.reach == "components":
-            return super().cuts(train, test)
-        touched = np.zeros(self.n_records, dtype=bool)
-        touched[self.adjacency_[train].indices] = True
-        return int(np.count_nonzero(touched[test]))
-
-    def given_rest(self, indices: ArrayLike) -> CorrelationModel:
+    def conditional_on_rest(self, indices: ArrayLike) -> CorrelationModel:
         if self.reach == "components":
             return self.subset(indices)
         indices = check_indices(indices, self.n_records)
@@ -310,21 +296,43 @@ class DependencyGraph(GraphModel, Groups):
             nodes=self.names(indices),
         )
 
-    def training_part(self, indices: ArrayLike) -> CorrelationModel:
+    def training_model(self, indices: ArrayLike) -> CorrelationModel:
         return self.subset(indices)
-
-    def match_nodes(self, train: Array, holdout: Array) -> None:
-        return None  # whole components or a buffer: no neighbor is on the other side
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         indices = check_indices(indices, self.n_records)
-        if self.reach == "components" and not self._is_whole(indices):
+        if self.reach == "components" and not self.has_whole_components(indices):
             return super().subset(indices)
         subgraph = object.__new__(DependencyGraph)
         matrix = sparse.csr_array(self.adjacency_[indices][:, indices])
         matrix.sort_indices()
         subgraph._set_structure(matrix, self.reach, self.names(indices), self._excluded(indices))
         return subgraph
+
+
+@n_split_components.register
+def _n_linked_records(model: DependencyGraph, train: Array, test: Array) -> int:
+    if model.reach == "components":
+        return n_split_components.dispatch(object)(model, train, test)
+    is_linked = np.zeros(model.n_records, dtype=bool)
+    is_linked[model.adjacency_[train].indices] = True
+    return int(np.count_nonzero(is_linked[test]))
+
+
+@match_nodes.register
+def _match_graph_nodes(model: GraphModel, train: Array, holdout: Array) -> NodeMatching | None:
+    scheme = model.sampling_scheme(model.n_records)
+    if not scheme.bounds_hold_given_rest or model.has_whole_components(holdout):
+        return None
+    counts = np.diff(sparse.csr_array(model.adjacency_[holdout][:, train]).indptr)
+    between = sparse.csr_array(model.adjacency_[train][:, train])
+    between.data = np.ones_like(between.data)
+    return NodeMatching(between, counts)
+
+
+@match_nodes.register
+def _match_no_nodes(model: DependencyGraph, train: Array, holdout: Array) -> None:
+    return None  # whole components or a buffer: no neighbor is on the other side
 
 
 GIVEN_NODES = "these nodes, given the training nodes"
@@ -401,7 +409,7 @@ class AnyStrength(GraphModel):
             )
         return Split(np.setdiff1d(np.arange(n), chosen), chosen)
 
-    def given_rest(self, indices: ArrayLike) -> CorrelationModel:
+    def conditional_on_rest(self, indices: ArrayLike) -> CorrelationModel:
         """Return the components of the holdout given all other records (theory G27).
 
         Nodes without a record connect the holdout nodes that they touch.
@@ -412,7 +420,7 @@ class AnyStrength(GraphModel):
         codes = np.unique(codes[: len(indices)], return_inverse=True)[1]
         return nodes_given_rest(self, indices, codes)
 
-    def training_part(self, indices: ArrayLike) -> CorrelationModel:
+    def training_model(self, indices: ArrayLike) -> CorrelationModel:
         """Return nodes without a guarantee: inner folds are random."""
         return unnamed_groups(np.arange(len(check_indices(indices, self.n_records))))
 

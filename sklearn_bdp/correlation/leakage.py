@@ -3,16 +3,17 @@
 Loaded by ``bdp_epsilon``, ``dp_epsilon`` and code that needs them (a numeric ``epsilon``, the
 certificate's line on privacy). Code that computes intervals never imports this module.
 
-First one calibration for each kind of model: components (theory B0, B1), lists of models, networks
+First one bound for each kind of model: components (theory B0, B1), lists of models, networks
 (messages on forests B6, B7; walks on any graph B8). Then how leakage passes through a kernel (the
 update of Cao et al., Birkhoff's contraction), the sides of a record on a chain (bridges to known
-records, quilts, Zhao's lemmas; B2-B7), and the calibration of a chain.
+records, quilts, Zhao's lemmas; B2-B7), and the bound of a chain.
 """
 
 from __future__ import annotations
 
 import math
 from functools import singledispatch
+from typing import NoReturn
 
 import numpy as np
 from scipy import sparse
@@ -20,8 +21,12 @@ from scipy.spatial.distance import cdist
 
 from sklearn_bdp.correlation.base import CorrelationModel
 from sklearn_bdp.correlation.chain import MarkovChain, block_spread, is_reversible
+from sklearn_bdp.correlation.components import component_sizes, largest_component
 from sklearn_bdp.correlation.declaration import WorstOf
+from sklearn_bdp.correlation.frozen import cached
+from sklearn_bdp.correlation.levels import posterior_bias, sequential_information
 from sklearn_bdp.correlation.network import NetworkModel
+from sklearn_bdp.correlation.time_order import TimeOrdered
 from sklearn_bdp.utils.root_finding import doubled, last_accepted, safe_inverse
 
 # Fixed points are approached from below; stop when a step moves less than this, relatively,
@@ -35,7 +40,7 @@ NOISE = 1e-14  # rounding errors of powers never fall below this
 TABLE_LIMIT = 5e7
 
 
-class Calibration:
+class LeakageBound:
     """Leakage of one model's records, which may follow each other inside components (theory B1).
 
     DP levels are positive, arguments are checked. The methods mean the same as those of
@@ -51,7 +56,7 @@ class Calibration:
             raise ValueError(
                 f"method='spectral' needs a MarkovChain, got {self.model!r}: use method='tight'."
             )
-        if method == "blanket" and self.model.largest_component(n) > 1:
+        if method == "blanket" and largest_component(self.model, n) > 1:
             raise ValueError(
                 "method='blanket' needs the strength of the dependence (MarkovNetwork or "
                 f"BayesianNetwork), which {self.model!r} does not know. Use method='tight'."
@@ -60,7 +65,7 @@ class Calibration:
     def leakage(self, dp_epsilon, n, method):
         """Return the BDP level that follows from a positive DP level."""
         # Theory B1 (B2 with the empty quilt): the whole component may follow the record.
-        return self.model.largest_component(n) * dp_epsilon
+        return largest_component(self.model, n) * dp_epsilon
 
     def inverse(self, bdp_epsilon, n, method):
         """Return a DP level that suffices, or 0."""
@@ -69,18 +74,18 @@ class Calibration:
     def sequential_information(self, dp_epsilon, n):
         """Return ``K`` of theory G1."""
         # Smaller blocks only add terms, since a part may still decide the rest.
-        sizes, counts = self.model._sizes(n)
+        sizes, counts = component_sizes(self.model, n)
         return float(np.sum(counts * sizes.astype(float) ** 2)) * dp_epsilon**2 / 8.0
 
     def posterior_bias(self, dp_epsilon, n):
         """Return ``r`` of theory G6."""
-        sizes, counts = self.model._sizes(n)
+        sizes, counts = component_sizes(self.model, n)
         return float(np.sum(counts * sizes * np.tanh(sizes * dp_epsilon / 4.0)) / n)
 
 
 @singledispatch
-def calibrate(model: CorrelationModel) -> Calibration:
-    """Return the calibration of a correlation model.
+def leakage_bound(model: CorrelationModel) -> LeakageBound:
+    """Return the bounds on leakage of a correlation model.
 
     Parameters
     ----------
@@ -89,35 +94,44 @@ def calibrate(model: CorrelationModel) -> Calibration:
 
     Returns
     -------
-    Calibration
+    LeakageBound
         Its bounds on leakage.
     """
-    return Calibration(model)
+    return LeakageBound(model)
 
 
-@calibrate.register(WorstOf)
-class WorstCalibration(Calibration):
+@leakage_bound.register(WorstOf)
+class WorstLeakageBound(LeakageBound):
     """A list of models: the worst of them (Song, Wang, Chaudhuri 2017: the class Theta)."""
 
     def check_method(self, n, method):
         for model in self.model.models:
-            calibrate(model).check_method(n, method)
+            leakage_bound(model).check_method(n, method)
 
     def leakage(self, dp_epsilon, n, method):
         return max(m.bdp_epsilon(dp_epsilon, n, method=method) for m in self.model.models)
 
     def sequential_information(self, dp_epsilon, n):
-        return max(m.sequential_information(dp_epsilon, n) for m in self.model.models)
+        return max(sequential_information(m, dp_epsilon, n) for m in self.model.models)
 
     def posterior_bias(self, dp_epsilon, n):
-        return max(m.posterior_bias(dp_epsilon, n) for m in self.model.models)
+        return max(posterior_bias(m, dp_epsilon, n) for m in self.model.models)
 
     def inverse(self, bdp_epsilon, n, method):
         return min(m.dp_epsilon(bdp_epsilon, n, method=method) for m in self.model.models)
 
 
-@calibrate.register(NetworkModel)
-class NetworkCalibration(Calibration):
+@leakage_bound.register
+def _no_leakage_bound(model: TimeOrdered) -> NoReturn:
+    """Raise: undeclared dependence bounds no leakage."""
+    raise ValueError(
+        "no level of privacy can be stated under correlation='time'. Declare a chain: a "
+        "transition matrix, MarkovChain.from_scores or MarkovChain.from_autocorrelation_time."
+    )
+
+
+@leakage_bound.register(NetworkModel)
+class NetworkLeakageBound(LeakageBound):
     """Forests by messages along edges (B6, B7), any component by walks (B8) or its size (B1)."""
 
     def __init__(self, model):
@@ -127,7 +141,8 @@ class NetworkCalibration(Calibration):
     def messages(self, dp_epsilon):
         """Return the messages of the records in trees (theory B6)."""
         _, parent, diameters = self.model._rooted()
-        return self.model._remember(
+        return cached(
+            self.model,
             ("messages", dp_epsilon),
             lambda: birkhoff_messages(parent.tolist(), diameters, dp_epsilon),
         )
@@ -135,7 +150,7 @@ class NetworkCalibration(Calibration):
     def factor(self):
         """Return the factor by which the DP level grows at each record, by walks (theory B8)."""
         model = self.model
-        return model._remember("factor", lambda: reach_factor(model.adjacency_, model._reach()))
+        return cached(model, "factor", lambda: reach_factor(model.adjacency_, model._reach()))
 
     def record_levels(self, dp_epsilon):
         """Return a BDP level for every record: the best of B1, B6 and B8."""
@@ -599,8 +614,8 @@ def block_information(dp_epsilon, extra, n):
     return dp_epsilon**2 * block_spread(extra / dp_epsilon, n) / 8.0
 
 
-@calibrate.register(MarkovChain)
-class ChainCalibration(Calibration):
+@leakage_bound.register(MarkovChain)
+class ChainLeakageBound(LeakageBound):
     """Leakage of the records of one chain, by both sides of a record."""
 
     def check_method(self, n, method):
@@ -661,7 +676,8 @@ class ChainCalibration(Calibration):
     def unknown(self, dp_epsilon, n):
         """Return the leakage of past and future if the adversary knows no record of them (B7)."""
         kernels, width = (self.reverse, self.model.transition), 2 if len(self.reverse) == 2 else 1
-        return self.model._remember(
+        return cached(
+            self.model,
             ("unknown", dp_epsilon, n),
             lambda: [
                 iterate_leakage(kernel_update(k), dp_epsilon, n - 1, width=width) for k in kernels
@@ -692,7 +708,8 @@ class ChainCalibration(Calibration):
         # Tables reach until one record more cannot pay; rounded so that searches reuse them.
         enough = 2.0 ** math.floor(math.log2(dp_epsilon / factor))
         sides = (
-            self.model._remember(
+            cached(
+                self.model,
                 ("influences", side, n, enough),
                 lambda kernel=kernel: chain_influences(kernel, n - 1, enough),
             )

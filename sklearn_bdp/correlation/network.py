@@ -28,7 +28,8 @@ from sklearn_bdp.correlation.base import (
     holdout_size,
 )
 from sklearn_bdp.correlation.chain import dobrushin, projective_diameter
-from sklearn_bdp.correlation.components import Independent, label_codes
+from sklearn_bdp.correlation.components import Independent, component_sizes, label_codes
+from sklearn_bdp.correlation.frozen import cached
 from sklearn_bdp.correlation.graph import (
     GIVEN_CAVEATS,
     GIVEN_NODES,
@@ -103,7 +104,7 @@ class NetworkModel(GraphModel):
             diameters[child] = matrix.data[places]
             return order, parent, diameters
 
-        return self._remember("rooted", compute)
+        return cached(self, "rooted", compute)
 
     def _roots(self):
         """Return one record per component, where trees are rooted."""
@@ -121,7 +122,7 @@ class NetworkModel(GraphModel):
         return np.where(self._is_tree, costs, math.inf)
 
     def _reach(self):
-        return self._remember("reach", lambda: dobrushin_reach(self.adjacency_, self.components_))
+        return cached(self, "reach", lambda: dobrushin_reach(self.adjacency_, self.components_))
 
     # -- concentration ----------------------------------------------------------------------
 
@@ -135,8 +136,8 @@ class NetworkModel(GraphModel):
             block_codes=None,
         )
 
-    def _spread(self, n, statistical):
-        return self._remember("spread", self._compute_spread)
+    def _variance_proxy(self, n, statistical):
+        return cached(self, "spread", self._compute_spread)
 
     def _compute_spread(self):
         cost = self._component_sizes.astype(float) ** 2
@@ -149,7 +150,7 @@ class NetworkModel(GraphModel):
 
     def _lower_limit(self, values, levels, n, binary):
         # Components are independent (theory G12); inside them the dependence may be weak (H5).
-        sizes, counts = self._sizes(n)
+        sizes, counts = component_sizes(self, n)
         return np.maximum(
             CorrelationModel._lower_limit(self, values, levels, n, binary),
             component_lower_limit(values, levels, sizes, counts),
@@ -179,7 +180,7 @@ class NetworkModel(GraphModel):
             chosen = drawn.holdout if worth > len(chosen) else chosen
         return Split(np.setdiff1d(np.arange(n), chosen), chosen)
 
-    def given_rest(self, indices: ArrayLike) -> CorrelationModel:
+    def conditional_on_rest(self, indices: ArrayLike) -> CorrelationModel:
         """Return the network of a holdout given all other records (theory G13, G27).
 
         Without an edge between them nodes are independent, at any strength. Else edges keep their
@@ -190,9 +191,10 @@ class NetworkModel(GraphModel):
         indices = check_indices(indices, self.n_records)
         if self._to_estimate:
             raise ValueError(
-                "influence='estimate' needs training labels: call estimated(labels, known) first."
+                "influence='estimate' needs training labels: call with_estimated_strength(labels, "
+                "known) first."
             )
-        if self._is_whole(indices) or not self._is_finite:
+        if self.has_whole_components(indices) or not self._is_finite:
             return self.subset(indices)
         if not self.adjacency_[indices][:, indices].nnz:
             return nodes_given_rest(self, indices, np.arange(len(indices)))
@@ -200,7 +202,7 @@ class NetworkModel(GraphModel):
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         indices = check_indices(indices, self.n_records)
-        if not self._is_whole(indices):
+        if not self.has_whole_components(indices):
             return super().subset(indices)
         return self._induced(indices, caveats=self._excluded(indices))
 
@@ -238,7 +240,7 @@ class MarkovNetwork(NetworkModel):
         :math:`\ln\frac{\psi(a,b)\psi(a',b')}{\psi(a,b')\psi(a',b)}`. Nodes are then held out at
         random if these are worth more. ``"data"``: the entries of the matrix, in nats. The name of
         an edge attribute: its values, in nats. ``"estimate"``: searches read it off the labels of
-        the training nodes, after a random split (:meth:`estimated`; an assumption).
+        the training nodes, after a random split (:meth:`with_estimated_strength`; an assumption).
     nodelist : array-like of shape (n,), optional
         Node that each row of ``X`` is, as for :class:`DependencyGraph`.
     labeled : array-like, optional
@@ -276,7 +278,7 @@ class MarkovNetwork(NetworkModel):
     >>> from sklearn_bdp.correlation import MarkovNetwork
     >>> network = MarkovNetwork(nx.path_graph(1000))
     >>> holdout = network.split(1000, 0.25, random_state=0).holdout
-    >>> network.given_rest(holdout).effective_n(250)
+    >>> network.conditional_on_rest(holdout).effective_n(250)
     250.0
     >>> path = MarkovNetwork(nx.path_graph(1000), influence=1.0)
     >>> round(path.bdp_epsilon(0.01, 1000), 4)
@@ -394,7 +396,7 @@ class MarkovNetwork(NetworkModel):
         data = edges_between(edges, n_nodes=n_nodes, nodes=names)
         return cls(data, influence=influence, nodelist=nodelist, labeled=labeled)
 
-    def estimated(self, labels: ArrayLike, known: ArrayLike) -> MarkovNetwork:
+    def with_estimated_strength(self, labels: ArrayLike, known: ArrayLike) -> MarkovNetwork:
         """Return the network with the strength read off the labels of known nodes: an assumption.
 
         Parameters
@@ -428,7 +430,7 @@ class MarkovNetwork(NetworkModel):
         >>> from sklearn_bdp.correlation import MarkovNetwork
         >>> labels, train = np.random.default_rng(0).integers(0, 2, 900), np.arange(700)
         >>> model = MarkovNetwork(nx.grid_2d_graph(30, 30), influence="estimate")
-        >>> bool(0 < model.estimated(labels, train).adjacency_.max() < 0.8)
+        >>> bool(0 < model.with_estimated_strength(labels, train).adjacency_.max() < 0.8)
         True
         """
         if not self._to_estimate:

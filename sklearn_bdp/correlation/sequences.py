@@ -10,7 +10,13 @@ from numpy.typing import ArrayLike
 from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation.base import CorrelationModel, Folds, Split, check_indices
 from sklearn_bdp.correlation.chain import SPLIT_FAILURE, MarkovChain, tail_split
-from sklearn_bdp.correlation.components import ComponentModel, label_codes, unnamed_groups
+from sklearn_bdp.correlation.components import label_codes, unnamed_groups
+from sklearn_bdp.correlation.cutting import (
+    gap_failure_probability,
+    gaps_to_training,
+    n_split_components,
+    required_gap,
+)
 from sklearn_bdp.correlation.scheme import ConcentrationBound, SamplingScheme
 from sklearn_bdp.utils.validation import check_integer
 
@@ -83,53 +89,27 @@ class ChainSequences(CorrelationModel):
             block_codes=self.codes_,
         )
 
-    _sizes = ComponentModel._sizes
-
-    def _spread(self, n, statistical):
-        return self.chain._spread(n, statistical)
+    def _variance_proxy(self, n, statistical):
+        return self.chain._variance_proxy(n, statistical)
 
     def _lower_limit(self, values, levels, n, binary):
         return self.chain._lower_limit(values, levels, n, binary)
 
     # -- cutting ----------------------------------------------------------------------------
 
-    def _positions(self):
+    def record_positions(self):
         """Return the positions of each sequence's records, in their order."""
         order = np.argsort(self.codes_, kind="stable")
         return np.split(order, np.cumsum(np.bincount(self.codes_))[:-1])
-
-    def cut_failure(self, gap: int) -> float:
-        # Each sequence of the holdout may have been cut (theory H6).
-        return min(1.0, self.n_sequences * self.chain.cut_failure(check_integer("gap", gap, low=0)))
-
-    def gap_for(self, failure: float) -> int:
-        return self.chain.gap_for(failure / self.n_sequences)
-
-    def gaps(self, train: Array, holdout: Array) -> tuple[int | None, int | None]:
-        smallest = None
-        for positions in self._positions():
-            tested = np.flatnonzero(np.isin(positions, holdout))
-            trained = np.flatnonzero(np.isin(positions, train))
-            if tested.size and trained.size:
-                gap = int(tested.min() - trained.max() - 1)
-                smallest = gap if smallest is None else min(smallest, gap)
-        return smallest, None
-
-    def cuts(self, train: Array, test: Array) -> int:
-        count = 0
-        for positions in self._positions():
-            tested = np.flatnonzero(np.isin(positions, test))
-            trained = np.flatnonzero(np.isin(positions, train))
-            count += bool(tested.size and trained.size and not trained.max() < tested.min())
-        return count
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
         if self.n_sequences >= FEWEST_SEQUENCES:
             return unnamed_groups(self.codes_).split(n, holdout, random_state=random_state)
         self.check_n(n)
-        gap = self.gap_for(SPLIT_FAILURE)
+        gap = required_gap(self, SPLIT_FAILURE)
         splits = [
-            (positions, tail_split(len(positions), holdout, gap)) for positions in self._positions()
+            (positions, tail_split(len(positions), holdout, gap))
+            for positions in self.record_positions()
         ]
         train = np.concatenate([positions[split.train] for positions, split in splits])
         held_out = np.concatenate([positions[split.holdout] for positions, split in splits])
@@ -141,7 +121,7 @@ class ChainSequences(CorrelationModel):
             return unnamed_groups(self.codes_).folds(n, n_splits, random_state=random_state)
         chain_folds = [
             (positions, self.chain.folds(len(positions), n_splits))
-            for positions in self._positions()
+            for positions in self.record_positions()
         ]
         folds = []
         for k in range(n_splits):
@@ -152,7 +132,7 @@ class ChainSequences(CorrelationModel):
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         indices = check_indices(indices, self.n_records)
-        for positions in self._positions():
+        for positions in self.record_positions():
             chosen = np.flatnonzero(np.isin(positions, indices))
             if chosen.size and chosen.size != chosen[-1] - chosen[0] + 1:
                 raise ValueError(
@@ -160,3 +140,38 @@ class ChainSequences(CorrelationModel):
                     f"{indices[:5]}…"
                 )
         return ChainSequences(self.chain, self.codes_[indices])
+
+
+@gap_failure_probability.register
+def _gap_failure_of_sequences(model: ChainSequences, gap: int) -> float:
+    # Each sequence of the holdout may have been cut (theory H6).
+    gap = check_integer("gap", gap, low=0)
+    return min(1.0, model.n_sequences * model.chain.gap_failure_probability(gap))
+
+
+@required_gap.register
+def _required_gap_of_sequences(model: ChainSequences, failure: float) -> int:
+    return model.chain.required_gap(failure / model.n_sequences)
+
+
+@gaps_to_training.register
+def _gaps_of_sequences(
+    model: ChainSequences, train: Array, holdout: Array
+) -> tuple[int | None, int | None]:
+    gaps = []
+    for positions in model.record_positions():
+        tested = np.flatnonzero(np.isin(positions, holdout))
+        trained = np.flatnonzero(np.isin(positions, train))
+        if tested.size and trained.size:
+            gaps.append(int(tested.min() - trained.max() - 1))
+    return min(gaps, default=None), None
+
+
+@n_split_components.register
+def _n_split_sequences(model: ChainSequences, train: Array, test: Array) -> int:
+    count = 0
+    for positions in model.record_positions():
+        tested = np.flatnonzero(np.isin(positions, test))
+        trained = np.flatnonzero(np.isin(positions, train))
+        count += bool(tested.size and trained.size and not trained.max() < tested.min())
+    return count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn_bdp._typing import Array, Seed
 from sklearn_bdp.correlation.base import CorrelationModel, Folds, Split, check_indices
 from sklearn_bdp.correlation.chain import block_folds, tail_split
+from sklearn_bdp.correlation.cutting import gaps_to_training, required_gap
 from sklearn_bdp.correlation.dates import date_numbers, horizon_in_dates
 from sklearn_bdp.correlation.scheme import Calendar, ConcentrationBound, SamplingScheme
 
@@ -122,39 +123,30 @@ class TimeOrdered(CorrelationModel):
             return assumption
         return f"panel of {len(self.codes_)} records on {len(self.dates_)} dates, {assumption}"
 
-    def _calibration(self) -> NoReturn:
-        raise ValueError(
-            "no level of privacy can be stated under correlation='time'. Declare a chain: a "
-            "transition matrix, MarkovChain.from_scores or MarkovChain.from_autocorrelation_time."
-        )
-
-    def _spread(self, n, statistical):
+    def _variance_proxy(self, n, statistical):
         # Azuma 1967, Hoeffding 1963: means of scores, minus their means given the past, concentrate
         # as if independent; a query that one record moves later could be moved by all of them.
         return n * n / self._n_dates(n) if statistical else np.inf
 
     # -- cutting: whole dates, gaps counted in dates ----------------------------------------------
 
-    def gap_for(self, failure: float) -> int:
+    @property
+    def _gap(self):
+        """Dates to drop before a holdout: their labels may become known after a forecast."""
         return self.horizon if self.horizon > 1 else 0
 
     def _rows(self, dates):
         """Return the records of some dates."""
         return np.flatnonzero(np.isin(self.codes_, dates)) if self._dated else dates
 
-    def gaps(self, train: Array, holdout: Array) -> tuple[int | None, int | None]:
-        if not self._dated:
-            return super().gaps(train, holdout)
-        return super().gaps(np.unique(self.codes_[train]), np.unique(self.codes_[holdout]))
-
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
-        cut = tail_split(self._n_dates(n), holdout, self.gap_for(0.5))
+        cut = tail_split(self._n_dates(n), holdout, self._gap)
         return Split(self._rows(cut.train), self._rows(cut.holdout), cut.gap)
 
     def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
         # Half of the first block at most: cross-validation needs no guarantee.
         n_dates = self._n_dates(n)
-        gap = min(self.gap_for(0.5), n_dates // (2 * n_splits + 2))
+        gap = min(self._gap, n_dates // (2 * n_splits + 2))
         folds = block_folds(n_dates, n_splits, gap, forward=True)
         return [(self._rows(train), self._rows(test)) for train, test in folds]
 
@@ -173,3 +165,19 @@ class TimeOrdered(CorrelationModel):
                 "holdout=0.25 does."
             )
         return TimeOrdered(self.dates_[codes], horizon=self.horizon, step=self.step)
+
+
+@required_gap.register
+def _horizon(model: TimeOrdered, failure: float) -> int:
+    return model.horizon if model.horizon > 1 else 0
+
+
+@gaps_to_training.register
+def _gaps_in_dates(
+    model: TimeOrdered, train: Array, holdout: Array
+) -> tuple[int | None, int | None]:
+    gaps_in_records = gaps_to_training.dispatch(object)
+    codes = model.sampling_scheme(model.n_records or 1).block_codes
+    if codes is None:
+        return gaps_in_records(model, train, holdout)
+    return gaps_in_records(model, np.unique(codes[train]), np.unique(codes[holdout]))

@@ -18,6 +18,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_bdp.correlation.base import CorrelationModel
 from sklearn_bdp.correlation.components import check_row_order
+from sklearn_bdp.correlation.cutting import gaps_to_training, match_nodes, n_split_components
 from sklearn_bdp.correlation.declaration import check_correlation, declares_time_order
 from sklearn_bdp.correlation.node_matching import NodeMatching
 from sklearn_bdp.correlation.scheme import SamplingScheme
@@ -123,7 +124,7 @@ class HoldoutSplit:
             # Theory G10: never stratified or redrawn, because training labels would then depend on
             # holdout labels.
             train, test = _random_split(model, n, test_size, random_state)
-        model = model.estimated(y, train)
+        model = model.with_estimated_strength(y, train)
         X_train, y_train = safe_split(estimator, X, y, train)
         X_holdout, y_holdout = safe_split(estimator, X, y, test, train)
         return cls(
@@ -133,13 +134,13 @@ class HoldoutSplit:
             y_holdout=targets(X_holdout, y_holdout),
             train=train,
             holdout=test,
-            model=model.given_rest(test),
+            model=model.conditional_on_rest(test),
             train_model=_model_of_training_set(model, train),
-            gap=model.gaps(train, test),
+            gap=gaps_to_training(model, train, test),
             assumption=STRATIFIED.format(splitter=type(test_size).__name__) if stratified else "",
             stratified=stratified,
             past_records=_past_records(scheme, X, y, np.arange(n), test),
-            node_matching=model.match_nodes(train, test),
+            node_matching=match_nodes(model, train, test),
         )
 
     @classmethod
@@ -175,20 +176,21 @@ class HoldoutSplit:
         if model.n_records in (None, n + n_validation):
             past_records = _past_records(scheme, X, y, train, test)
         node_matching = None
+        train_model: CorrelationModel | None = None
         if model.n_records == n + n_validation:
             check_row_order("correlation", model, X, X_val)
             _check_split(model, scheme, train, test, divider="X_val")
             if y is not None:
-                model = model.estimated(np.concatenate([y, y_val]), train)
-            node_matching = model.match_nodes(train, test)
-            train_model = model.training_part(train)
-            model = model.given_rest(test)
+                model = model.with_estimated_strength(np.concatenate([y, y_val]), train)
+            node_matching = match_nodes(model, train, test)
+            train_model = model.training_model(train)
+            model = model.conditional_on_rest(test)
             # The holdout continues the chain of the training set, without dropped records.
             assumption = APART if scheme.in_time_order and scheme.calendar is None else ""
         else:
             model.check_n(n_validation)
-            # A chain of any length describes both the validation and the training records.
-            train_model = model if scheme.in_time_order and model.n_records is None else None
+            if scheme.in_time_order and model.n_records is None:
+                train_model = model  # a chain of any length describes the training records, too
             assumption = "" if scheme.calendar is not None else APART
         return cls(
             X=X,
@@ -224,10 +226,12 @@ class HoldoutSplit:
         model = holdout.dependence
         if correlation is None and data.groups is not None and model.n_records is not None:
             correlation = "groups"
-        train_model = model if model.n_records is None else None
+        train_model: CorrelationModel | None = None
         if correlation is not None:
             train_model = check_correlation(correlation, groups=data.groups)
             train_model.check_n(n)
+        elif model.n_records is None:
+            train_model = model
         scheme = model.sampling_scheme(holdout.n)
         # Training nodes of a network that is split by nodes are divided at random, declared or not.
         if train_model is None and not (scheme.is_conditional or has_splitter):
@@ -435,7 +439,7 @@ def _random_split(model, n, test_size, random_state):
 def _model_of_training_set(model, train):
     """Return the model of the training records; None if a chain's middle is held out."""
     try:
-        return model.training_part(train)
+        return model.training_model(train)
     except ValueError:  # two chains
         return None
 
@@ -482,7 +486,7 @@ def _check_split(model, scheme, train, test, *, divider):
                 f"{divider} puts training records on or after the first date of the holdout, whose "
                 "outcomes they may tell of. Hold out the last dates, as holdout=0.25 does."
             )
-    n_cuts = model.cuts(train, test)
+    n_cuts = n_split_components(model, train, test)
     if n_cuts:
         unit = "dependent group"
         fix = "divide whole groups, as GroupShuffleSplit does"

@@ -5,6 +5,7 @@ import numbers
 import numpy as np
 from sklearn.model_selection import PredefinedSplit, check_cv
 
+from sklearn_bdp.correlation.cutting import n_split_components
 from sklearn_bdp.diagnostics.scores import CV_MIXES_DATES, CV_SPLITS_GROUPS
 from sklearn_bdp.utils.sklearn_compat import num_samples
 
@@ -59,7 +60,7 @@ def _positions_in_training_set(cv, split):
 def check_folds(split, folds):
     """Raise if folds of the training set violate the declared dependence."""
     model = split.train_model
-    if model is not None and any(model.cuts(train, test) for train, test in folds):
+    if model is not None and any(n_split_components(model, train, test) for train, test in folds):
         raise CV_SPLITS_GROUPS.error()
     dates = split.time_ordered_dates()
     if dates is None:

@@ -578,7 +578,7 @@ class ApproximateMetric(BoundedMetric):
             return self._median_reference(predictions, reference, unit_codes)
         try:
             with silenced():
-                spread = self._spread(predictions, reference, unit_codes)
+                spread = self._variance_proxy(predictions, reference, unit_codes)
         except ValueError:  # a part of the folds has no score, for instance without a class
             spread = None
         if spread is not None and spread.center <= 0.0:
@@ -742,7 +742,7 @@ class ApproximateMetric(BoundedMetric):
             influence = by_block[block] * math.sqrt(size)
         return self.to_unit(reference.score) + influence - influence.mean()
 
-    def _spread(self, predictions, reference, unit_codes):
+    def _variance_proxy(self, predictions, reference, unit_codes):
         """Return the spread of the influence of sampling units."""
         if self.function_name in (*_SQUARED, *_SKILL):
             influence = self._squared_influence(predictions, reference)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from sklearn_bdp._typing import Correlation
 from sklearn_bdp.accounting.certificate import Certificate
+from sklearn_bdp.correlation.cutting import gap_failure_probability, required_gap
 from sklearn_bdp.exceptions import UninformativeIntervalWarning
 from sklearn_bdp.mechanisms.thresholdout import Thresholdout
 from sklearn_bdp.planning.design import ROUTES, Task, smallest_n, solve
@@ -207,12 +208,12 @@ def _assumptions(task, design):
         "Every query is a mean over the holdout of per-record scores in [0, 1] (after rescaling).",
         f"At most {task.n_queries:,} queries, at most {task.budget:,} answered from the holdout.",
     ]
-    if model.cut_failure(0) > 0:
+    if gap_failure_probability(model, 0) > 0:
         failure = 0.1 * task.beta
         sentences.append(
             "The holdout's first record follows the stationary distribution. Cut from the sequence "
             "of the training data it does not: leave out "
-            f"{model.gap_for(failure):,} records on each side and add "
+            f"{required_gap(model, failure):,} records on each side and add "
             f"{failure:.3g} to the failure probability per side."
         )
     if design.mechanism is not None and design.route == "bdp":

@@ -193,7 +193,7 @@ def expected_half_width(
     n_candidates = check_integer("n_candidates", n_candidates, low=1)
     n_searches = check_integer("n_searches", n_searches, low=1)
     n_corrections = check_integer("n_corrections", n_corrections, low=0)
-    is_model = hasattr(correlation, "cut_failure")
+    is_model = hasattr(correlation, "sampling_scheme")
     model = correlation if is_model else continued(correlation, searched=True)
     beta = failure_probability(confidence_level)
     metric = planned_metric("accuracy" if scoring is None else scoring)

@@ -17,6 +17,7 @@ from sklearn_bdp.accounting.noise_calibration import (
     noise_margin,
     sampling_half_width,
 )
+from sklearn_bdp.correlation.levels import sequential_information
 from sklearn_bdp.mechanisms.thresholdout import Thresholdout, n_cells, thresholdout_epsilon
 from sklearn_bdp.utils.root_finding import crossing, last_whole
 from sklearn_bdp.utils.validation import check_beta, check_integer, check_real
@@ -313,7 +314,7 @@ def _best_configured_division(task, mechanism, route):
 
 def leakage_half_width(task, dp_epsilon):
     """Return the sampling half-width as a function of a log failure probability (theory G1)."""
-    information = float(task.model.sequential_information(dp_epsilon, task.n))
+    information = float(sequential_information(task.model, dp_epsilon, task.n))
     n_effective = task.n_effective
     return lambda log_failure: sampling_half_width(
         n_effective, log_failure=log_failure, n_queries=task.n_queries, information=information

@@ -6,7 +6,10 @@ import math
 import numpy as np
 
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, check_correlation
+from sklearn_bdp.correlation.components import largest_component
+from sklearn_bdp.correlation.cutting import gap_failure_probability, required_gap
 from sklearn_bdp.correlation.declaration import declares_dates
+from sklearn_bdp.correlation.levels import posterior_bias, sequential_information
 
 #: Number of records up to which copies of groups are made. Beyond it exponents are scaled.
 _MAX_COPIED = 20_000
@@ -36,9 +39,6 @@ class _Continued:
     def describe(self):
         return f"{self.model.describe()}, continued with the same structure"
 
-    def largest_component(self, n):
-        return self.model.largest_component(self.size)
-
     def sampling_scheme(self, n):
         scheme = self.model.sampling_scheme(self.size)
         n_units = max(1, math.floor(scheme.n_units * n / self.size))
@@ -64,14 +64,33 @@ class _Continued:
         model, size = self._copies(n)
         return model.mean_lower_limit(values, np.asarray(log_failure) * (size / n), size)
 
-    def sequential_information(self, dp_epsilon, n):
-        return self.model.sequential_information(dp_epsilon, self.size) * n / self.size
-
-    def posterior_bias(self, dp_epsilon, n):
-        return self.model.posterior_bias(dp_epsilon, self.size)
-
     def dp_epsilon(self, bdp_epsilon, n, *, method="tight"):
         return self.model.dp_epsilon(bdp_epsilon, self.size, method=method)
+
+
+@gap_failure_probability.register
+def _gap_failure_of_continuation(model: _Continued, gap: int) -> float:
+    return gap_failure_probability(model.model, gap)
+
+
+@required_gap.register
+def _required_gap_of_continuation(model: _Continued, failure: float) -> int:
+    return required_gap(model.model, failure)
+
+
+@sequential_information.register
+def _information_of_continuation(model: _Continued, dp_epsilon: float, n: int) -> float:
+    return sequential_information(model.model, dp_epsilon, model.size) * n / model.size
+
+
+@posterior_bias.register
+def _bias_of_continuation(model: _Continued, dp_epsilon: float, n: int) -> float:
+    return posterior_bias(model.model, dp_epsilon, model.size)
+
+
+@largest_component.register
+def _largest_component_of_continuation(model: _Continued, n: int) -> int:
+    return largest_component(model.model, model.size)
 
 
 def plain_model(correlation, *, searched=False):
@@ -105,7 +124,8 @@ def continued(correlation, *, searched=False):
         # A search verifies on a quarter of the nodes. Their effective number varies if edges are
         # strong: the median of five random quarters is used.
         quarters = [
-            model.given_rest(model.split(n, 0.25, random_state=seed).holdout) for seed in range(5)
+            model.conditional_on_rest(model.split(n, 0.25, random_state=seed).holdout)
+            for seed in range(5)
         ]
         quarters.sort(key=lambda quarter: quarter.effective_n(quarter.n_records))
         model = quarters[2]

@@ -20,6 +20,8 @@ from sklearn_bdp.accounting.noise_calibration import (
     zhao_scales,
 )
 from sklearn_bdp.accounting.spending import AlphaSpending
+from sklearn_bdp.correlation.cutting import gap_failure_probability, required_gap
+from sklearn_bdp.correlation.levels import sequential_information
 from sklearn_bdp.exceptions import LedgerCorruptedError, LedgerVersionError
 from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.utils.validation import check_integer
@@ -129,7 +131,7 @@ class Calibration:
         dp_epsilon = calibration.make_mechanism().dp_epsilon(1.0 / n)
         information = math.inf
         if math.isfinite(dp_epsilon):
-            information = float(model.sequential_information(dp_epsilon, n))
+            information = float(sequential_information(model, dp_epsilon, n))
         if not math.isfinite(information):
             return calibration
         return dataclasses.replace(calibration, information=information)
@@ -283,13 +285,13 @@ def _check_needs_no_privacy_level(parameters):
 def _cut_failure(model, gap, beta):
     """Return the failure probability of a holdout cut out of one sequence with training data."""
     # Theory H6: a cut out of one chain costs the Dobrushin coefficient, on each side.
-    cut_failure = float(sum(model.cut_failure(side) for side in gap))
+    cut_failure = float(sum(gap_failure_probability(model, side) for side in gap))
     if not beta - cut_failure > beta / 10:
         raise ValueError(
             f"gap={gap} between training set and holdout fails with probability "
             f"{cut_failure:.3g}, but 1 - confidence_level is {beta:g}. Drop at least "
-            f"{model.gap_for(beta / (4 * len(gap)))} records on each side that touches training "
-            "data."
+            f"{required_gap(model, beta / (4 * len(gap)))} records on each side that touches "
+            "training data."
         )
     return cut_failure
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sklearn_bdp.correlation.leakage import ChainCalibration, NetworkCalibration, calibrate
+from sklearn_bdp.correlation.leakage import ChainLeakageBound, NetworkLeakageBound, leakage_bound
 from sklearn_bdp.correlation.network import rooted
 
 
@@ -12,10 +12,10 @@ def sequential_epsilon(model, dp_epsilon, n):
         return max(
             sequential_epsilon(component_model, dp_epsilon, n) for component_model in model.models
         )
-    bounds = calibrate(model)
-    if isinstance(bounds, ChainCalibration):
+    bounds = leakage_bound(model)
+    if isinstance(bounds, ChainLeakageBound):
         return dp_epsilon + bounds.extra(dp_epsilon, n)
-    if not isinstance(bounds, NetworkCalibration):
+    if not isinstance(bounds, NetworkLeakageBound):
         return model.bdp_epsilon(dp_epsilon, n)
     levels = bounds.record_levels(dp_epsilon)
     trees = records_of_trees(model)

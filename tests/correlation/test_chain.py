@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.correlation import MarkovChain
-from sklearn_bdp.correlation.leakage import block_information, calibrate
+from sklearn_bdp.correlation.cutting import gap_failure_probability, required_gap
+from sklearn_bdp.correlation.leakage import block_information, leakage_bound
+from sklearn_bdp.correlation.levels import posterior_bias, sequential_information
 from tests.facts import refused
 
 from .levels import sequential_epsilon
@@ -45,7 +47,7 @@ def check_chain(matrix, n, epsilon, *, exact=False):
     if exact:
         assert tight == pytest.approx(truth, rel=1e-6)
         assert sequential_epsilon(observed_chain, epsilon, n) == pytest.approx(sequential, rel=1e-6)
-    bias = observed_chain.posterior_bias(epsilon, n)
+    bias = posterior_bias(observed_chain, epsilon, n)
     prior_bias = np.mean([math.tanh(leakage(joint, epsilon, i, []) / 4) for i in range(n)])
     assert bias >= prior_bias - 1e-7
 
@@ -88,7 +90,7 @@ def test_hidden_chains_stay_below_the_contraction(seed):
     for method in ("tight", "quilt", "blanket"):
         assert truth <= model.bdp_epsilon(epsilon, n, method=method) + 1e-7
     forward = sequential_leakage(joint, epsilon)
-    assert forward <= epsilon + calibrate(model).unknown(epsilon, n)[1][-1].max() + 1e-7
+    assert forward <= epsilon + leakage_bound(model).unknown(epsilon, n)[1][-1].max() + 1e-7
 
 
 def test_hidden_evidence_can_exceed_the_bridges():
@@ -108,10 +110,10 @@ def test_block_leakage_is_its_size_plus_one_side():
     epsilon = 0.3
     n = 4
     joint = chain_distribution(P1, n)
-    one_sided_leakage = calibrate(MarkovChain(P1)).unknown(epsilon, n)[1]
+    one_sided_leakage = leakage_bound(MarkovChain(P1)).unknown(epsilon, n)[1]
     exact_leakage = block_leakage(joint, epsilon, [0, 1], [])
     assert exact_leakage <= 2 * epsilon + one_sided_leakage[2].max() + 1e-7
-    assert MarkovChain(P1).sequential_information(epsilon, n) <= (n * epsilon) ** 2 / 8 + 1e-12
+    assert sequential_information(MarkovChain(P1), epsilon, n) <= (n * epsilon) ** 2 / 8 + 1e-12
 
 
 def test_block_information_beats_single_records():
@@ -175,9 +177,9 @@ def test_a_deterministic_chain_costs_all_its_records():
     for observed in (False, True):
         cycle = MarkovChain([[0.0, 1.0], [1.0, 0.0]], observed=observed)
         assert sequential_epsilon(cycle, 0.1, 50) == pytest.approx(5.0)
-        assert cycle.cut_failure(10) == 1.0
+        assert gap_failure_probability(cycle, 10) == 1.0
         with refused(ValueError, "correlation='time'", "X_val"):
-            cycle.gap_for(0.01)
+            required_gap(cycle, 0.01)
     assert MarkovChain([[0.0, 1.0], [1.0, 0.0]]).bdp_epsilon(0.1, 50) == pytest.approx(5.0)
     assert MarkovChain([[1.0]]).bdp_epsilon(0.1, 50) == pytest.approx(0.1)
 
@@ -200,22 +202,22 @@ def test_matrices_without_a_stationary_distribution_are_rejected():
 def test_gaps_by_hand():
     """Theory H6."""
     chain = MarkovChain(P2)  # theta(P^k) = 0.8^k
-    assert chain.cut_failure(0) == pytest.approx(0.8)
-    assert chain.cut_failure(9) == pytest.approx(0.8**10)
-    assert chain.gap_for(0.8**10 + 1e-9) == 9
-    assert chain.gap_for(0.9) == 0
-    assert MarkovChain([[0.5, 0.5], [0.5, 0.5]]).gap_for(1e-9) == 0
+    assert gap_failure_probability(chain, 0) == pytest.approx(0.8)
+    assert gap_failure_probability(chain, 9) == pytest.approx(0.8**10)
+    assert required_gap(chain, 0.8**10 + 1e-9) == 9
+    assert required_gap(chain, 0.9) == 0
+    assert required_gap(MarkovChain([[0.5, 0.5], [0.5, 0.5]]), 1e-9) == 0
     split = chain.split(1000, 0.25)
     assert list(split.holdout) == list(range(750, 1000))
     assert split.train[-1] == 749 - split.gap
-    assert chain.cut_failure(split.gap) <= 1e-3
+    assert gap_failure_probability(chain, split.gap) <= 1e-3
     with refused(ValueError, 30, 40):
         chain.split(40, 0.3)
 
 
 def test_folds_are_blocks_with_gaps():
     chain = MarkovChain(P1)
-    gap = chain.gap_for(0.05)
+    gap = required_gap(chain, 0.05)
     pairs = chain.folds(100, 4)
     assert np.array_equal(np.concatenate([test for _, test in pairs]), np.arange(100))
     for train, test in pairs:

@@ -11,6 +11,7 @@ import pytest
 from scipy import sparse
 
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent
+from sklearn_bdp.correlation.levels import posterior_bias, sequential_information
 from tests.facts import refused, scheme_of
 
 from .levels import sequential_epsilon
@@ -23,8 +24,8 @@ def test_independent_records_cost_nothing_more():
         assert model.bdp_epsilon(0.3, 7, method=method) == 0.3
         assert model.dp_epsilon(0.3, 7, method=method) == 0.3
     assert sequential_epsilon(model, 0.3, 7) == 0.3
-    assert model.sequential_information(0.3, 8) == pytest.approx(0.09)
-    assert model.posterior_bias(0.4, 5) == pytest.approx(math.tanh(0.1))
+    assert sequential_information(model, 0.3, 8) == pytest.approx(0.09)
+    assert posterior_bias(model, 0.4, 5) == pytest.approx(math.tanh(0.1))
     assert scheme_of(model, 7).has_independent_units
     assert model.describe() == "independent records"
     assert model == Independent()
@@ -35,9 +36,9 @@ def test_groups_cost_their_largest():
     assert model.bdp_epsilon(0.1, 5) == pytest.approx(0.3)
     assert model.dp_epsilon(0.3, 5) == pytest.approx(0.1)
     assert model.bdp_epsilon(0.1, 5, method="quilt") == pytest.approx(0.3)
-    assert model.sequential_information(0.2, 5) == pytest.approx((9 + 1 + 1) * 0.04 / 8)
+    assert sequential_information(model, 0.2, 5) == pytest.approx((9 + 1 + 1) * 0.04 / 8)
     bias = (3 * math.tanh(0.15) + 2 * math.tanh(0.05)) / 5
-    assert model.posterior_bias(0.2, 5) == pytest.approx(bias)
+    assert posterior_bias(model, 0.2, 5) == pytest.approx(bias)
     copies = np.zeros((2, 2, 2))
     copies[0, 0, 0] = copies[1, 1, 1] = 0.5
     assert bdp_leakage(copies, 0.1) == pytest.approx(model.bdp_epsilon(0.1, 5), abs=1e-7)

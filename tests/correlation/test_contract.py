@@ -1,10 +1,14 @@
 """The contract of correlation models, kept by each of them."""
 
+import inspect
+
 import numpy as np
+import pytest
 from scipy import sparse
 
 from sklearn_bdp.correlation import (
     BayesianNetwork,
+    CorrelationModel,
     DependencyGraph,
     Groups,
     Independent,
@@ -12,6 +16,8 @@ from sklearn_bdp.correlation import (
     MarkovNetwork,
     check_correlation,
 )
+from sklearn_bdp.correlation.components import ComponentModel
+from tests.facts import refused
 
 from .contract import ModelContract
 
@@ -72,3 +78,33 @@ class TestWorstOfGroups(ModelContract):
 class TestWorstOfChains(ModelContract):
     n = 400
     model = staticmethod(lambda: check_correlation([Independent(), MarkovChain(P1)]))
+
+
+def method_names(model_class):
+    """Return the methods that a subclass inherits, private ones included."""
+    members = inspect.getmembers(model_class, inspect.isroutine)
+    return [name for name, _ in members if not name.endswith("__")]
+
+
+@pytest.mark.parametrize("base", [CorrelationModel, ComponentModel])
+def test_a_model_inherits_fewer_than_20_methods(base):
+    names = method_names(base)
+    assert len(names) < 20, names
+
+
+@pytest.mark.parametrize("name", sorted(CorrelationModel.__abstractmethods__))
+def test_a_model_that_lacks_a_method_fails_with_its_name(name):
+    abstract = CorrelationModel.__abstractmethods__
+    methods = {other: lambda self, *args: None for other in abstract - {name}}
+    contract = ModelContract()
+    contract.model = type("Incomplete", (CorrelationModel,), methods)
+    with refused(TypeError, "Incomplete", name):
+        contract.test_no_method_is_missing()
+
+
+def test_a_method_that_is_not_abstract_is_named_too():
+    contract = ModelContract()
+    contract.model = type("NoTail", (Independent,), {"log_tail": None})
+    with pytest.raises(AssertionError) as failure:
+        contract.test_no_method_is_missing()
+    assert "NoTail lacks log_tail" in str(failure.value)

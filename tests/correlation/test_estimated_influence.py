@@ -23,7 +23,7 @@ def draw_ising_labels(influence, rng, n_draws):
 
 def estimate_network(graph, labels, labeled_rows=None):
     network = MarkovNetwork(graph, influence="estimate")
-    return network.estimated(
+    return network.with_estimated_strength(
         labels, np.arange(len(labels)) if labeled_rows is None else labeled_rows
     )
 
@@ -45,18 +45,18 @@ def test_a_strength_is_estimated_after_the_split_only():
     model = MarkovNetwork(GRID, influence="estimate")
     split = model.split(400, 0.25, random_state=0)
     with refused(ValueError, "estimated"):
-        model.given_rest(split.holdout)
-    estimated_network = model.estimated(labels, split.train)
+        model.conditional_on_rest(split.holdout)
+    estimated_network = model.with_estimated_strength(labels, split.train)
     changed_labels = labels.copy()
     changed_labels[split.holdout] = 1 - changed_labels[split.holdout]
-    assert estimated_network == model.estimated(changed_labels, split.train)
-    holdout_network = estimated_network.given_rest(split.holdout)
+    assert estimated_network == model.with_estimated_strength(changed_labels, split.train)
+    holdout_network = estimated_network.conditional_on_rest(split.holdout)
     assert scheme_of(holdout_network).target == "these nodes, given the training nodes"
     for network in (estimated_network, holdout_network):
         assert network.describe().startswith("assumed from 300 training labels")
         assert any("Assumed" in line for line in network.caveats)
     declared_network = MarkovNetwork(GRID, influence=0.1)
-    assert declared_network.estimated(labels, split.train) == declared_network
+    assert declared_network.with_estimated_strength(labels, split.train) == declared_network
 
 
 def test_uninformative_labels_are_rejected():
@@ -71,7 +71,7 @@ def test_uninformative_labels_are_rejected():
         (cliques, [0] * 6 + [1] * 6, None, "MarkovNetwork(graph, influence=...)"),
     ):
         with refused(ValueError, fact):
-            MarkovNetwork(graph, influence="estimate").estimated(
+            MarkovNetwork(graph, influence="estimate").with_estimated_strength(
                 labels, np.arange(len(labels)) if labeled_rows is None else labeled_rows
             )
 
@@ -86,6 +86,8 @@ def test_a_component_too_large_to_hold_out_is_named():
     sizes = [40, *[6] * 10]
     graph = nx.disjoint_union_all([nx.path_graph(size) for size in sizes])
     for model in (DependencyGraph(graph), MarkovNetwork(graph, influence=0.3)):
-        holdout_model = model.given_rest(np.arange(40, 64))
+        holdout_model = model.conditional_on_rest(np.arange(40, 64))
         assert "40% of all nodes" in " ".join(holdout_model.caveats)
-        assert not any("% of all" in line for line in model.given_rest(np.arange(40)).caveats)
+        assert not any(
+            "% of all" in line for line in model.conditional_on_rest(np.arange(40)).caveats
+        )

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from sklearn_bdp.correlation import MarkovNetwork
-from sklearn_bdp.correlation.leakage import birkhoff_messages, calibrate, reach_factor
+from sklearn_bdp.correlation.leakage import birkhoff_messages, leakage_bound, reach_factor
 from sklearn_bdp.correlation.network import (
     best_block_costs,
     block_costs,
@@ -103,7 +103,7 @@ def test_factor_stays_above_the_exact_leakage(edges, coupling, epsilon):
     joint = field_distribution([2] * n, dict.fromkeys(pairs, table))
     model = MarkovNetwork(edge_diameters(dict.fromkeys(pairs, table), n), influence="data")
     exact = bdp_leakage(joint, epsilon, records=[0])
-    factor = calibrate(model).factor().max()
+    factor = leakage_bound(model).factor().max()
     assert exact <= factor * epsilon + 1e-8
     if coupling == 0.05:
         assert factor * epsilon <= 1.01 * exact

@@ -61,7 +61,7 @@ def test_tails_hold_on_every_split_for_all_training_values(edges, n, strength):
     n_checked = 0
     for size in range(1, n):
         for inside in map(np.array, itertools.combinations(range(n), size)):
-            model = network.given_rest(inside)
+            model = network.conditional_on_rest(inside)
             scores = rng.random((size, 2)) ** rng.choice([0.2, 1.0, 5.0])
             scores[rng.random(size) < 0.5] = [0.0, 1.0]
             for values, weights in conditionals(spins, energy, inside):
@@ -83,7 +83,9 @@ def test_leakage_holds_for_all_training_values(seed):
     edges = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (1, 3)]
     diameters, spins, energy = ising(edges, 5, rng, strength=1.5)
     inside = np.sort(rng.permutation(5)[:3])
-    bound = MarkovNetwork(diameters, influence="data").given_rest(inside).bdp_epsilon(0.3, 3)
+    bound = (
+        MarkovNetwork(diameters, influence="data").conditional_on_rest(inside).bdp_epsilon(0.3, 3)
+    )
     for values, weights in conditionals(spins, energy, inside):
         order = np.lexsort(values.T[::-1])
         assert bdp_leakage(weights[order].reshape(2, 2, 2), 0.3) <= bound + 1e-7
@@ -93,7 +95,7 @@ def test_tables_of_a_network_are_not_used_given_the_rest():
     """Stationary rows are no bound given an observed child (theory G13: .009 becomes .41)."""
     table = np.array([[0.5, 0.5], [0.01, 0.99]])
     network = BayesianNetwork([[], [0], [1]], [[1e-3, 1 - 1e-3], table, table])
-    conditional_network = network.given_rest([0, 1])
+    conditional_network = network.conditional_on_rest([0, 1])
     marginal_network = BayesianNetwork([[], [0]], [[1e-3, 1 - 1e-3], table])
     assert conditional_network.effective_n(2) < marginal_network.effective_n(2)
 
@@ -103,7 +105,7 @@ def test_split_is_by_nodes_if_components_are_too_large():
     split = network.split(34, 0.25, random_state=0)
     assert len(split.holdout) == 9
     assert len(split.train) == 25
-    model = network.given_rest(split.holdout)
+    model = network.conditional_on_rest(split.holdout)
     assert model.n_records == 9
     assert "given all other records" in model.describe()
     assert any("given the training nodes" in line for line in model.caveats)
@@ -116,17 +118,17 @@ def test_split_keeps_components_whole_if_they_are_small():
     network = MarkovNetwork(pairs, influence=0.4)
     split = network.split(40, 0.25, random_state=0)
     assert np.intersect1d(split.train // 2, split.holdout // 2).size == 0
-    model = network.given_rest(split.holdout)
+    model = network.conditional_on_rest(split.holdout)
     assert model == network.subset(split.holdout)
     assert model.caveats == ()
 
 
 def test_conditional_models_differ_from_marginal_models():
     network = MarkovNetwork(nx.path_graph(6), influence=0.4)
-    assert network.given_rest([1, 2, 4]) != MarkovNetwork(
+    assert network.conditional_on_rest([1, 2, 4]) != MarkovNetwork(
         network.adjacency_[[1, 2, 4]][:, [1, 2, 4]], influence="data"
     )
-    assert network.given_rest([1, 2, 4]).n_components_ == 2
+    assert network.conditional_on_rest([1, 2, 4]).n_components_ == 2
 
 
 def test_errors_of_graphs_without_strength_name_the_alternative():

@@ -233,7 +233,7 @@ def test_nodes_without_a_row_are_named_by_edges_alone():
     graph = nx.Graph(edges)
     graph.add_node("lone")
     assert model == MarkovNetwork(graph, labeled=["c", "a", "lone"])
-    assert model.given_rest([0, 1, 2]).components(3).tolist() == [0, 0, 1]
+    assert model.conditional_on_rest([0, 1, 2]).components(3).tolist() == [0, 0, 1]
     by_position = MarkovNetwork.from_edges([(0, 1), (1, 2)], n_nodes=4, labeled=[2, 0, 3])
     assert by_position == model
     masked = MarkovNetwork.from_edges([(0, 1), (1, 2)], labeled=[True, False, True])

@@ -10,6 +10,8 @@ from sklearn_bdp.correlation import (
     MarkovChain,
     check_correlation,
 )
+from sklearn_bdp.correlation.cutting import gap_failure_probability, required_gap
+from sklearn_bdp.correlation.levels import posterior_bias, sequential_information
 from tests.facts import refused, scheme_of
 
 from .tails import log_tail_above
@@ -29,9 +31,9 @@ def test_every_answer_is_the_worst():
     assert worst_case.dp_epsilon(0.1, n) == min(
         first_chain.dp_epsilon(0.1, n), second_chain.dp_epsilon(0.1, n)
     )
-    for name in ("sequential_information", "posterior_bias"):
-        assert getattr(worst_case, name)(0.1, n) == max(
-            getattr(model, name)(0.1, n) for model in (first_chain, second_chain)
+    for bound in (sequential_information, posterior_bias):
+        assert bound(worst_case, 0.1, n) == max(
+            bound(first_chain, 0.1, n), bound(second_chain, 0.1, n)
         )
     assert worst_case.effective_n(n) == min(first_chain.effective_n(n), second_chain.effective_n(n))
     values = np.linspace(0.3, 1, 8)
@@ -39,8 +41,8 @@ def test_every_answer_is_the_worst():
         log_tail_above(first_chain, 0.3, values, n), log_tail_above(second_chain, 0.3, values, n)
     )
     assert log_tail_above(worst_case, 0.3, values, n) == pytest.approx(worst)
-    assert worst_case.gap_for(0.01) == second_chain.gap_for(0.01)
-    assert worst_case.cut_failure(5) == second_chain.cut_failure(5)
+    assert required_gap(worst_case, 0.01) == required_gap(second_chain, 0.01)
+    assert gap_failure_probability(worst_case, 5) == gap_failure_probability(second_chain, 5)
     assert worst_case.split(n, 0.2).gap == second_chain.split(n, 0.2).gap
     assert worst_case == check_correlation([second_chain, first_chain])
     assert not scheme_of(worst_case, n).has_independent_units

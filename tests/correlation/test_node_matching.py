@@ -6,13 +6,14 @@ import pytest
 from scipy import sparse
 
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, MarkovNetwork
+from sklearn_bdp.correlation.cutting import match_nodes
 from sklearn_bdp.correlation.node_matching import NodeMatching, effective_number, matching_weights
 
 
 def matching(graph, seed=0):
     network = MarkovNetwork(graph)
     split = network.split(network.n_records, 0.25, random_state=seed)
-    return network.match_nodes(split.train, split.holdout), split, network
+    return match_nodes(network, split.train, split.holdout), split, network
 
 
 GRAPHS = {
@@ -93,7 +94,7 @@ def test_only_nodes_with_neighbors_on_the_other_side_are_matched():
     path = nx.path_graph(200)
     rows = np.arange(200)
     for model in (Independent(), Groups(rows // 2), DependencyGraph(path, reach="edges")):
-        assert model.match_nodes(rows[:150], rows[150:]) is None
-    assert MarkovNetwork(path, influence=0.2).match_nodes(rows[::2], rows[1::2]) is not None
+        assert match_nodes(model, rows[:150], rows[150:]) is None
+    assert match_nodes(MarkovNetwork(path, influence=0.2), rows[::2], rows[1::2]) is not None
     pairs = MarkovNetwork(nx.from_edgelist((k, k + 1) for k in range(0, 200, 2)), influence=0.2)
-    assert pairs.match_nodes(rows[:150], rows[150:]) is None  # whole components
+    assert match_nodes(pairs, rows[:150], rows[150:]) is None  # whole components

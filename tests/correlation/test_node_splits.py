@@ -17,7 +17,8 @@ from sklearn_bdp.correlation import (
     MarkovNetwork,
     check_correlation,
 )
-from sklearn_bdp.correlation.components import check_row_order
+from sklearn_bdp.correlation.components import check_row_order, largest_component
+from sklearn_bdp.correlation.cutting import n_split_components
 from tests.facts import refused, scheme_of
 
 pd = pytest.importorskip("pandas")
@@ -76,7 +77,7 @@ def test_components_given_the_rest_are_independent_at_any_strength(seed):
     assert model.n_records == len(rows)
     for size in range(1, len(rows) + 1):
         for holdout_rows in itertools.combinations(range(len(rows)), size):
-            holdout_model = model.given_rest(np.array(holdout_rows))
+            holdout_model = model.conditional_on_rest(np.array(holdout_rows))
             codes = holdout_model.components(size)
             assert dependence(joint, [rows[k] for k in holdout_rows], codes, unlabeled) < 1e-10
 
@@ -94,12 +95,12 @@ def test_an_unlabeled_hub_ties_its_leaves():
     star = nx.star_graph(100)
     unlabeled_hub_network = MarkovNetwork(star, labeled=range(1, 101))
     assert unlabeled_hub_network.n_records == 100
-    assert unlabeled_hub_network.given_rest(np.arange(100)).largest_component(100) == 100
+    assert largest_component(unlabeled_hub_network.conditional_on_rest(np.arange(100)), 100) == 100
     with refused(ValueError, "estimate"):
         unlabeled_hub_network.split(100, 0.25)  # one leaf at most: fewer than 20 units
     labeled_hub_network = MarkovNetwork(star)
     split = labeled_hub_network.split(101, 0.25, random_state=0)
-    assert scheme_of(labeled_hub_network.given_rest(split.holdout)).has_independent_records
+    assert scheme_of(labeled_hub_network.conditional_on_rest(split.holdout)).has_independent_records
     assert 0 in split.train
 
 
@@ -109,7 +110,7 @@ def test_at_most_one_held_out_node_touches_a_component_without_labels():
     model = MarkovNetwork(graph, labeled=mask)
     n = int(mask.sum())
     split = model.split(n, 0.25, random_state=0)
-    part = model.given_rest(split.holdout)
+    part = model.conditional_on_rest(split.holdout)
     assert scheme_of(part).has_independent_records
     assert len(split.holdout) >= 20
     rows = np.flatnonzero(mask)
@@ -123,7 +124,7 @@ def test_a_holdout_of_nodes_counts_as_independent():
     model = MarkovNetwork(nx.barabasi_albert_graph(400, 2, seed=0))
     split = model.split(400, 0.25, random_state=0)
     n = len(split.holdout)
-    part = model.given_rest(split.holdout)
+    part = model.conditional_on_rest(split.holdout)
     assert scheme_of(part).has_independent_records
     assert scheme_of(part).is_conditional
     assert scheme_of(part).has_independent_units
@@ -163,7 +164,7 @@ def test_a_giant_component_below_half_is_held_out_as_well():
     for model in (MarkovNetwork(graph), MarkovNetwork(graph, influence=0.5)):
         holdout_nodes = model.split(2000, 0.25, random_state=0).holdout
         assert 0.4 < np.mean(holdout_nodes < 960) < 0.56
-        assert scheme_of(model.given_rest(holdout_nodes)).has_independent_records
+        assert scheme_of(model.conditional_on_rest(holdout_nodes)).has_independent_records
     giant_graph = nx.disjoint_union(nx.path_graph(1100), nx.empty_graph(900))
     with refused(ValueError, "MarkovNetwork(graph)"):
         DependencyGraph(giant_graph).split(2000, 0.25)
@@ -175,7 +176,7 @@ def test_a_number_takes_random_nodes_only_if_they_are_worth_more():
     assert len(weak_network.split(400, 0.25, random_state=0).holdout) == 100
     strong_network = MarkovNetwork(graph, influence=5.0)
     holdout_nodes = strong_network.split(400, 0.25, random_state=0).holdout
-    assert scheme_of(strong_network.given_rest(holdout_nodes)).has_independent_records
+    assert scheme_of(strong_network.conditional_on_rest(holdout_nodes)).has_independent_records
     assert 20 < len(holdout_nodes) < 100
 
 
@@ -201,7 +202,7 @@ def test_copies_keep_the_order_of_nodes(make, copy_model):
     frame = pd.DataFrame({"x": range(40)}, index=names)
     for part, rows in (
         (model, frame),
-        (copy_model(model.given_rest(holdout_nodes)), frame.iloc[holdout_nodes]),
+        (copy_model(model.conditional_on_rest(holdout_nodes)), frame.iloc[holdout_nodes]),
     ):
         if isinstance(part, Groups) and part.n_records < 40:
             continue  # a component was cut: groups, which have no names
@@ -221,8 +222,8 @@ def test_rows_are_matched_to_nodes_by_name_mask_or_position():
     assert masked == MarkovNetwork(matrix, labeled=np.array(mask))
     assert masked == MarkovNetwork(graph, labeled=["a", "c", "f"])
     assert masked == MarkovNetwork(graph, labeled=mask, nodelist=list("abcdef"))
-    assert masked.given_rest([0, 1]).components(2).tolist() == [0, 0]  # b joins a and c
-    assert MarkovNetwork(graph).given_rest([0, 2]).components(2).tolist() == [0, 1]
+    assert masked.conditional_on_rest([0, 1]).components(2).tolist() == [0, 0]  # b joins a and c
+    assert MarkovNetwork(graph).conditional_on_rest([0, 2]).components(2).tolist() == [0, 1]
     for bad in (["a", "a"], ["z"], [], [True, False]):
         with refused(ValueError, "labeled"):
             MarkovNetwork(graph, labeled=bad)
@@ -234,7 +235,7 @@ def test_rows_are_matched_to_nodes_by_name_mask_or_position():
 
 def test_only_holdouts_of_nodes_are_given_the_rest():
     model = MarkovNetwork(nx.cycle_graph(200))
-    part = model.given_rest(model.split(200, 0.25, random_state=0).holdout)
+    part = model.conditional_on_rest(model.split(200, 0.25, random_state=0).holdout)
     assert scheme_of(part).is_conditional
     assert not scheme_of(Independent(), 200).is_conditional
     assert not scheme_of(Groups([0, 0, 1])).is_conditional
@@ -252,11 +253,11 @@ def test_neighbors_of_the_holdout_are_never_kept():
     assert not edges[split.holdout][:, split.train].nnz
     assert len(split.holdout) >= 0.24 * (len(split.holdout) + len(split.train))
     assert len(split.train) >= 1000
-    part = model.given_rest(split.holdout)
+    part = model.conditional_on_rest(split.holdout)
     assert scheme_of(part).has_independent_records
     assert "buffer" in " ".join(part.caveats)
     assert str(2000 - len(split.train) - len(split.holdout)) in " ".join(part.caveats)
-    train = model.training_part(split.train)
+    train = model.training_model(split.train)
     pairs = train.folds(len(split.train), 5, random_state=0)
     tested = np.concatenate([test for _, test in pairs])
     assert sorted(tested) == list(range(len(split.train)))
@@ -281,11 +282,13 @@ def test_the_xor_chain_is_rejected_if_neighbors_are_kept():
     model = DependencyGraph(nx.path_graph(400), reach="edges")
     holdout_nodes = np.arange(0, 400, 8)
     training_nodes = np.setdiff1d(np.arange(400), holdout_nodes)
-    assert model.cuts(training_nodes, holdout_nodes) == len(holdout_nodes)
+    assert n_split_components(model, training_nodes, holdout_nodes) == len(holdout_nodes)
     neighbor_nodes = np.r_[holdout_nodes + 1, holdout_nodes[1:] - 1]
-    assert model.cuts(np.setdiff1d(training_nodes, neighbor_nodes), holdout_nodes) == 0
+    assert (
+        n_split_components(model, np.setdiff1d(training_nodes, neighbor_nodes), holdout_nodes) == 0
+    )
     for train, test in model.folds(400, 4):
-        assert model.cuts(train, test) == 0
+        assert n_split_components(model, train, test) == 0
 
 
 def test_components_declared_as_groups_or_graph_are_one():
@@ -334,7 +337,7 @@ def test_messages_name_the_remedy():
     with refused(ValueError, "disjoint_union_all"):
         check_correlation([network, network]).split(30, 0.25)
     with refused(ValueError, "regression"):
-        MarkovNetwork(nx.path_graph(30), influence="estimate").estimated(
+        MarkovNetwork(nx.path_graph(30), influence="estimate").with_estimated_strength(
             np.linspace(0, 1, 30), np.arange(20)
         )
 
@@ -353,4 +356,4 @@ def test_a_large_graph_can_be_split():
     model = MarkovNetwork(sparse.coo_array((np.ones(10 * n), edge_ends), shape=(n, n)))
     split = model.split(n, 0.25, random_state=0)
     assert len(split.holdout) > 14_000
-    assert scheme_of(model.given_rest(split.holdout)).has_independent_records
+    assert scheme_of(model.conditional_on_rest(split.holdout)).has_independent_records

@@ -10,8 +10,8 @@ import pytest
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.correlation.leakage import (
     bridge_sides,
-    calibrate,
     chain_influences,
+    leakage_bound,
     quilt_leakage,
     spectral_dp_epsilon,
     spectral_smallest_n,
@@ -89,7 +89,7 @@ def scan(matrix, n, epsilon, factor):
 
 def package_leakage(matrix, n, epsilon, factor):
     chain = MarkovChain(matrix, observed=True)
-    backward_influences = chain_influences(calibrate(chain).reverse, n - 1, epsilon / factor)
+    backward_influences = chain_influences(leakage_bound(chain).reverse, n - 1, epsilon / factor)
     forward_influences = chain_influences(matrix, n - 1, epsilon / factor)
     return quilt_leakage(backward_influences, forward_influences, epsilon, n, factor=factor)
 

@@ -41,7 +41,7 @@ MODELS = {
     "network to estimate": MarkovNetwork(PATH, influence="estimate"),
     "parents": BayesianNetwork([[], [0]], [[0.5, 0.5], P]),
     "list": check_correlation([Independent(), MarkovChain(P)]),
-    "nodes given the rest": MarkovNetwork(PATH).given_rest([0, 2, 4]),
+    "nodes given the rest": MarkovNetwork(PATH).conditional_on_rest([0, 2, 4]),
 }
 
 

@@ -11,6 +11,11 @@ from sklearn.model_selection import KFold
 
 from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain, check_correlation
+from sklearn_bdp.correlation.cutting import (
+    gap_failure_probability,
+    gaps_to_training,
+    n_split_components,
+)
 from sklearn_bdp.exceptions import DependenceWarning
 from tests.facts import refused, warned
 
@@ -46,9 +51,9 @@ def test_whole_sequences_are_held_out():
     model = check_correlation(MarkovChain(P), groups=sequence_ids)
     split = model.split(1000, 0.25, random_state=0)
     assert not set(sequence_ids[split.train]) & set(sequence_ids[split.holdout])
-    assert model.gaps(split.train, split.holdout) == (None, None)
-    assert model.cuts(split.train, split.holdout) == 0
-    assert all(model.cuts(train, test) == 0 for train, test in model.folds(1000, 4))
+    assert gaps_to_training(model, split.train, split.holdout) == (None, None)
+    assert n_split_components(model, split.train, split.holdout) == 0
+    assert all(n_split_components(model, train, test) == 0 for train, test in model.folds(1000, 4))
 
 
 def test_tails_of_few_sequences_are_held_out():
@@ -67,10 +72,12 @@ def test_tails_of_few_sequences_are_held_out():
 def test_cuts_of_several_sequences_add_up():
     model = check_correlation(MarkovChain(P), groups=np.arange(900) % 3)
     split = model.split(900, 0.25)
-    assert model.gaps(split.train, split.holdout) == (split.gap, None)
-    assert model.cut_failure(split.gap) <= 1e-3
-    assert model.cut_failure(5) == pytest.approx(3 * MarkovChain(P).cut_failure(5))
-    assert model.cuts(split.holdout, split.train) == 3
+    assert gaps_to_training(model, split.train, split.holdout) == (split.gap, None)
+    assert gap_failure_probability(model, split.gap) <= 1e-3
+    assert gap_failure_probability(model, 5) == pytest.approx(
+        3 * gap_failure_probability(MarkovChain(P), 5)
+    )
+    assert n_split_components(model, split.holdout, split.train) == 3
     holdout_model = model.subset(split.holdout)
     assert holdout_model.n_records == 225
     assert holdout_model.effective_n(225) == pytest.approx(MarkovChain(P).effective_n(225))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.correlation import TimeOrdered
+from sklearn_bdp.correlation.cutting import gaps_to_training
 from tests.facts import refused
 
 DAYS = np.datetime64("2026-01-01") + np.arange(200)
@@ -73,7 +74,7 @@ def test_any_order_of_rows_gives_one_answer():
         for time_model, split in zip((model_by_shop, model_by_date), splits, strict=True)
     ]
     assert holdouts[0].effective_n(2500) == holdouts[1].effective_n(2500)
-    assert model_by_shop.gaps(splits[0].train, splits[0].holdout) == (7, None)
+    assert gaps_to_training(model_by_shop, splits[0].train, splits[0].holdout) == (7, None)
     for train, test in model_by_shop.folds(10_000, 3):
         assert by_shop[train].max() + 7 < by_shop[test].min()
 

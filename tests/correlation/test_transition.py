@@ -7,7 +7,8 @@ import pytest
 
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.correlation.chain import stationary_distribution
-from sklearn_bdp.correlation.leakage import calibrate
+from sklearn_bdp.correlation.cutting import gap_failure_probability
+from sklearn_bdp.correlation.leakage import leakage_bound
 from tests.facts import refused
 
 P1 = np.array([[0.9, 0.1], [0.2, 0.8]])
@@ -21,7 +22,7 @@ def test_two_state_chain_by_hand():
     assert chain.contraction_ == pytest.approx(0.7)
     assert chain.dobrushin_ == pytest.approx(0.7)
     assert chain.diameter_ == pytest.approx(math.log(36))
-    assert calibrate(chain).reverse == pytest.approx(P1)
+    assert leakage_bound(chain).reverse == pytest.approx(P1)
 
 
 def test_stationary_distribution_of_a_nearly_decomposed_chain():
@@ -40,7 +41,7 @@ def test_periodic_and_directed_chains():
     assert chain.spectral_gap_ == pytest.approx(0.0, abs=1e-12)
     assert chain.contraction_ == pytest.approx(1.0)
     assert math.isinf(chain.diameter_)
-    assert calibrate(chain).reverse == pytest.approx(CYCLE.T)
+    assert leakage_bound(chain).reverse == pytest.approx(CYCLE.T)
     assert chain.effective_n(500) == pytest.approx(1.0, rel=0.01)  # it never loses its phase
     # The second singular value exceeds the second eigenvalue where a chain is not reversible.
     assert MarkovChain(0.1 / 3 + 0.9 * CYCLE).contraction_ == pytest.approx(0.9)
@@ -51,8 +52,8 @@ def test_periodic_and_directed_chains():
 def test_gap_failure_is_never_below_the_exact_value():
     chain = MarkovChain(P1)
     for steps in (1, 3, 5, 6, 23, 60, 150, 1000):
-        assert chain.cut_failure(steps - 1) >= 0.7**steps - 1e-15
-    assert chain.cut_failure(22) == pytest.approx(0.7**23)
+        assert gap_failure_probability(chain, steps - 1) >= 0.7**steps - 1e-15
+    assert gap_failure_probability(chain, 22) == pytest.approx(0.7**23)
 
 
 @pytest.mark.parametrize(

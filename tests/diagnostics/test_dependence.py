@@ -10,6 +10,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeri
 from examples.simulated import make_regimes
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import Groups, MarkovChain, MarkovNetwork
+from sklearn_bdp.correlation.cutting import required_gap
 from sklearn_bdp.evaluation import FoldScores, Progress
 from sklearn_bdp.exceptions import (
     DependenceWarning,
@@ -223,7 +224,7 @@ def test_holdout_in_time_is_the_tail_after_a_gap(time_search):
     assert model.describe().startswith("assumed chain")
     assert search.holdout_indices_.tolist() == list(range(3000, 4000))
     gap = 3000 - 1 - search.train_indices_.max()
-    assert gap == model.gap_for(1e-3)
+    assert gap == required_gap(model, 1e-3)
     assert (1 + model.contraction_) / (1 - model.contraction_) > 5
 
 
@@ -249,7 +250,7 @@ def test_ledger_records_the_assumed_chain(regimes, tmp_path):
 def test_folds_chain_forward_with_a_gap(regimes):
     chain = MarkovChain.from_autocorrelation_time(10.0)
     for train, test in chain.folds(1000, 4):
-        assert train.max() < test.min() - chain.gap_for(0.05)
+        assert train.max() < test.min() - required_gap(chain, 0.05)
     assert sorted(np.concatenate([test for _, test in chain.folds(1000, 4)])) == list(
         range(200, 1000)
     )

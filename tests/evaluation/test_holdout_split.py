@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import PredefinedSplit, ShuffleSplit, StratifiedShuffleSplit
 
 from sklearn_bdp.correlation import DependencyGraph, Groups, Independent, MarkovChain, MarkovNetwork
+from sklearn_bdp.correlation.cutting import gap_failure_probability
 from sklearn_bdp.evaluation import FitData, HoldoutSplit
 from tests.facts import refused
 
@@ -143,7 +144,7 @@ def test_a_chain_is_cut_behind_a_gap_that_pays_for_the_cut():
     gap_before, gap_after = division.gap
     assert gap_after is None
     assert gap_before == division.holdout[0] - division.train[-1] - 1
-    assert division.model.cut_failure(gap_before) < 0.01
+    assert gap_failure_probability(division.model, gap_before) < 0.01
 
 
 def test_a_splitter_may_cut_the_holdout_out_of_the_middle():

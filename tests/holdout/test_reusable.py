@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from sklearn_bdp.accounting.spending import code_length, rank_code_lengths
 from sklearn_bdp.correlation import Groups, MarkovChain
+from sklearn_bdp.correlation.cutting import gap_failure_probability
 from sklearn_bdp.exceptions import (
     BudgetExhaustedError,
     UnboundedMetricError,
@@ -355,8 +356,12 @@ def test_a_gap_is_paid_from_beta_on_each_side():
     two_sided = ReusableHoldout(
         np.zeros((3000, 1)), np.zeros(3000), correlation=chain, gap=(20, 20)
     )
-    assert one_sided.account.settings.cut_failure == pytest.approx(chain.cut_failure(20))
-    assert two_sided.account.settings.cut_failure == pytest.approx(2 * chain.cut_failure(20))
+    assert one_sided.account.settings.cut_failure == pytest.approx(
+        gap_failure_probability(chain, 20)
+    )
+    assert two_sided.account.settings.cut_failure == pytest.approx(
+        2 * gap_failure_probability(chain, 20)
+    )
     for settings in (one_sided.account.settings, two_sided.account.settings):
         total_failure = settings.sampling_failure + settings.noise_failure + settings.cut_failure
         assert total_failure == pytest.approx(0.05)

@@ -122,10 +122,10 @@ def test_an_observed_chain_may_be_interpolated():
         assert len(split.holdout) + len(split.train) == 400
         assert len(split.holdout) == 200
         assert np.diff(split.holdout).min() >= 2
-        scheme = scheme_of(model.given_rest(split.holdout))
+        scheme = scheme_of(model.conditional_on_rest(split.holdout))
         assert scheme.has_independent_records
         assert scheme.is_conditional
-    assert model.given_rest([7, 0, 1, 3]).components(4).tolist() == [2, 0, 0, 1]
+    assert model.conditional_on_rest([7, 0, 1, 3]).components(4).tolist() == [2, 0, 0, 1]
     assert model.effective_n(100) == pytest.approx(1.0)
     with refused(ValueError, "observed=True"):
         MarkovChain(sticky, interpolation=True)

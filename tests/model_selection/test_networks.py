@@ -11,6 +11,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 from benchmarks.dependence.studies import coloring, drawn_again
 from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import DependencyGraph, MarkovNetwork
+from sklearn_bdp.correlation.cutting import match_nodes
 from sklearn_bdp.exceptions import DependenceWarning, UnboundedMetricError
 from tests.facts import refused
 
@@ -235,7 +236,7 @@ def test_the_compared_score_gives_nodes_the_neighbors_of_holdout_nodes():
     search, _ = fit_search(X, y, network)
     train = search.train_indices_
     results = search.cv_results_
-    matching = network.match_nodes(train, search.holdout_indices_)
+    matching = match_nodes(network, train, search.holdout_indices_)
     folds = matching.folds(5)
     expected = 0.0
     for (kept_nodes, tested_nodes), weights in zip(folds, matching.weights(folds), strict=True):

@@ -17,6 +17,7 @@ from sklearn_bdp.correlation import (
     MarkovChain,
     MarkovNetwork,
 )
+from sklearn_bdp.correlation.levels import sequential_information
 from sklearn_bdp.exceptions import UninformativeIntervalWarning
 from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.planning import certify, plan_holdout, plan_search
@@ -141,7 +142,7 @@ def test_the_parts_of_a_certificate_add_up_to_its_error():
     z = certificate.tau - certificate.threshold - certificate.sampling
     scales = {n: getattr(mechanism, n) for n in ("threshold_scale", "query_scale")}
     assert noise_margin(failure=0.05 / 4, **scales) < z
-    information = Independent().sequential_information(certificate.dp_epsilon, 10**6)
+    information = sequential_information(Independent(), certificate.dp_epsilon, 10**6)
     half_width = sampling_half_width(
         10**6, log_failure=math.log(0.05), n_queries=100, information=information
     )

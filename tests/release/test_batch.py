@@ -15,6 +15,7 @@ from sklearn_bdp.accounting.spending import (
     rank_code_lengths,
 )
 from sklearn_bdp.correlation import Independent
+from sklearn_bdp.correlation.levels import sequential_information
 from sklearn_bdp.holdout import ExpertSettings, HoldoutConfig
 from sklearn_bdp.intervals.bounds import Units
 from sklearn_bdp.intervals.concentration import ClassMeansTail, ModelTail
@@ -104,7 +105,7 @@ def test_leakage_and_code_share_beta_and_the_shorter_carries_the_answer():
     )
     assert length == pytest.approx(math.log(2) + code_length(released=leaked_length, batch_index=2))
     level = calibration.make_mechanism().dp_epsilon(1 / N)
-    assert calibration.information == pytest.approx(MODEL.sequential_information(level, N))
+    assert calibration.information == pytest.approx(sequential_information(MODEL, level, N))
     assert settings().information is None
 
 

@@ -254,7 +254,7 @@ def test_records_that_are_not_alike_get_the_form_without_an_order():
     """G28: nodes given the rest; class scores given features have no proof."""
     X, y = data(120)
     path = np.diag(np.ones(239), 1)
-    network = MarkovNetwork(path + path.T, influence=0.5).given_rest(np.arange(0, 240, 2))
+    network = MarkovNetwork(path + path.T, influence=0.5).conditional_on_rest(np.arange(0, 240, 2))
     rows = ReusableHoldout(X, y, correlation=network).final_report(
         Ranks(), scoring=["neg_brier_score", "recall"]
     ).rows  # fmt: skip

@@ -1,0 +1,89 @@
+"""Frozen values: objects whose content is set once, with results that are kept on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sklearn_bdp.utils.digests import bytes_digest
+
+Result = TypeVar("Result")
+
+_MAX_KEPT = 512  # results of one object
+
+
+class FrozenValue:
+    """Base class of objects that never change: comparable, hashable, picklable, cheap to copy.
+
+    Two values are equal when they are of one class and hold the same content.
+    """
+
+    _content: tuple[Any, ...]  # two values are equal if their contents are
+    _memory: dict[Any, Any]
+
+    def _freeze(self, *content):
+        """Allow no further change; ``content``: strings, numbers, arrays that make values equal."""
+        set_content(self, content)
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of the canonical content: equal for equal models.
+
+        Returns
+        -------
+        str
+            Hexadecimal.
+        """
+        chunks = [type(self).__name__.encode()]
+        for part in self._content:
+            if isinstance(part, np.ndarray):
+                part = np.ascontiguousarray(part, np.int64 if part.dtype.kind == "i" else None)
+                chunks += [f"|{part.dtype.str}{part.shape}|".encode(), part.tobytes()]
+            else:
+                chunks.append(f"|{part!r}".encode())
+        return bytes_digest(chunks)
+
+    def __setattr__(self, name, value):
+        if self.__dict__.get("_frozen", False):
+            raise AttributeError(f"{type(self).__name__} is frozen: make a new one instead.")
+        super().__setattr__(name, value)
+
+    def __getstate__(self):
+        return {key: value for key, value in vars(self).items() if key != "_memory"}
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        set_content(self, self._content)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __eq__(self, other):
+        if not isinstance(other, FrozenValue):
+            return NotImplemented
+        return type(self) is type(other) and self.fingerprint() == other.fingerprint()
+
+    def __hash__(self):
+        return hash(self.fingerprint())
+
+
+def set_content(value: FrozenValue, content: tuple[Any, ...]) -> None:
+    """Set the content that makes values equal, and allow no further change."""
+    for attribute in vars(value).values():
+        if isinstance(attribute, np.ndarray):
+            attribute.setflags(write=False)
+    vars(value).update(_content=content, _memory={}, _frozen=True)
+
+
+def cached(value: FrozenValue, key: Any, compute: Callable[[], Result]) -> Result:
+    """Return ``compute()``, computed once for each key of a value (bounded, never pickled)."""
+    memory = value._memory
+    if key not in memory:
+        if len(memory) >= _MAX_KEPT:
+            memory.clear()
+        memory[key] = compute()
+    return memory[key]
