@@ -338,14 +338,14 @@ class CorrelationModel(FrozenValue, ABC):
         """Return Hoeffding's limits; a model with a sharper tail inverts that, too."""
         return hoeffding_lower_limit(values, levels, self.effective_n(n))
 
-    def with_estimated_strength(self, labels: ArrayLike, known: ArrayLike) -> CorrelationModel:
+    def with_estimated_strength(self, labels: ArrayLike, train: ArrayLike) -> CorrelationModel:
         """Return the model with its open parameters estimated from labels of training records.
 
         Parameters
         ----------
         labels : array-like of shape (n,)
             Labels of all records; only those of training records are read.
-        known : array-like of int
+        train : array-like of int
             The training records.
 
         Returns
@@ -429,11 +429,13 @@ def holdout_size(n, holdout):
     return size
 
 
-def check_splits(n_splits, available, what):
+def check_splits(n_splits, available, unit_name):
     """Return ``n_splits`` as an int between 2 and ``available``."""
     n_splits = check_integer("n_splits", n_splits, low=2)
     if not n_splits <= available:
-        raise ValueError(f"cv ({n_splits=}) must be at most {available}, the number of {what}.")
+        raise ValueError(
+            f"cv ({n_splits=}) must be at most {available}, the number of {unit_name}."
+        )
     return n_splits
 
 

@@ -145,7 +145,8 @@ class MarkovChain(CorrelationModel):
                 "transition must be irreducible, and some states never reach others: use Groups."
             )
         self.stationary_ = stationary_distribution(matrix)
-        self.diameter_, self.dobrushin_ = projective_diameter(matrix), dobrushin(matrix)
+        self.diameter_ = projective_diameter(matrix)
+        self.dobrushin_ = dobrushin(matrix)
         root = np.sqrt(self.stationary_)
         scaled = root[:, None] * matrix / root[None, :]
         if is_reversible(matrix, self.stationary_):  # symmetric form: real, found stably
@@ -214,12 +215,12 @@ class MarkovChain(CorrelationModel):
                 "smoothing would make the chain an independent one. Pass a longer history, or "
                 "declare MarkovChain.from_autocorrelation_time(records)."
             )
-        seen = {int(state) for sequence in sequences for state in np.unique(sequence)}
-        if len(seen) == 1:
+        distinct_states = {int(state) for sequence in sequences for state in np.unique(sequence)}
+        if len(distinct_states) == 1:
             raise ValueError(
                 f"states must hold at least 2 different states, got {n_transitions} transitions "
-                f"that never leave state {seen.pop()}: smoothing would make the chain an "
-                "independent one. Pass a longer history, or declare "
+                f"that never leave state {distinct_states.pop()}: smoothing would make the chain "
+                "an independent one. Pass a longer history, or declare "
                 "MarkovChain.from_autocorrelation_time(records)."
             )
         weights = np.zeros((n_states, n_states))
@@ -313,15 +314,16 @@ class MarkovChain(CorrelationModel):
         'assumed chain: scores have an autocorrelation time of at most ... records ...'
         """
         rows = np.atleast_2d(np.asarray(scores, dtype=float))
-        kept = [row[~np.isnan(row)] for row in rows] if rows.ndim == 2 else []
-        kept = [row for row in kept if len(row) >= FEWEST]
-        if not kept:
+        series = [row[~np.isnan(row)] for row in rows] if rows.ndim == 2 else []
+        series = [row for row in series if len(row) >= FEWEST]
+        if not series:
             raise ValueError(
                 "scores must have shape (n,) or (n_candidates, n), with one candidate of at least "
                 f"{FEWEST} numbers, got shape {rows.shape}."
             )
-        seen, shown = max(slow_autocorrelation_time(row) for row in kept), min(map(len, kept))
-        time = max(1.0, SAFETY * seen)
+        longest_time = max(slow_autocorrelation_time(row) for row in series)
+        n_scores = min(map(len, series))
+        time = max(1.0, SAFETY * longest_time)
         scale = 10.0 ** (math.floor(math.log10(time)) - 2)
         time = math.ceil(time / scale - 1e-9) * scale  # three digits: the printed value suffices
         caveats: tuple[str, ...] = (
@@ -329,17 +331,17 @@ class MarkovChain(CorrelationModel):
             "this chain. Regimes that are rare in the training set (less than about a fifth of the "
             "records) cannot be detected there: declare them.",
         )
-        if shown < ENOUGH * seen:
+        if n_scores < ENOUGH * longest_time:
             caveats += (
-                f"{shown} cross-validated scores are fewer than {ENOUGH} autocorrelation times "
-                f"({seen:.3g} records each): the strength may be underestimated; bring a longer "
-                "history or declare more.",
+                f"{n_scores} cross-validated scores are fewer than {ENOUGH} autocorrelation times "
+                f"({longest_time:.3g} records each): the strength may be underestimated; bring a "
+                "longer history or declare more.",
             )
         return cls._of_time(
             time,
             f"assumed chain: scores have an autocorrelation time of at most {time:.3g} records "
-            f"({SAFETY:g} times the {seen:.3g} of {shown} cross-validated scores, candidates: "
-            f"{len(kept)})",
+            f"({SAFETY:g} times the {longest_time:.3g} of {n_scores} cross-validated scores, "
+            f"candidates: {len(series)})",
             caveats,
         )
 
@@ -363,10 +365,10 @@ class MarkovChain(CorrelationModel):
         if self._words:
             return self._words
         states = {2: "two", 3: "three"}.get(len(self.transition), len(self.transition))
-        many = 10_000_000
+        large_n = 10_000_000
         return (
             f"stationary {states}-state Markov chain, spectral gap {self.spectral_gap_:.2f}, "
-            f"1 record in {many / self.effective_n(many):.1f} counts"
+            f"1 record in {large_n / self.effective_n(large_n):.1f} counts"
         )
 
     def sampling_scheme(self, n: int) -> SamplingScheme:
@@ -399,12 +401,14 @@ class MarkovChain(CorrelationModel):
         return cached(self, "profile", compute)
 
     def _variance_proxy(self, n, statistical):
-        profile, terms = self._profile(), n - 1
-        reach, factor = float(profile[:terms].sum()), float(profile[-1])
+        profile = self._profile()
+        terms = n - 1
+        reach = float(profile[:terms].sum())
+        factor = float(profile[-1])
         if terms > len(profile):  # each block of so many powers is at most `factor` times the last
             blocks = math.ceil(terms / len(profile))
-            rest = (1.0 - factor**blocks) / (1.0 - factor) if factor < 1.0 else math.inf
-            reach = min(float(terms), reach * rest)
+            n_blocks_reached = (1.0 - factor**blocks) / (1.0 - factor) if factor < 1.0 else math.inf
+            reach = min(float(terms), reach * n_blocks_reached)
         spread = cached(self, ("spread", n), lambda: block_spread(reach, n))
         if statistical and self.contraction_ < 1.0:
             # Fan, Jiang, Sun 2021, Theorem 1 (absolute spectral gap; functions may differ).
@@ -434,13 +438,14 @@ class MarkovChain(CorrelationModel):
             The Dobrushin coefficient of the power ``gap + 1`` of the transition matrix.
         """
         # Theory H6: total variation between cut and uncut distribution of the first holdout state;
-        # beyond the powers that are known by submultiplicativity.
-        profile, steps = self._profile(), check_integer("gap", gap, low=0) + 1
+        # beyond the computed powers by submultiplicativity.
+        profile = self._profile()
+        steps = check_integer("gap", gap, low=0) + 1
         if steps <= len(profile):
             return float(profile[steps - 1])
-        blocks, rest = divmod(steps, len(profile))
-        known = math.exp(blocks * math.log(profile[-1])) if profile[-1] > 0.0 else 0.0
-        return known * (float(profile[rest - 1]) if rest else 1.0)
+        blocks, n_steps_left = divmod(steps, len(profile))
+        block_failure = math.exp(blocks * math.log(profile[-1])) if profile[-1] > 0.0 else 0.0
+        return block_failure * (float(profile[n_steps_left - 1]) if n_steps_left else 1.0)
 
     def required_gap(self, failure: float) -> int:
         """Return the smallest gap that costs at most ``failure``.
@@ -470,8 +475,8 @@ class MarkovChain(CorrelationModel):
             )
         if self.gap_failure_probability(0) <= failure:
             return 0
-        enough = lambda gap: self.gap_failure_probability(gap) <= failure  # noqa: E731
-        return last_whole(enough, *doubled(enough, 1))
+        suffices = lambda gap: self.gap_failure_probability(gap) <= failure  # noqa: E731
+        return last_whole(suffices, *doubled(suffices, 1))
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
         return tail_split(self.check_n(n), holdout, self.required_gap(SPLIT_FAILURE))
@@ -482,10 +487,10 @@ class MarkovChain(CorrelationModel):
         return block_folds(self.check_n(n), n_splits, gap, forward=bool(self._words))
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
-        places = check_indices(indices, None)
-        if not (np.diff(places) == 1).all():
+        positions = check_indices(indices, None)
+        if not (np.diff(positions) == 1).all():
             raise ValueError(
-                f"indices must be contiguous and ascending for a chain, got {places[:5]}…"
+                f"indices must be contiguous and ascending for a chain, got {positions[:5]}…"
             )
         return self
 
@@ -513,14 +518,15 @@ def block_folds(n, n_splits, gap, *, forward=False):
     first = int(forward)  # blocks that are not a test set
     n_splits = check_splits(n_splits, n - first, "records less one" if forward else "records")
     edges = np.arange(first, n_splits + first + 1) * n // (n_splits + first)
-    place, pairs = np.arange(n), []
+    positions = np.arange(n)
+    pairs = []
     for low, high in itertools.pairwise(edges):
-        train = place[(place < low - gap) | ((place >= high + gap) & (not forward))]
+        train = positions[(positions < low - gap) | ((positions >= high + gap) & (not forward))]
         if not len(train):
             raise ValueError(
                 f"n_splits must leave training records, got {n_splits=}, {n=}, {gap=}."
             )
-        pairs.append((train, place[low:high]))
+        pairs.append((train, positions[low:high]))
     return pairs
 
 

@@ -365,14 +365,14 @@ class Labels:
         return {"digests": self.digests, "numbered": self.numbered, "index": None}
 
 
-def count_shared_labels(one, other):
+def count_shared_labels(model, other_model):
     """Return how many labels two models of groups have in common, and how many the first has.
 
     Both counts are 0 if identities are not known, or if both models number their groups from 0 or
     1: the same number may then mean different groups.
     """
-    labels = getattr(one, "_labels", None)
-    other_labels = getattr(other, "_labels", None)
+    labels = getattr(model, "_labels", None)
+    other_labels = getattr(other_model, "_labels", None)
     if labels is None or other_labels is None or (labels.numbered and other_labels.numbered):
         return 0, 0
     return int(np.isin(labels.digests, other_labels.digests).sum()), labels.digests.size

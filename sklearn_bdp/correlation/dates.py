@@ -77,12 +77,12 @@ def date_numbers(times: Any, name: str = "times") -> Array:
             f"{name} must hold one date for each record, got a table of shape {times.shape}. Pass "
             "one column of it, such as X['date']."
         )
-    held = getattr(times, "array", times)  # of a pandas series or index
-    if hasattr(held, "asi8"):
-        held = held.to_timestamp() if hasattr(held, "to_timestamp") else held
-        values = np.asarray(held.asi8).view(f"M8[{held.unit}]").astype("M8[ns]")
+    container = getattr(times, "array", times)  # of a pandas series or index
+    if hasattr(container, "asi8"):
+        container = container.to_timestamp() if hasattr(container, "to_timestamp") else container
+        values = np.asarray(container.asi8).view(f"M8[{container.unit}]").astype("M8[ns]")
     else:
-        values = np.asarray(held if isinstance(held, np.ndarray) else list(held))
+        values = np.asarray(container if isinstance(container, np.ndarray) else list(container))
         if values.dtype.kind in "OUS":
             values = _read_objects(values, name)
     if values.dtype.kind not in "iufM":
@@ -113,9 +113,9 @@ def _read_objects(values, name):
             return np.array(dates, dtype="M8[ns]").reshape(values.shape)
         except ValueError as error:  # a month 13
             raise ValueError(f"{name} must be dates, got {listed[0]!r}: {error}.") from error
-    shown = next((v for v in present if not _all_iso([v])), listed[0])
+    example = next((v for v in present if not _all_iso([v])), listed[0])
     raise ValueError(
-        f"{name} must be dates, numbers or ISO text such as '2026-01-31', got {shown!r}. Pass "
+        f"{name} must be dates, numbers or ISO text such as '2026-01-31', got {example!r}. Pass "
         f"{name}={parsing_call(listed, name)}."
     )
 

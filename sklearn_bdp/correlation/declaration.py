@@ -93,7 +93,9 @@ class WorstOf(CorrelationModel):
     def components(self, n: int) -> Array:
         # Records are joined by the groups of any of the models.
         codes = [model.components(n) for model in self.models]
-        first = np.concatenate([np.unique(one, return_index=True)[1][one] for one in codes])
+        first = np.concatenate(
+            [np.unique(component, return_index=True)[1][component] for component in codes]
+        )
         links = np.tile(np.arange(n), len(codes)), first
         graph = sparse.coo_array((np.ones(len(first)), links), shape=(n, n))
         return connected_components(graph, directed=False)[1]
@@ -245,8 +247,8 @@ def check_declared(correlation: object) -> None:
             "MarkovChain.from_autocorrelation_time(records) there."
         )
     if isinstance(correlation, str) and correlation not in ("groups", "time"):
-        near = difflib.get_close_matches(correlation.lower(), ("groups", "time"), n=1)
-        meant = f" Did you mean {near[0]!r}?" if near else ""
+        similar_words = difflib.get_close_matches(correlation.lower(), ("groups", "time"), n=1)
+        meant = f" Did you mean {similar_words[0]!r}?" if similar_words else ""
         raise ValueError(f"{_RULE}, got correlation={correlation!r}.{meant}")
 
 

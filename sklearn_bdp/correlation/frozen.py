@@ -62,10 +62,10 @@ class FrozenValue:
     def __deepcopy__(self, memo):
         return self
 
-    def __eq__(self, other):
-        if not isinstance(other, FrozenValue):
+    def __eq__(self, value):
+        if not isinstance(value, FrozenValue):
             return NotImplemented
-        return type(self) is type(other) and self.fingerprint() == other.fingerprint()
+        return type(self) is type(value) and self.fingerprint() == value.fingerprint()
 
     def __hash__(self):
         return hash(self.fingerprint())

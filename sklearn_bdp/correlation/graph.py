@@ -325,9 +325,9 @@ def _match_graph_nodes(model: GraphModel, train: Array, holdout: Array) -> NodeM
     if not scheme.bounds_hold_given_rest or model.has_whole_components(holdout):
         return None
     counts = np.diff(sparse.csr_array(model.adjacency_[holdout][:, train]).indptr)
-    between = sparse.csr_array(model.adjacency_[train][:, train])
-    between.data = np.ones_like(between.data)
-    return NodeMatching(between, counts)
+    train_edges = sparse.csr_array(model.adjacency_[train][:, train])
+    train_edges.data = np.ones_like(train_edges.data)
+    return NodeMatching(train_edges, counts)
 
 
 @match_nodes.register

@@ -201,13 +201,13 @@ class EdgeData:
         if names.are_integers and not self.is_table:
             pairs = enumerate(itertools.pairwise(names.values), start=1)
             descents = ((k, low, high) for k, (low, high) in pairs if high < low)
-            position, before, node = next(descents, (0, 0, 0))
+            position, previous_node, node = next(descents, (0, 0, 0))
             if position:
                 some = list(names.values[position - 1 : position - 1 + _SHOWN])
                 raise ValueError(
                     f"graph must have integer nodes in ascending order, got {some} from position "
-                    f"{position - 1} on: {node} follows {before}. Pass nodelist= with the node of "
-                    "each row of X, such as sorted(graph) or X.index."
+                    f"{position - 1} on: {node} follows {previous_node}. Pass nodelist= with the "
+                    "node of each row of X, such as sorted(graph) or X.index."
                 )
         return names
 
@@ -385,26 +385,27 @@ def _mapping_edges(neighbors):
     number = {name: k for k, name in enumerate(names)}
     source: list[int] = []
     target: list[int] = []
-    for name, others in neighbors.items():
-        for other in _neighbor_list(name, others):
-            if other not in number:
+    for name, neighbor_names in neighbors.items():
+        for neighbor in _neighbor_list(name, neighbor_names):
+            if neighbor not in number:
                 raise ValueError(
-                    f"graph must have a key for every node, got neighbor {other!r} of {name!r}, "
+                    f"graph must have a key for every node, got neighbor {neighbor!r} of {name!r}, "
                     "which is none. Give a node without neighbors an empty list."
                 )
             source.append(number[name])
-            target.append(number[other])
+            target.append(number[neighbor])
     ends = np.array(source, dtype=np.int64), np.array(target, dtype=np.int64)
     return EdgeData(len(names), *ends, names=names)
 
 
-def _neighbor_list(name, others):
+def _neighbor_list(name, neighbors):
     """Return the neighbors of one node after checking that they are several names, not one."""
-    if isinstance(others, str | bytes) or not np.iterable(others):
+    if isinstance(neighbors, str | bytes) or not np.iterable(neighbors):
         raise TypeError(
-            f"graph must hold a list of neighbors for each node, got {others!r:.40} for {name!r}."
+            f"graph must hold a list of neighbors for each node, got {neighbors!r:.40} for "
+            f"{name!r}."
         )
-    return others.tolist() if isinstance(others, np.ndarray) else others
+    return neighbors.tolist() if isinstance(neighbors, np.ndarray) else neighbors
 
 
 def _is_list(graph):
@@ -429,7 +430,7 @@ def _list_edges(rows):
             "dict(enumerate(graph))."
         )
     counts = [len(row) for row in rows]
-    target = np.array([other for row in rows for other in row])
+    target = np.array([neighbor for row in rows for neighbor in row])
     if not target.size:
         target = target.astype(np.int64)
     if target.dtype.kind not in "iu":
@@ -483,16 +484,16 @@ def edges_between(edges: Any, *, n_nodes: int | None = None, nodes: Any = None) 
         If the ends can be read in two ways, or are neither positions nor names.
     """
     source, target = _edge_ends(edges)
-    both = np.concatenate([source, target])
-    if both.dtype.kind in "fcb" and both.size:
+    both_ends = np.concatenate([source, target])
+    if both_ends.dtype.kind in "fcb" and both_ends.size:
         raise ValueError(
-            f"edges must hold positions (integers) or names of nodes, got {both.dtype}. Drop "
+            f"edges must hold positions (integers) or names of nodes, got {both_ends.dtype}. Drop "
             "missing values and convert with astype(int)."
         )
-    if nodes is None and (both.dtype.kind in "iu" or not both.size):
-        return _numbered_edges(both.astype(np.int64), n_nodes)
+    if nodes is None and (both_ends.dtype.kind in "iu" or not both_ends.size):
+        return _numbered_edges(both_ends.astype(np.int64), n_nodes)
     names = [] if nodes is None else list(nodes)
-    ends = both.tolist()
+    ends = both_ends.tolist()
     names = list(dict.fromkeys([*names, *ends]))
     if n_nodes is not None and check_integer("n_nodes", n_nodes, low=1) != len(names):
         raise ValueError(
@@ -504,12 +505,12 @@ def edges_between(edges: Any, *, n_nodes: int | None = None, nodes: Any = None) 
     return EdgeData(len(names), ends[0], ends[1], names=tuple(names))
 
 
-def _numbered_edges(both, n_nodes):
-    largest = int(both.max(initial=-1))
-    if both.size and both.min() < 0:
-        raise ValueError(f"edges must hold positions of at least 0, got {both.min()}.")
+def _numbered_edges(both_ends, n_nodes):
+    largest = int(both_ends.max(initial=-1))
+    if both_ends.size and both_ends.min() < 0:
+        raise ValueError(f"edges must hold positions of at least 0, got {both_ends.min()}.")
     if n_nodes is None:
-        n_distinct = len(np.unique(both))
+        n_distinct = len(np.unique(both_ends))
         if largest >= _MAX_UNUSED_NUMBERS * max(n_distinct, _MAX_UNUSED_NUMBERS):
             raise ValueError(
                 f"edges join {n_distinct} nodes with numbers up to {largest}, which look like "
@@ -523,7 +524,7 @@ def _numbered_edges(both, n_nodes):
             f"edges must hold positions 0 … {n_nodes - 1} (n_nodes={n_nodes}), got {largest}. If "
             "these are names, pass nodelist=X.index."
         )
-    source, target = both.reshape(2, -1)
+    source, target = both_ends.reshape(2, -1)
     return EdgeData(n_nodes, source, target)
 
 

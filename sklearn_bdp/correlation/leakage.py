@@ -214,14 +214,18 @@ def birkhoff_messages(parent, diameters, dp_epsilon):
     ``total`` those from all neighbors. ``diameters`` are those of the edges to the parents.
     """
     n = len(parent)
-    gain, small = (-np.expm1(-diameters / 2)).tolist(), np.exp(-diameters / 2).tolist()
-    log1p, expm1 = math.log1p, math.expm1
-    below, upward, above = [0.0] * n, [0.0] * n, [0.0] * n
+    gain = (-np.expm1(-diameters / 2)).tolist()
+    small = np.exp(-diameters / 2).tolist()
+    log1p = math.log1p
+    expm1 = math.expm1
+    below = [0.0] * n
+    upward = [0.0] * n
+    above = [0.0] * n
 
     def passed(v, weight):  # along the edge of v
         x = expm1(-weight / 2)
-        rest = small[v] + 1.0 + x
-        message = 2.0 * log1p(-gain[v] * x / rest) if rest > 1e-15 else weight
+        denominator = small[v] + 1.0 + x
+        message = 2.0 * log1p(-gain[v] * x / denominator) if denominator > 1e-15 else weight
         return message if message < weight else weight
 
     # 4 artanh(tanh(D/4) tanh(w/4)) = 2 ln(1 + (1-a)(1-b)/(a+b)), a = e^{-D/2}, b = e^{-w/2}
@@ -301,9 +305,11 @@ def contract(diameter, weight):
     """
     # Birkhoff 1957: a positive kernel contracts Hilbert's metric by tanh(diameter / 4); the
     # product form is the sharp bound for a range `weight`. Theory B5, B6.
-    small, large = np.minimum(diameter, weight), np.maximum(diameter, weight)
+    small = np.minimum(diameter, weight)
+    large = np.maximum(diameter, weight)
     # artanh(x) from 1 - x loses nothing when both factors are near one.
-    a, b = np.exp(-small / 2), np.exp(-large / 2)
+    a = np.exp(-small / 2)
+    b = np.exp(-large / 2)
     # (1 + tt') / (1 - tt') with t = (1-a)/(1+a), t' = (1-b)/(1+b) equals (1 + ab) / (a + b).
     with np.errstate(divide="ignore", invalid="ignore"):
         result = 2.0 * np.log1p(np.expm1(-small / 2) * np.expm1(-large / 2) / (a + b))
@@ -378,11 +384,11 @@ def close_above(update, dp_epsilon, reached, step, steps):
     def closed(margin):
         return np.all(update(dp_epsilon + reached + margin) <= reached + margin)
 
-    found = doubled(closed, margin, most=np.nextafter(ceiling - np.max(reached), 0.0))
-    if found is None:
+    bracket = doubled(closed, margin, most=np.nextafter(ceiling - np.max(reached), 0.0))
+    if bracket is None:
         return np.maximum(reached, ceiling)
-    within = 1e-9 * float(np.max(reached + found[0]))
-    return reached + last_accepted(closed, *found, steps=40, within=within)
+    tolerance = 1e-9 * float(np.max(reached + bracket[0]))
+    return reached + last_accepted(closed, *bracket, steps=40, within=tolerance)
 
 
 def contracted_sides(diameter, dp_epsilon, steps, *, exact=256):
@@ -408,28 +414,31 @@ def contracted_sides(diameter, dp_epsilon, steps, *, exact=256):
     return np.array(sides)[:, None]
 
 
-def combine(operation, one, other):
+def combine(operation, first_side, second_side):
     """Combine two side sequences elementwise; each is constant past its end."""
-    room = np.arange(max(len(one), len(other)))
-    return operation(one[np.minimum(room, len(one) - 1)], other[np.minimum(room, len(other) - 1)])
+    n_records = np.arange(max(len(first_side), len(second_side)))
+    return operation(
+        first_side[np.minimum(n_records, len(first_side) - 1)],
+        second_side[np.minimum(n_records, len(second_side) - 1)],
+    )
 
 
-def both_sides(left, right, n):
-    """Return the largest ``left[m] + right[n - 1 - m]`` over the records of a chain."""
-    room = np.arange(min(n, len(left) + len(right)))
+def both_sides(past, future, n):
+    """Return the largest ``past[m] + future[n - 1 - m]`` over the records of a chain."""
+    room = np.arange(min(n, len(past) + len(future)))
     room = np.r_[room, n - 1 - room]
-    here = left[np.minimum(room, len(left) - 1)]
-    there = right[np.minimum(n - 1 - room, len(right) - 1)]
-    return float((here + there).max())
+    past_leakage = past[np.minimum(room, len(past) - 1)]
+    future_leakage = future[np.minimum(n - 1 - room, len(future) - 1)]
+    return float((past_leakage + future_leakage).max())
 
 
-def bridge_sides(matrix, dp_epsilon, steps, *, far, cap=4000):
+def bridge_sides(matrix, dp_epsilon, steps, *, column_limits, cap=4000):
     r"""Return the leakage that a side of ``m <= steps`` records can add when one of them is known.
 
     ``matrix`` is the transition matrix for the side of the future, its transpose for the side of
     the past. The bridge to value ``s``, ``j`` steps away, moves by
     :math:`H(u,y) \propto M(u,y)\, M^{j-1}(y,s)`, for any distribution of the first state.
-    ``far`` is the limit of the columns of the powers: ones towards the future, the
+    ``column_limits`` are the limits of the columns of the powers: ones towards the future, the
     stationary distribution towards the past.
 
     Row ``m`` of the result is the largest leakage over known records at most ``m`` steps away;
@@ -438,9 +447,10 @@ def bridge_sides(matrix, dp_epsilon, steps, *, far, cap=4000):
     """
     k = len(matrix)
     width = 2 if k == 2 else 1
-    limit = matrix * far[None, :]
+    limit = matrix * column_limits[None, :]
     limit = kernel_update(limit / limit.sum(axis=1, keepdims=True))
-    leakage, power = np.zeros((k, width)), np.eye(k)  # A(j, s) for the known value s
+    leakage = np.zeros((k, width))  # A(j, s) for the known value s
+    power = np.eye(k)
     worst = [np.zeros(width), np.zeros(width)]  # nothing there; the next record is known
     cap = cap if k == 2 else min(cap, 5000 // k)  # about half a second
     while len(worst) <= steps:
@@ -453,7 +463,8 @@ def bridge_sides(matrix, dp_epsilon, steps, *, far, cap=4000):
             update = kernel_update(bridge[possible] / totals[possible, None])
             several = possible.sum() > 1
             leakage[s] = update(dp_epsilon + leakage[s]) if several else 0.0
-        highest, column = leakage.max(axis=0), power / far[:, None]
+        highest = leakage.max(axis=0)
+        column = power / column_limits[:, None]
         # How much a far-away known value still matters: the largest ln max/min of a column.
         low = column.min(axis=0)
         drift = float(np.log(column.max(axis=0) / low).max()) if low.min() > 0 else np.inf
@@ -464,8 +475,8 @@ def bridge_sides(matrix, dp_epsilon, steps, *, far, cap=4000):
                 # E_u[qg]/E_v[qg] * E_v[q]/E_u[q] with ln q of range `drift` at most
                 return limit(weights + drift) + limit(np.full(len(weights), drift))
 
-            rest = close_above(beyond, dp_epsilon, highest, drift, steps)
-            worst.append(np.maximum(worst[-1], rest))
+            later_bound = close_above(beyond, dp_epsilon, highest, drift, steps)
+            worst.append(np.maximum(worst[-1], later_bound))
             break
         if len(worst) > cap:
             return None
@@ -485,15 +496,18 @@ def log_ratios(rows):
     return result
 
 
-def chain_influences(kernel, longest, enough):
+def chain_influences(kernel, longest, min_influence):
     """Return distances, and the influence of a record on the one at each distance.
 
     ``kernel`` makes one step towards the quilt. Distances are all up to 256, then grow by 2 % (any
-    family of quilts is valid), and end at ``longest`` or where the influence falls to ``enough``:
-    one record more cannot be worth it. Influences are ``max_s ln P[s | u] / P[s | v]`` in nats, of
-    shape (m, k, k).
+    family of quilts is valid), and end at ``longest`` or once the influence falls to
+    ``min_influence``: one record more cannot be worth it. Influences are
+    ``max_s ln P[s | u] / P[s | v]`` in nats, of shape (m, k, k).
     """
-    distances, influences, power, distance = [], [], np.eye(len(kernel)), 0
+    distances = []
+    influences = []
+    power = np.eye(len(kernel))
+    distance = 0
     while distance < longest:
         step = 1 if distance < 256 else max(1, distance // 50)
         step = min(step, longest - distance)
@@ -502,25 +516,25 @@ def chain_influences(kernel, longest, enough):
         distance += step
         distances.append(distance)
         influences.append(log_ratios(power))
-        if influences[-1].max() <= enough:
+        if influences[-1].max() <= min_influence:
             break
     return np.array(distances, dtype=int), np.array(influences).reshape(-1, *kernel.shape)
 
 
-def two_sided_influences(left, right):
-    """Return ``b`` of all two-sided quilts, shape (distances left, distances right).
+def two_sided_influences(past, future):
+    """Return ``b`` of all two-sided quilts, shape (past distances, future distances).
 
     Conditioning inside the quilt cuts a side off, so ``max_{L in N}`` is attained at ``L = {}``:
     the two sides are independent given the record, and their influences add.
     """
-    k = left.shape[1]
-    if len(left) * len(right) * k * k > TABLE_LIMIT:
-        return left.max(axis=(1, 2))[:, None] + right.max(axis=(1, 2))[None, :]
-    best = np.zeros((len(left), len(right)))
+    k = past.shape[1]
+    if len(past) * len(future) * k * k > TABLE_LIMIT:
+        return past.max(axis=(1, 2))[:, None] + future.max(axis=(1, 2))[None, :]
+    best = np.zeros((len(past), len(future)))
     for u in range(k):
         for v in range(k):
             if u != v:
-                np.maximum(best, left[:, None, u, v] + right[None, :, u, v], out=best)
+                np.maximum(best, past[:, None, u, v] + future[None, :, u, v], out=best)
     return best
 
 
@@ -533,31 +547,36 @@ def quilt_leakage(past, future, dp_epsilon, n, *, factor=4.0):
     """
     if n == 1:
         return dp_epsilon
-    (far_left, left), (far_right, right) = past, future
+    past_distances, past_influences = past
+    future_distances, future_influences = future
     # Theory B2; Zhao 2017, Lemma 2: |N| + 1 = a + c - 1 for the quilt {i - a, i + c}.
-    both = (far_left[:, None] + far_right[None, :] - 1) * dp_epsilon
-    both = both + factor * two_sided_influences(left, right)
-    both = np.minimum.accumulate(np.minimum.accumulate(both, axis=0), axis=1)
-    one_left = np.minimum.accumulate(far_left * dp_epsilon + factor * left.max(axis=(1, 2)))
-    one_right = np.minimum.accumulate(far_right * dp_epsilon + factor * right.max(axis=(1, 2)))
+    two_sided = (past_distances[:, None] + future_distances[None, :] - 1) * dp_epsilon
+    two_sided = two_sided + factor * two_sided_influences(past_influences, future_influences)
+    two_sided = np.minimum.accumulate(np.minimum.accumulate(two_sided, axis=0), axis=1)
+    one_sided_past = np.minimum.accumulate(
+        past_distances * dp_epsilon + factor * past_influences.max(axis=(1, 2))
+    )
+    one_sided_future = np.minimum.accumulate(
+        future_distances * dp_epsilon + factor * future_influences.max(axis=(1, 2))
+    )
 
     # How many records lie before each one that may be the worst: past the reach of both tables all
     # share the two-sided quilts, and the one-sided ones are worst where the two cross.
-    margin = int(far_left[-1]) + int(far_right[-1]) + 2
+    margin = int(past_distances[-1]) + int(future_distances[-1]) + 2
     if n <= 2 * margin:
-        before = np.arange(n)
+        n_earlier = np.arange(n)
     else:
-        shift = (one_right[-1] - one_left[-1]) / dp_epsilon
+        shift = (one_sided_future[-1] - one_sided_past[-1]) / dp_epsilon
         centre = (n - 1 - (shift if math.isfinite(shift) else 0.0)) / 2.0
         middle = np.clip(np.floor(centre) + np.arange(-1, 3), 0, n - 1).astype(int)
-        before = np.unique(np.r_[np.arange(margin), middle, np.arange(n - margin, n)])
-    after = n - 1 - before
-    level = np.full(len(before), n * dp_epsilon)  # the empty quilt
-    i = np.searchsorted(far_left, before, side="right") - 1
-    j = np.searchsorted(far_right, after, side="right") - 1
-    level = np.where((i >= 0) & (j >= 0), np.minimum(level, both[i, j]), level)
-    level = np.where(i >= 0, np.minimum(level, one_left[i] + after * dp_epsilon), level)
-    level = np.where(j >= 0, np.minimum(level, one_right[j] + before * dp_epsilon), level)
+        n_earlier = np.unique(np.r_[np.arange(margin), middle, np.arange(n - margin, n)])
+    n_later = n - 1 - n_earlier
+    level = np.full(len(n_earlier), n * dp_epsilon)  # the empty quilt
+    i = np.searchsorted(past_distances, n_earlier, side="right") - 1
+    j = np.searchsorted(future_distances, n_later, side="right") - 1
+    level = np.where((i >= 0) & (j >= 0), np.minimum(level, two_sided[i, j]), level)
+    level = np.where(i >= 0, np.minimum(level, one_sided_past[i] + n_later * dp_epsilon), level)
+    level = np.where(j >= 0, np.minimum(level, one_sided_future[j] + n_earlier * dp_epsilon), level)
     return float(level.max())
 
 
@@ -565,8 +584,11 @@ def blanket_influence(backward, forward, n):
     """Return the max-influence ``a`` of a record on its Markov blanket (its neighbors)."""
     if n == 1:
         return 0.0
-    left, right = log_ratios(backward), log_ratios(forward)
-    return float((left + right).max() if n > 2 else max(left.max(), right.max()))
+    past_ratios = log_ratios(backward)
+    future_ratios = log_ratios(forward)
+    if n > 2:
+        return float((past_ratios + future_ratios).max())
+    return float(max(past_ratios.max(), future_ratios.max()))
 
 
 def spectral_smallest_n(gap, smallest):
@@ -593,7 +615,8 @@ def spectral_dp_epsilon(bdp_epsilon, gap, smallest, n):
     # Zhao 2017, Section 5.3: s = floor((1/g) ln((e^{e/6}+1) / (rho (e^{e/6}-1)))).
     s = math.floor(math.log(1.0 / (smallest * math.tanh(e / 12.0))) / gap)
     first = math.floor(-math.log(smallest) / gap) + 1
-    best, start = 0.0, first
+    best = 0.0
+    start = first
     while 2 * start <= n and e / (2 * start - 1) > best:
         d = np.arange(start, min(n // 2, start + 4095) + 1)
         share = np.exp(-gap * d) / smallest
@@ -632,10 +655,10 @@ class ChainLeakageBound(LeakageBound):
                 "method='spectral' needs an aperiodic and reversible chain, and without "
                 "observed=True positive transition probabilities; method='tight' applies (B5)."
             )
-        least = spectral_smallest_n(chain.spectral_gap_, float(chain.stationary_.min()))
-        if not n >= least:
+        min_n = spectral_smallest_n(chain.spectral_gap_, float(chain.stationary_.min()))
+        if not n >= min_n:
             raise ValueError(
-                f"method='spectral' needs n >= 2d, here at least {least} records, got n={n}."
+                f"method='spectral' needs n >= 2d, here at least {min_n} records, got n={n}."
             )
 
     def leakage(self, dp_epsilon, n, method):
@@ -643,8 +666,8 @@ class ChainLeakageBound(LeakageBound):
             return self._tight(dp_epsilon, n)
         if method == "spectral":
             # The smallest level whose h reaches dp_epsilon: it increases with the level, in jumps.
-            enough = lambda x: self._spectral(x, n) >= dp_epsilon  # noqa: E731
-            value = last_accepted(enough, *doubled(enough, float(dp_epsilon)))
+            suffices = lambda x: self._spectral(x, n) >= dp_epsilon  # noqa: E731
+            value = last_accepted(suffices, *doubled(suffices, float(dp_epsilon)))
         elif method == "quilt":
             value = self._quilted(dp_epsilon, n, factor=4.0)
         else:
@@ -675,7 +698,8 @@ class ChainLeakageBound(LeakageBound):
 
     def unknown(self, dp_epsilon, n):
         """Return the leakage of past and future if the adversary knows no record of them (B7)."""
-        kernels, width = (self.reverse, self.model.transition), 2 if len(self.reverse) == 2 else 1
+        kernels = (self.reverse, self.model.transition)
+        width = 2 if len(self.reverse) == 2 else 1
         return cached(
             self.model,
             ("unknown", dp_epsilon, n),
@@ -685,33 +709,37 @@ class ChainLeakageBound(LeakageBound):
         )
 
     def _tight(self, dp_epsilon, n):
-        chain, k = self.model, len(self.model.transition)
+        chain = self.model
+        k = len(chain.transition)
         # Of a side, any records of which may be known (B5).
-        left = right = contracted = contracted_sides(chain.diameter_, dp_epsilon, n - 1)
+        contracted = contracted_sides(chain.diameter_, dp_epsilon, n - 1)
+        past_sides = contracted
+        future_sides = contracted
         if chain.observed and k <= MOST_STATES:
 
-            def bridged(matrix, far, unknown):  # something known on a side, or nothing (B5′)
-                known = bridge_sides(matrix, dp_epsilon, n - 1, far=far)
-                if known is None:
+            def bridged(matrix, column_limits, unknown):
+                """Return a side on which one record or none is known (theory B5′)."""
+                bridges = bridge_sides(matrix, dp_epsilon, n - 1, column_limits=column_limits)
+                if bridges is None:
                     return contracted
-                return combine(np.minimum, contracted, combine(np.maximum, known, unknown))
+                return combine(np.minimum, contracted, combine(np.maximum, bridges, unknown))
 
-            before, after = self.unknown(dp_epsilon, n)
-            right = bridged(chain.transition, np.ones(k), after)
-            left = bridged(chain.transition.T, chain.stationary_, before)
-        best = min(dp_epsilon + both_sides(left, right, n), n * dp_epsilon)
+            past_unknown, future_unknown = self.unknown(dp_epsilon, n)
+            future_sides = bridged(chain.transition, np.ones(k), future_unknown)
+            past_sides = bridged(chain.transition.T, chain.stationary_, past_unknown)
+        best = min(dp_epsilon + both_sides(past_sides, future_sides, n), n * dp_epsilon)
         if chain.observed and k > 2:
             best = min(best, self._quilted(dp_epsilon, n, factor=2.0))
         return best
 
     def _quilted(self, dp_epsilon, n, *, factor):
         # Tables reach until one record more cannot pay; rounded so that searches reuse them.
-        enough = 2.0 ** math.floor(math.log2(dp_epsilon / factor))
+        min_influence = 2.0 ** math.floor(math.log2(dp_epsilon / factor))
         sides = (
             cached(
                 self.model,
-                ("influences", side, n, enough),
-                lambda kernel=kernel: chain_influences(kernel, n - 1, enough),
+                ("influences", side, n, min_influence),
+                lambda kernel=kernel: chain_influences(kernel, n - 1, min_influence),
             )
             for side, kernel in (("past", self.reverse), ("future", self.model.transition))
         )
@@ -725,15 +753,15 @@ class ChainLeakageBound(LeakageBound):
         return block_information(dp_epsilon, self.extra(dp_epsilon, n), n)
 
     def posterior_bias(self, dp_epsilon, n):
-        before, after = self.unknown(dp_epsilon, n)
-        length = max(len(after), len(before))
+        past_leakage, future_leakage = self.unknown(dp_epsilon, n)
+        length = max(len(future_leakage), len(past_leakage))
         if n <= 4 * length:
             records, weights = np.arange(n), np.ones(n)
         else:  # the middle is all alike: one record represents it
             records = np.r_[np.arange(length), length, np.arange(n - length, n)]
             weights = np.ones(len(records))
             weights[length] = n - 2 * length
-        leakage = after[np.minimum(n - 1 - records, len(after) - 1)]
-        leakage = dp_epsilon + leakage + before[np.minimum(records, len(before) - 1)]
+        leakage = future_leakage[np.minimum(n - 1 - records, len(future_leakage) - 1)]
+        leakage = dp_epsilon + leakage + past_leakage[np.minimum(records, len(past_leakage) - 1)]
         leakage = np.minimum(leakage.max(axis=1), n * dp_epsilon)
         return float(weights @ np.tanh(leakage / 4.0) / n)  # theory G6

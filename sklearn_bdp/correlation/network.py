@@ -67,22 +67,25 @@ class NetworkModel(GraphModel):
         """
         matrix.sort_indices()  # edges are looked up in order, of nodes in any order, too
         self._set_graph(matrix, nodes=nodes, caveats=caveats)
-        self._factors, self._words, self._assumed = tuple(factors), words, caveats
+        self._factors = tuple(factors)
+        self._words = words
+        self._assumed = caveats
         sizes = np.bincount(self.components_)
         edges = np.bincount(self.components_, weights=np.diff(matrix.indptr)) / 2
         self._component_sizes = sizes
         self._is_tree = edges == sizes - 1  # per component
         self._given_rest = given_rest
         if given_rest:
-            self._target, self.caveats = GIVEN_NODES, caveats + GIVEN_CAVEATS
+            self._target = GIVEN_NODES
+            self.caveats = caveats + GIVEN_CAVEATS
         # Components too large to hold out are split by nodes if no edge is infinite.
         self._is_finite = self._to_estimate or bool(np.isfinite(self._data).all())
         large = given_rest or sizes.max() > self.n_records / 4
         self._bounds_hold_given_rest = bool(large and self._is_finite)
         tables = [part for scope, table in self._factors for part in (scope, table)]
-        given = ("given the rest",) if given_rest else ()
-        given += (words, *caveats) if words else ()
-        self._freeze(*tables, *given)
+        extra_content = ("given the rest",) if given_rest else ()
+        extra_content += (words, *caveats) if words else ()
+        self._freeze(*tables, *extra_content)
 
     @property
     def is_estimated(self) -> bool:
@@ -95,13 +98,14 @@ class NetworkModel(GraphModel):
         """Order of the records in tree components, positions of parents, diameters to them."""
 
         def compute():
-            matrix, n = self.adjacency_, self.n_records
+            matrix = self.adjacency_
+            n = self.n_records
             order, parent = rooted(matrix, self._roots(), self._is_tree[self.components_])
             child = np.flatnonzero(parent >= 0)
             diameters = np.zeros(len(parent))
-            held = np.repeat(np.arange(n), np.diff(matrix.indptr)) * n + matrix.indices
-            places = np.searchsorted(held, order[child] * n + order[parent[child]])
-            diameters[child] = matrix.data[places]
+            edge_keys = np.repeat(np.arange(n), np.diff(matrix.indptr)) * n + matrix.indices
+            edge_positions = np.searchsorted(edge_keys, order[child] * n + order[parent[child]])
+            diameters[child] = matrix.data[edge_positions]
             return order, parent, diameters
 
         return cached(self, "rooted", compute)
@@ -170,14 +174,14 @@ class NetworkModel(GraphModel):
         if self._component_sizes.max() <= size or not self._is_finite:
             return super().split(n, holdout, random_state=random_state)
         rng = generator(random_state)
-        drawn = Independent().split(n, holdout, random_state=rng)
+        random_split = Independent().split(n, holdout, random_state=rng)
         if self._to_estimate or self._words:  # strengths that are read off labels
-            return drawn
+            return random_split
         chosen = independent_set(self.adjacency_, size, rng)
         # Graph and seed decide, no record (theory G27): nodes at random if these are worth more.
         if len(chosen) < size:
-            worth = self._induced(drawn.holdout, tables=False).effective_n(size)
-            chosen = drawn.holdout if worth > len(chosen) else chosen
+            n_effective_random = self._induced(random_split.holdout, tables=False).effective_n(size)
+            chosen = random_split.holdout if n_effective_random > len(chosen) else chosen
         return Split(np.setdiff1d(np.arange(n), chosen), chosen)
 
     def conditional_on_rest(self, indices: ArrayLike) -> CorrelationModel:
@@ -192,7 +196,7 @@ class NetworkModel(GraphModel):
         if self._to_estimate:
             raise ValueError(
                 "influence='estimate' needs training labels: call with_estimated_strength(labels, "
-                "known) first."
+                "train) first."
             )
         if self.has_whole_components(indices) or not self._is_finite:
             return self.subset(indices)
@@ -396,14 +400,14 @@ class MarkovNetwork(NetworkModel):
         data = edges_between(edges, n_nodes=n_nodes, nodes=names)
         return cls(data, influence=influence, nodelist=nodelist, labeled=labeled)
 
-    def with_estimated_strength(self, labels: ArrayLike, known: ArrayLike) -> MarkovNetwork:
-        """Return the network with the strength read off the labels of known nodes: an assumption.
+    def with_estimated_strength(self, labels: ArrayLike, train: ArrayLike) -> MarkovNetwork:
+        """Return the network with the strength read off training labels: an assumption.
 
         Parameters
         ----------
         labels : array-like of shape (n,)
-            Class of each node; only those of known nodes are read.
-        known : array-like of int
+            Class of each node; only those of training nodes are read.
+        train : array-like of int
             The training nodes.
 
         Returns
@@ -437,8 +441,8 @@ class MarkovNetwork(NetworkModel):
             return self
         if labels is None:
             raise ValueError("influence='estimate' reads class labels, got y=None.")
-        places = np.asarray(known)
-        values = np.asarray(labels)[places]
+        train_nodes = np.asarray(train)
+        values = np.asarray(labels)[train_nodes]
         if values.dtype.kind == "f" and (values % 1 != 0).any():
             raise ValueError(
                 "influence='estimate' reads class labels, got those of a regression. Use "
@@ -450,15 +454,15 @@ class MarkovNetwork(NetworkModel):
                 "unlabeled nodes by MarkovNetwork(graph, labeled=...)."
             )
         structure = self.adjacency_
-        part = structure[places][:, places].astype(bool).astype(float)
+        part = structure[train_nodes][:, train_nodes].astype(bool).astype(float)
         influence = label_coupling(part, label_codes(values))
         structure.data = np.full_like(structure.data, influence)
         model = object.__new__(type(self))
         model._set_network(
             structure,
             nodes=self._nodes,
-            words=f"assumed from {len(places)} training labels (pseudo-likelihood, influence of an "
-            f"edge at most {influence:.3g} at confidence {CONFIDENCE:g}): ",
+            words=f"assumed from {len(train_nodes)} training labels (pseudo-likelihood, influence "
+            f"of an edge at most {influence:.3g} at confidence {CONFIDENCE:g}): ",
             caveats=(
                 "Assumed, not proved: labels follow a Potts model with one coupling for all edges, "
                 "and scores depend on each other no more than labels do.",
@@ -471,15 +475,19 @@ def _are_distances(matrix):
     """Return whether entries that differ obey the triangle inequality in many triangles."""
     if not matrix.data.std() > 0.25 * matrix.data.mean():
         return False
-    found, start = 0, matrix.indptr
+    n_triangles = 0
+    start = matrix.indptr
     for node in range(min(1000, matrix.shape[0])):
-        near, own = (part[start[node] : start[node + 1]] for part in (matrix.indices, matrix.data))
-        opposite = sparse.coo_array(matrix[near][:, near])
-        one, other = opposite.coords
-        if (opposite.data > (own[one] + own[other]) * (1.0 + 1e-9)).any():
+        of_node = slice(start[node], start[node + 1])
+        neighbors = matrix.indices[of_node]
+        edge_values = matrix.data[of_node]
+        opposite = sparse.coo_array(matrix[neighbors][:, neighbors])
+        first_ends, second_ends = opposite.coords
+        path_values = edge_values[first_ends] + edge_values[second_ends]
+        if (opposite.data > path_values * (1.0 + 1e-9)).any():
             return False
-        found += opposite.nnz // 2
-    return found >= 30
+        n_triangles += opposite.nnz // 2
+    return n_triangles >= 30
 
 
 def label_coupling(graph, y):
@@ -506,11 +514,12 @@ def fit_potts(graph, y):
         raise ValueError("labels must hold at least two classes, got 1.")
     if not graph.nnz:
         raise ValueError("labels must include two neighbors, got labeled nodes without an edge.")
-    n, k = len(y), int(y.max()) + 1
+    n = len(y)
+    k = int(y.max()) + 1
     fields = np.broadcast_to(np.eye(k)[:, 1:], (n, k, k - 1))
     # Derivatives of every class's log-weight: fields (the first is zero), then the coupling.
     features = np.concatenate([fields, (graph @ np.eye(k)[y])[:, :, None]], axis=2)
-    shown = features[np.arange(n), y]
+    observed_features = features[np.arange(n), y]
 
     def weighted(theta):
         logits = features @ theta
@@ -520,7 +529,8 @@ def fit_potts(graph, y):
 
     def loss(theta):
         total, _, mean = weighted(theta)
-        return (total - shown @ theta).sum() / n, (mean - shown).sum(axis=0) / n
+        slope = (mean - observed_features).sum(axis=0) / n
+        return (total - observed_features @ theta).sum() / n, slope
 
     bounds = [(None, None)] * (k - 1) + [(-LARGEST_COUPLING, LARGEST_COUPLING)]
     theta = minimize(loss, np.zeros(k), jac=True, method="L-BFGS-B", bounds=bounds).x
@@ -528,7 +538,7 @@ def fit_potts(graph, y):
     try:
         second = np.einsum("nk,nkp,nkq->pq", weights, features, features)
         inverse = np.linalg.inv(second - mean.T @ mean)
-        scores = shown - mean
+        scores = observed_features - mean
         middle = scores.T @ scores + scores.T @ (graph @ scores)
         error = np.sqrt(max(inverse[-1, -1], (inverse @ middle @ inverse)[-1, -1]))
     except np.linalg.LinAlgError:
@@ -585,12 +595,13 @@ class BayesianNetwork(NetworkModel):
         if n < 1:
             raise ValueError("tables must hold at least one table, got none.")
         parents = _check_parents(parents, n)
-        held, factors = {}, []
+        checked_tables = {}
+        factors = []
         for i in range(n):
             table = tables[i]
-            if id(table) not in held:  # shared tables are checked and kept once
-                held[id(table)] = (table, _check_conditional(f"tables[{i}]", table))
-            array = held[id(table)][1]
+            if id(table) not in checked_tables:  # shared tables are checked and kept once
+                checked_tables[id(table)] = (table, _check_conditional(f"tables[{i}]", table))
+            array = checked_tables[id(table)][1]
             if array.ndim != len(parents[i]) + 1:
                 raise ValueError(
                     f"tables[{i}] needs an axis for each of {[*parents[i], i]}, got {array.shape}."
@@ -608,10 +619,10 @@ class BayesianNetwork(NetworkModel):
 
     def _roots(self):
         # Records without parents: then the tables of a tree are its kernels from root to leaf.
-        places = np.array([scope[-1] for scope, _ in self._factors if len(scope) == 1])
-        if not len(places):  # given the rest, tables are gone
+        root_records = np.array([scope[-1] for scope, _ in self._factors if len(scope) == 1])
+        if not len(root_records):  # given the rest, tables are gone
             return super()._roots()
-        return places[np.unique(self.components_[places], return_index=True)[1]]
+        return root_records[np.unique(self.components_[root_records], return_index=True)[1]]
 
     def _kernels(self):
         """Return the table of each record given its parent in :meth:`_rooted`, None for roots."""
@@ -621,9 +632,12 @@ class BayesianNetwork(NetworkModel):
     def _contractions(self):
         if not self._factors:
             return super()._contractions()
-        known: dict[int, float] = {}  # shared tables are measured once
+        coefficients: dict[int, float] = {}  # shared tables are measured once
         return np.array(
-            [0.0 if k is None else known.setdefault(id(k), dobrushin(k)) for k in self._kernels()]
+            [
+                0.0 if kernel is None else coefficients.setdefault(id(kernel), dobrushin(kernel))
+                for kernel in self._kernels()
+            ]
         )
 
 
@@ -652,13 +666,17 @@ def _check_parents(parents, n):
     if len(parents) != n:
         raise ValueError(f"parents must hold {n} entries, one per table, got {len(parents)}.")
     checked = []
-    for i, own in enumerate(parents):
-        own = () if own is None else own
-        own = tuple(check_integer(f"parents[{i}]", v, low=0, high=n - 1) for v in own)
-        if i in own or len(set(own)) < len(own):
-            raise ValueError(f"parents[{i}] must be distinct other records, got {list(own)}.")
-        checked.append(own)
-    ends = [(i, v) for i, own in enumerate(checked) for v in own]
+    for i, record_parents in enumerate(parents):
+        record_parents = () if record_parents is None else record_parents
+        record_parents = tuple(
+            check_integer(f"parents[{i}]", v, low=0, high=n - 1) for v in record_parents
+        )
+        if i in record_parents or len(set(record_parents)) < len(record_parents):
+            raise ValueError(
+                f"parents[{i}] must be distinct other records, got {list(record_parents)}."
+            )
+        checked.append(record_parents)
+    ends = [(i, v) for i, record_parents in enumerate(checked) for v in record_parents]
     rows, columns = np.array(ends, dtype=int).reshape(-1, 2).T
     graph = sparse.coo_array((np.ones(len(ends)), (rows, columns)), shape=(n, n))
     count, label = connected_components(graph, directed=True, connection="strong")
@@ -675,27 +693,32 @@ def diameter_graph(factors, n):
     mixed second difference of the log-factor telescopes over single records. Records of one
     factor stay joined even if it does not couple them, so that factors never span components.
     """
-    known, rows, columns, data = {}, [], [], []
+    axis_diameters = {}
+    rows = []
+    columns = []
+    data = []
     for scope, table in factors:
         for a in range(len(scope)):
             for b in range(a + 1, len(scope)):
                 key = (id(table), a, b)  # shared tables are measured once
-                if key not in known:
+                if key not in axis_diameters:
                     # The largest log cross-ratio of two axes, the other axes held fixed.
                     moved = np.moveaxis(table, (a, b), (-2, -1))
                     parts = moved.reshape(-1, table.shape[a], table.shape[b])
-                    known[key] = max(projective_diameter(part) for part in parts if part.max() > 0)
+                    axis_diameters[key] = max(
+                        projective_diameter(part) for part in parts if part.max() > 0
+                    )
                 rows.append(min(scope[a], scope[b]))
                 columns.append(max(scope[a], scope[b]))
-                data.append(max(known[key], 1e-13))
+                data.append(max(axis_diameters[key], 1e-13))
     matrix = sparse.csr_array(sparse.coo_array((data, (rows, columns)), shape=(n, n), dtype=float))
     matrix = sparse.csr_array(matrix + matrix.T)
     matrix.sort_indices()
     return matrix
 
 
-def rooted(matrix, roots, wanted):
-    """Return a breadth-first order of the wanted records, and the position of each one's parent.
+def rooted(matrix, roots, is_included):
+    """Return a breadth-first order of the included records, and the position of each one's parent.
 
     ``roots`` holds one record per component. The sweeps below work on positions in this
     order, so that memory is read in sequence and ``parent[k] < k`` always; ``-1`` marks roots.
@@ -705,12 +728,12 @@ def rooted(matrix, roots, wanted):
     indptr = np.r_[matrix.indptr, matrix.indptr[-1] + len(roots)]
     indices = np.r_[matrix.indices, roots]
     graph = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=(n + 1, n + 1))
-    order, before = breadth_first_order(graph, n, directed=True, return_predecessors=True)
+    order, predecessors = breadth_first_order(graph, n, directed=True, return_predecessors=True)
     order = order[1:].astype(np.int64)
-    order = order[wanted[order]]
+    order = order[is_included[order]]
     position = np.full(n + 1, -1)
     position[order] = np.arange(len(order))
-    return order, position[before[order]]
+    return order, position[predecessors[order]]
 
 
 def couplings(parent, contractions):
@@ -719,7 +742,8 @@ def couplings(parent, contractions):
     ``R_v = 1 + sum_children theta_c R_c`` are the expected records that feel a change at ``v``;
     ``contractions`` are the Dobrushin coefficients of the kernels given the parents.
     """
-    reach, passed = [1.0] * len(parent), [0.0] * len(parent)
+    reach = [1.0] * len(parent)
+    passed = [0.0] * len(parent)
     for v in range(len(parent) - 1, -1, -1):
         passed[v] = contractions[v] * reach[v]
         if parent[v] >= 0:
@@ -736,7 +760,8 @@ def block_costs(parent, components, unit, passed, target):
     subtree adds to the block of its parent.
     """
     cost = [0.0] * (max(components) + 1)
-    size, outside = [1] * len(parent), [0.0] * len(parent)
+    size = [1] * len(parent)
+    outside = [0.0] * len(parent)
     for v in range(len(parent) - 1, -1, -1):
         p = parent[v]
         if p >= 0 and size[p] + size[v] <= target:
@@ -774,9 +799,9 @@ def dobrushin_reach(matrix, components):
     reach = np.ones(matrix.shape[0])
     for _ in range(500):
         new = 1.0 + contraction @ reach
-        done = new.max() > 1e6 or float((new - reach).max()) <= 1e-10 * float(new.max())
+        is_converged = new.max() > 1e6 or float((new - reach).max()) <= 1e-10 * float(new.max())
         reach = new
-        if done:
+        if is_converged:
             break
     reach = reach * (1.0 + 1e-6)
     # Only a super-solution bounds the series from above: r >= 1 + C r, component by component.

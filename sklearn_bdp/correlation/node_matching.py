@@ -155,9 +155,9 @@ def matching_weights(counts: Array, target: Array) -> Array | None:
     for degree in (2, 1):
         powers = np.arange(1, degree + 1)
         features = standardized[:, None] ** powers
-        own = features.T @ sizes / sizes.sum()
+        train_moments = features.T @ sizes / sizes.sum()
         moments = ((target_logs / scale)[:, None] ** powers).mean(axis=0)
-        moments = own + _MATCHED_PART * (moments - own)
+        moments = train_moments + _MATCHED_PART * (moments - train_moments)
         masses = _exponential_tilt(features, sizes.astype(float), moments)
         if masses is not None:
             return (masses / sizes)[inverse]

@@ -256,9 +256,12 @@ def influence_test(
     p = float(norm.sf((influence - declared) / max(error, 1e-12)))
     if p > level:
         return DependenceReport(False, p_value=p, note=_TESTED_INFLUENCE.format(**note))
-    found = {"p": p, "influence": influence, **note}
+    finding = {"p": p, "influence": influence, **note}
     return DependenceReport(
-        True, _STRONGER_INFLUENCE.format(**found), p, note=_CONTRADICTED_INFLUENCE.format(**found)
+        True,
+        _STRONGER_INFLUENCE.format(**finding),
+        p,
+        note=_CONTRADICTED_INFLUENCE.format(**finding),
     )
 
 

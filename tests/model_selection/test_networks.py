@@ -140,7 +140,7 @@ def test_a_second_search_on_the_same_nodes_gives_no_warning():
 class NeverFitted(LogisticRegression):
     """Fails as soon as anything is fitted."""
 
-    def fit_search(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None):
         raise RuntimeError("fitted")
 
 
