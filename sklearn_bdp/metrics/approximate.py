@@ -31,6 +31,7 @@ from sklearn_bdp.intervals.left_out import average_precision_by_unit
 from sklearn_bdp.intervals.ratios import RatioScale, score_of_share
 from sklearn_bdp.metrics.base import BoundedMetric, Evaluation, ScoreShape, as_labels, silenced
 from sklearn_bdp.metrics.confusion import confusion_scores
+from sklearn_bdp.metrics.ratios import F1, Jaccard, Precision, RatioMetric
 from sklearn_bdp.utils.hashing import object_digest
 from sklearn_bdp.utils.score_units import open_ends_from_unit
 from sklearn_bdp.utils.sklearn_compat import get_response_values
@@ -67,11 +68,9 @@ _MEAN_LOSSES = [
 _BOUNDED_SKILL = ["d2_absolute_error_score", "d2_brier_score"]
 _MEDIAN = "median_absolute_error"
 _SIGNED = ["matthews_corrcoef", "cohen_kappa_score"]
-#: Scores of two classes that are functions of a share of hits, and their scale.
-_RATIOS: dict[str, RatioScale] = {
-    "precision_score": "share",
-    "jaccard_score": "share",
-    "f1_score": "f1",
+#: Scores of two classes that are functions of a share of hits, by function of scikit-learn.
+_RATIOS: dict[str, type[RatioMetric]] = {
+    metric_class.score_function: metric_class for metric_class in (Precision, Jaccard, F1)
 }
 
 _CLUSTERINGS = [
@@ -319,7 +318,8 @@ class ApproximateMetric(BoundedMetric):
             and arguments.get("average", "binary") == "binary"
             and arguments.get("zero_division", 0) in ("warn", 0)
         )
-        return _RATIOS.get(self.function_name) if is_plain else None
+        is_ratio = is_plain and self.function_name in _RATIOS
+        return _RATIOS[self.function_name].share_scale if is_ratio else None
 
     def ratio_counts(self, predictions: Predictions) -> RatioCounts:
         """Return the counts of which precision, Jaccard and F1 of two classes consist.
@@ -337,8 +337,8 @@ class ApproximateMetric(BoundedMetric):
         pos_label = self.scorer._kwargs.get("pos_label", 1)
         called = np.asarray(predictions.response == pos_label)
         actual = np.asarray(predictions.y == pos_label)
-        counted = called if self.function_name == "precision_score" else called | actual
-        n_hits = int(np.count_nonzero(called & actual))
+        hits, counted = _RATIOS[self.function_name].share_counts(actual, called)
+        n_hits = int(np.count_nonzero(hits))
         return RatioCounts(self._ratio_scale, n_hits, int(np.count_nonzero(counted)))
 
     def _exact_reference(self, predictions, reference):

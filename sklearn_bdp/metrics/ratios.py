@@ -10,8 +10,8 @@ import dataclasses
 from typing import Any, ClassVar
 
 from sklearn_bdp._typing import Array
-from sklearn_bdp.intervals.bounds import share_limits
 from sklearn_bdp.intervals.jackknife import Statistic
+from sklearn_bdp.intervals.ratios import RatioScale, score_of_share
 from sklearn_bdp.metrics import proofs
 from sklearn_bdp.metrics.base import Metric, register_metric
 from sklearn_bdp.metrics.statistics import count_ratio
@@ -24,6 +24,8 @@ class RatioOfCounts:
     is_binary: ClassVar[bool] = True
     #: Whether the denominator does not depend on predictions, so that differences are means.
     has_fixed_denominator: ClassVar[bool] = False
+    #: Scale of the score: a share of hits, or F1 of one.
+    share_scale: ClassVar[RatioScale] = "share"
     #: Largest contribution of a record to the denominator.
     record_bound: ClassVar[float] = 1.0
     unit_statistic: ClassVar[Statistic]
@@ -47,6 +49,22 @@ class RatioOfCounts:
             Which records are positive, and which are predicted as positive.
         """
         raise NotImplementedError
+
+    @classmethod
+    def share_counts(cls, actual: Array, predicted: Array) -> tuple[Array, Array]:
+        """Return the hits and the records among which they are counted (theory G34).
+
+        Parameters
+        ----------
+        actual, predicted : ndarray of bool, shape (n,)
+            As for :meth:`counts`.
+
+        Returns
+        -------
+        hits, counted : ndarray of bool, shape (n,)
+            The score is their ratio, on the scale :attr:`share_scale`.
+        """
+        return cls.counts(actual, predicted)
 
     @staticmethod
     def expected_denominator(prevalence: float) -> float:
@@ -78,6 +96,9 @@ class RatioMetric(RatioOfCounts, Metric):
     """Base of metrics that are ratios of two counts, and have no proven bound in a search."""
 
     options: ClassVar[tuple[str, ...]] = ("pos_label",)
+    #: Score function of scikit-learn, if it has one.
+    score_function: ClassVar[str] = ""
+
     pos_label: Any = 1
 
 
@@ -85,6 +106,8 @@ class RatioMetric(RatioOfCounts, Metric):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Precision(RatioMetric):
     """Share of the records predicted as positive that are positive."""
+
+    score_function: ClassVar[str] = "precision_score"
 
     @staticmethod
     def counts(actual, predicted):
@@ -105,11 +128,25 @@ class NegativePredictiveValue(RatioMetric):
         return 1.0 - prevalence
 
 
+@register_metric("jaccard")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Jaccard(RatioMetric):
+    """Share of the actual or predicted positives that are both."""
+
+    score_function: ClassVar[str] = "jaccard_score"
+
+    @staticmethod
+    def counts(actual, predicted):
+        return actual & predicted, actual | predicted
+
+
 @register_metric("f1")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class F1(RatioMetric):
     """Twice the true positives over the sum of the actual and the predicted positives."""
 
+    score_function: ClassVar[str] = "f1_score"
+    share_scale: ClassVar[RatioScale] = "f1"
     is_binary: ClassVar[bool] = False
     record_bound: ClassVar[float] = 2.0
 
@@ -117,14 +154,17 @@ class F1(RatioMetric):
     def counts(actual, predicted):
         return 2 * (actual & predicted), actual.astype(int) + predicted
 
+    @classmethod
+    def share_counts(cls, actual, predicted):
+        return Jaccard.counts(actual, predicted)
+
     @staticmethod
     def expected_denominator(prevalence):
         return 2.0 * prevalence
 
     @staticmethod
     def count_limits(numerator, denominator, level, *, alike):
-        # By the Jaccard index q, a proportion: F1 = 2 q / (1 + q).
         n_hits = 0.5 * numerator
-        jaccard_limits = share_limits(round(n_hits), round(denominator - n_hits), level)
-        lower, upper = (2.0 * limit / (1.0 + limit) for limit in jaccard_limits)
+        jaccard_limits = Jaccard.count_limits(n_hits, denominator - n_hits, level, alike=alike)
+        lower, upper = score_of_share(jaccard_limits, "f1").tolist()
         return lower, upper

@@ -18,6 +18,7 @@ RATIOS = {
     "precision": (2.0 / 3.0, 0.5),
     "negative_predictive_value": (0.5, 0.5),
     "f1": (2.0 / 3.0, 1.0),
+    "jaccard": (0.5, 0.5),
     "recall": (2.0 / 3.0, 0.5),
     "specificity": (0.5, 0.5),
 }

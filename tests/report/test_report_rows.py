@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
-from scipy.stats import binom
+from scipy.stats import binom, binomtest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_classification
 from sklearn.dummy import DummyClassifier
@@ -752,3 +752,19 @@ def test_rows_of_a_zero_one_loss_are_those_of_accuracy_minus_one(correlation):
         assert loss.value == pytest.approx(accuracy.value - offset)
         expected = np.array(accuracy.approximate) - offset
         assert loss.approximate == pytest.approx(expected)
+
+
+def test_limits_of_jaccard_are_those_of_a_proportion_and_give_those_of_f1():
+    X, y = data()
+    holdout = ReusableHoldout(X, y, random_state=0)
+    jaccard, f1 = holdout.final_report(Ranks(), scoring=["jaccard", "f1"], joint=False).rows
+    predicted = Ranks().predict(X)
+    n_hits, n_union = np.sum(predicted & y), np.sum(predicted | y)
+    assert jaccard.value == pytest.approx(n_hits / n_union)
+    assert jaccard.method == f1.method
+    share = binomtest(n_hits, n_union).proportion_ci(0.95)
+    assert jaccard.proven[0] <= share.low < share.high <= jaccard.proven[1]
+    limits = np.array(jaccard.proven)
+    assert f1.proven == pytest.approx(2.0 * limits / (1.0 + limits))
+    limits = np.array(jaccard.approximate)
+    assert f1.approximate == pytest.approx(2.0 * limits / (1.0 + limits))
