@@ -176,7 +176,7 @@ def print_private(n=100_000, epsilon=0.02, budget=10):
         cells = []
         for holdout in (private, plain):
             holdout.answer(scores.mean(axis=1) + wrong, scores)
-            nats = holdout.information_spent
+            nats = holdout.next_code_length
             width = 0.5 - float(tail.lower_limit([0.5], math.log(0.0225) - nats)[0])
             cells.append(f"{nats:>16.1f}{width:>14.4f}")
         if asked in (1, 2, 5, budget):

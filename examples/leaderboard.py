@@ -161,20 +161,19 @@ class Board:
         spent_last = self.holdout.information_spent
         if len(submissions) < len(history):  # a final report followed
             spent_last = self.holdout.notes(SPENT)[-1]
-        spent_before = [answer.code_length for answer in submissions]
+        # The code length of a query contains the weight of its batch, which is nobody's cost.
+        spent_before = [
+            answer.code_length - code_length(released=0.0, batch_index=answer.batch)
+            for answer in submissions
+        ]
         for answer, spent in zip(submissions, [*spent_before, spent_last][1:], strict=True):
             self._enter(answer, spent)
 
     def _enter(self, answer, spent_after):
-        """Enter a new answer into the standings, and what it has cost.
-
-        The information spent also contains the coding of the next query's number. That part grows
-        with every query, whoever submits it, and is nobody's cost.
-        """
+        """Enter a new answer into the standings, and what it has cost."""
         account = self._accounts.setdefault(answer.submitter, Account(answer.submitter))
         number, _, name = answer.model.partition(": ")
-        released = spent_after - code_length(released=0.0, batch_index=answer.batch + 1)
-        cost = max(0.0, released - self._nats)
+        cost = max(0.0, spent_after - self._nats)
         account.n_submissions += 1
         account.nats += cost
         self._nats += cost

@@ -40,7 +40,7 @@ low, high = search.best_interval_
 print(f"chosen:   C={search.best_params_['C']:.3g}, gamma={search.best_params_['gamma']:.2g}")
 print(f"verified: {search.best_score_:.3f}, in [{low:.3f}, {high:.3f}]")
 print(f"fresh:    {search.score(X_fresh, y_fresh):.3f} on {len(y_fresh)} digits never used")
-print(f"information:     the next query pays {search.holdout_.information_spent:.1f} nats")
+print(f"information:     the answers revealed {search.holdout_.information_spent:.1f} nats")
 
 # %%
 # Now another idea, born from the answers above: polynomial kernels. A plain holdout would be

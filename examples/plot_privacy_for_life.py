@@ -30,7 +30,7 @@ for _ in range(budget):
     overfit = scores.mean() + rng.uniform(0.1, 0.3) * rng.choice([-1.0, 1.0])
     for holdout in (private, plain):
         holdout.answer([overfit], scores[np.newaxis])
-    nats.append((private.information_spent, plain.information_spent))
+    nats.append((private.next_code_length, plain.next_code_length))
 
 # %%
 # What the next answer pays grows without end by the code, and hardly any more by leakage.

@@ -32,7 +32,7 @@ from sklearn_bdp.ledger.maintenance import (
 )
 from sklearn_bdp.ledger.postgresql import is_url
 from sklearn_bdp.ledger.records import AnswerRecord, canonical, parse_json
-from sklearn_bdp.release.batch_context import next_code_length
+from sklearn_bdp.release.batch_context import information_spent, next_code_length
 from sklearn_bdp.release.calibration import Calibration
 
 #: Of the table of answers.
@@ -230,7 +230,8 @@ def _facts(book, location):
         "answers": last.n_answered,
         "batches": last.number,
         "corrected": last.n_above,
-        "information_spent": next_code_length(last, calibration)[0],
+        "information_spent": information_spent(last, calibration)[0],
+        "next_code_length": next_code_length(last, calibration)[0],
         "dp_epsilon": last.dp_epsilon,
         "budget": budget,
         "budget_left": None if budget is None else budget - last.n_rounds,
@@ -298,7 +299,8 @@ def _in_words(facts):
         "confidence": f"at least {100 * facts['confidence_level']:g}% for all intervals together",
         "answers": f"{facts['answers']:,}, batches: {facts['batches']:,}, corrected by the "
         f"holdout: {facts['corrected']:,}",
-        "information spent": f"{facts['information_spent']:.4g} nats",
+        "information spent": f"{facts['information_spent']:.4g} nats, revealed by the answers",
+        "next query": f"code length {facts['next_code_length']:.4g} nats",
         "DP level spent": "no finite level" if level is None else f"{level:.4g}",
         "settings": f"epsilon {facts['epsilon']}, {facts['calibration']}",
         "made by": f"{facts['made_by']}, format {facts['format']}",

@@ -52,7 +52,8 @@ def test_show_tells_state_fuel_and_latest_answers(used, said):
     assert "300 records, independent records" in text
     assert "6, batches: 3" in text
     assert f"{holdout.remaining_budget} of 5" in text
-    assert f"{holdout.information_spent:.4g} nats" in text
+    assert f"{holdout.information_spent:.4g} nats, revealed by the answers" in text
+    assert f"{holdout.next_code_length:.4g} nats" in text
     assert "key 2" in text
     assert "key 1" not in text
 

@@ -144,7 +144,8 @@ def code_length(
     Returns
     -------
     float
-        Code length. ``holdout.information_spent`` is that of its next batch.
+        Code length. ``holdout.next_code_length`` is that of its next batch, and
+        ``holdout.information_spent`` its part ``released``.
 
     References
     ----------

@@ -29,7 +29,7 @@ from sklearn_bdp.metrics.scorers import (
 )
 from sklearn_bdp.metrics.scoring import forecast_metric, get_metric
 from sklearn_bdp.release.accountant import HoldoutAccountant
-from sklearn_bdp.release.batch_context import next_code_length
+from sklearn_bdp.release.batch_context import information_spent, next_code_length
 from sklearn_bdp.release.calibration import Calibration
 from sklearn_bdp.release.context import CVData, HoldoutContext
 from sklearn_bdp.release.guarantee import holdout_certificate, warn_if_vacuous
@@ -112,7 +112,9 @@ class ReusableHoldout:
     allow_shared_rows : bool
         As given.
     information_spent : float
-        Information spent so far, in nats.
+        Nats that the answers so far have revealed.
+    next_code_length : float
+        Code length of the next query in nats: the information spent and the weight of its batch.
     remaining_budget : int or None
         Corrected answers left.
 
@@ -796,6 +798,7 @@ class ReusableHoldout:
         n_train: float | None = None,
         scoring: str | BoundedMetric | None = None,
         prevalence: float | None = None,
+        training_variance: float = np.nan,
     ) -> Preview:
         """Preview the next batch before any query is made; nothing is spent.
 
@@ -812,6 +815,10 @@ class ReusableHoldout:
         prevalence : float, default=None
             For scores of two classes: share of positive records. By default the share that
             was queried before, else 1/2. The text of the preview reports which.
+        training_variance : float, default=nan
+            For means over records: variance of a record's score on the training set, in squared
+            units of [0, 1]; see :meth:`answer`. NaN: unknown, and widths are those of the worst
+            case.
 
         Returns
         -------
@@ -825,6 +832,10 @@ class ReusableHoldout:
         metric = forecast_metric(scoring)
         if prevalence is not None:
             prevalence = check_probability("prevalence", prevalence)
+        if not np.isnan(training_variance):
+            training_variance = check_real(
+                "training_variance", training_variance, low=0.0, high=0.25
+            )
         with self.account.read_transaction() as book:
             return preview_batch(
                 self.account,
@@ -834,6 +845,7 @@ class ReusableHoldout:
                 n_queries=count,
                 metric=metric,
                 prevalence=prevalence,
+                training_variance=training_variance,
             )
 
     # -- the end ------------------------------------------------------------------------------
@@ -1046,7 +1058,18 @@ class ReusableHoldout:
 
     @property
     def information_spent(self) -> float:
-        """Information spent so far, in nats: the code length of the next query."""
+        """Nats that all answers so far have revealed: 0 before the first one."""
+        with self.account.read_transaction() as book:
+            return float(information_spent(book.last, self.account.settings)[0])
+
+    @property
+    def next_code_length(self) -> float:
+        """Code length of the next query in nats, which determines the width of its interval.
+
+        It is the information spent and the weight of the next batch: the failure probability is
+        spread over all batches, and most of it is reserved for the final report. The rank of a
+        query in its batch is not included.
+        """
         with self.account.read_transaction() as book:
             return float(next_code_length(book.last, self.account.settings)[0])
 
@@ -1108,7 +1131,7 @@ class ReusableHoldout:
                 last = ledger_state.last
             summary["answered"] = f"{last.n_answered:,}"
             summary["of these from the holdout"] = f"{last.n_above:,}"
-            summary["information spent"] = f"{next_code_length(last, settings)[0]:.3g} nats"
+            summary["information spent"] = f"{information_spent(last, settings)[0]:.3g} nats"
             if settings.budget is not None:
                 summary["budget left"] = f"{settings.budget - last.n_rounds}"
         except (LedgerError, ProcessBoundaryError) as error:

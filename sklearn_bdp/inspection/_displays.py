@@ -393,7 +393,7 @@ class BudgetDisplay(Display):
             nats=rows[first_rows, 1],
             n_answers=np.bincount(batch),
             n_above=np.bincount(batch, weights=rows[:, 2]).astype(int),
-            next_nats=getattr(holdout, "information_spent", None),
+            next_nats=getattr(holdout, "next_code_length", None),
             remaining=getattr(holdout, "remaining_budget", None),
         ).plot(ax=ax, **kwargs)
 
@@ -427,7 +427,7 @@ class BudgetDisplay(Display):
         title = f"{self.n_answers.sum():,} answers, {self.n_above.sum():,} corrected by the holdout"
         if self.remaining is not None:
             title += f", {self.remaining:,} more allowed"
-        finish(ax, xlabel="batch", ylabel="information spent (nats)", title=title)
+        finish(ax, xlabel="batch", ylabel="code length of a query (nats)", title=title)
         ax.title.set_fontsize("medium")
         ax.margins(y=0.15)
         ax.set_ylim(bottom=0)

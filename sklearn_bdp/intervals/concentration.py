@@ -170,11 +170,11 @@ def half_width(log_failure: FloatOrArray, model: CorrelationModel, n: int) -> Ar
 
 #: Half-width of a share's cell in standard deviations: finer cells cost more nats than higher
 #: floors save (20 to 5,000 records, shares from .03 to .5), and a final report reads the counts.
-_CELL = 3.0
+_CELL = 2.5
 #: Width of the next cells in standard deviations, for two classes and for more.
 _NEXT, _NEXT_OF_MANY = 2.0, 2.5
 #: Probability that a share is outside the central cell: predicted from labels, and from nothing.
-_SURPRISE, _UNKNOWN = 0.05, 0.75
+_SURPRISE, _UNKNOWN = 0.1, 0.75
 #: Log odds that a far cell covers: a training table that was balanced is asked coarsely.
 _FAR = 0.2
 #: Deviations inside groups by which the least share of 64 slices is smaller, and its own variance.

@@ -13,7 +13,6 @@ import numpy as np
 
 from sklearn_bdp.accounting.noise_calibration import auto_threshold
 from sklearn_bdp.exceptions import BudgetExhaustedError
-from sklearn_bdp.intervals.bounds import drawn_variances
 from sklearn_bdp.intervals.concentration import ModelTail
 from sklearn_bdp.ledger.records import Answers, BatchRecord
 from sklearn_bdp.release.batch_context import cell_width_policy, next_code_length
@@ -23,6 +22,7 @@ from sklearn_bdp.release.graded_release import Outcome, Race
 from sklearn_bdp.release.variance_queries import (
     LEADER_RANK_LENGTH,
     make_variance_plan,
+    relative_deviation,
     release_second_moments,
 )
 
@@ -304,12 +304,13 @@ def _relative_deviations(batch):
     has_variance = np.isfinite(batch.variances)
     ratios = np.ones(len(batch))
     if has_variance.any():  # records are independent then, or groups of them
-        worst_variances = batch.deviations(np.arange(len(batch)), batch.cv_scores) ** 2
-        worst_variances /= batch.units.squares
-        expected_variances = drawn_variances(batch.variances, worst_variances, batch.training_sizes)
-        ratios[has_variance] = np.minimum(np.sqrt(expected_variances / worst_variances), 1.0)[
-            has_variance
-        ]
+        positions = np.flatnonzero(has_variance)
+        worst_variances = batch.deviations(positions, batch.cv_scores[positions]) ** 2
+        ratios[positions] = relative_deviation(
+            worst_variances / batch.units.squares,
+            batch.variances[positions],
+            batch.training_sizes[positions],
+        )
     return ratios
 
 

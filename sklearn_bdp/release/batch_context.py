@@ -38,6 +38,22 @@ class BatchContext:
     n_attempts: int = 0  # at a final report, none of which finished
 
 
+def information_spent(last: BatchRecord, settings: Calibration) -> tuple[float, str]:
+    """Return what the answers have revealed, in nats, and the name of the theorem that bounds it.
+
+    Theory G9: with a bound on leakage for the life of the holdout, leakage (G1) and code (G7) are
+    both valid, and the shorter length may be used. The failure of an unfinished report has no level
+    of privacy: after it, only the code is valid.
+    """
+    lengths = {"code": last.released}
+    if settings.information is not None and last.dp_epsilon is not None:
+        lengths["leakage"] = leakage_code_length(
+            information=settings.information, failure=settings.sampling_failure / 2.0
+        )
+    theorem = min(lengths, key=lambda name: (lengths[name], name))
+    return lengths[theorem], theorem
+
+
 def next_code_length(
     last: BatchRecord, settings: Calibration, *, report: bool = False, n_attempts: int = 0
 ) -> tuple[float, str]:
@@ -46,25 +62,18 @@ def next_code_length(
     ``report``: of a final report instead, its parts not included, after ``n_attempts`` that did not
     finish (theory G35).
 
-    Theory G9: with a bound on leakage for the life of the holdout, leakage (G1) and code (G7) are
-    both valid at half the failure probability each (``ln 2`` nats), and the shorter length may be
-    used. The failure of an unfinished report has no level of privacy: after it, only the code is
-    valid.
+    It is the information spent and the weight of the batch in the failure probability. If leakage
+    is bounded for the life of the holdout, both theorems hold at half the failure probability each
+    (``ln 2`` nats, theory G9).
     """
-    lengths = {"code": last.released}
-    if settings.information is not None and last.dp_epsilon is not None:
-        lengths["leakage"] = leakage_code_length(
-            information=settings.information, failure=settings.sampling_failure / 2.0
-        )
-    by = min(lengths, key=lambda name: (lengths[name], name))
-    released = lengths[by]
+    released, theorem = information_spent(last, settings)
     spending = settings.spending
     if report:
         length = final_code_length(released=released, n_batches=last.number, spending=spending)
         length += report_attempt_length(n_earlier=n_attempts, finished=True)
     else:
         length = code_length(released=released, batch_index=last.number + 1, spending=spending)
-    return length + (0.0 if settings.information is None else math.log(2.0)), by
+    return length + (0.0 if settings.information is None else math.log(2.0)), theorem
 
 
 def cell_width_policy(last, settings, length):

@@ -49,12 +49,18 @@ class AnswerCounts:
         (candidates far behind the best). These intervals are valid with the others.
     n_approximate, n_without_interval : int, default=0
         Answers with an approximate interval, and without an interval.
+    information_spent : float, default=0.0
+        Nats that the answers have revealed.
+    next_code_length : float, default=0.0
+        Code length of the next query in nats: the information spent and the weight of its batch.
     """
 
     n_answers: int
     n_relaxed: int = 0
     n_approximate: int = 0
     n_without_interval: int = 0
+    information_spent: float = 0.0
+    next_code_length: float = 0.0
 
     @property
     def n_proven(self) -> int:

@@ -186,7 +186,15 @@ def _details(certificate):
     answers = certificate.answers
     mechanism = certificate.mechanism
     forecast = certificate.forecast
-    yield "proved by", "information spent so far (G7)"
+    yield "proved by", "code lengths of all answers (G7)"
+    yield "information spent", f"{answers.information_spent:.2g} nats, revealed by the answers"
+    if forecast.next_query is not None:
+        weight = answers.next_code_length - answers.information_spent
+        yield (
+            "next query",
+            f"code length {answers.next_code_length:.2g} nats: information spent, and {weight:.2g} "
+            "for the weight of its batch",
+        )
     yield "correlation", certificate.records.correlation or "independent records"
     if answers.n_answers:
         scope = "" if forecast.next_query is None else ", the next one near 1/2 included"

@@ -274,13 +274,12 @@ class Race:
     # come last, get coarse cells, and are never refined.
     secondary: Any = False  # or an array of bool
     # Deviations of the scores by the training set, in those deviations (theory G15).
-    sharpness: Array | None = None
+    sharpness: Any = 1.0  # or an array of shape (m,)
 
     def __post_init__(self) -> None:
         m = self.cv_scores.size
         self.outcome = Outcome(m)
-        if self.sharpness is None:
-            self.sharpness = np.ones(m)
+        self.sharpness = np.broadcast_to(self.sharpness, m)
         self.low, self.high = np.full((2, m), np.nan)  # known cells, no margin
         self.half = np.full(m, np.inf)  # half-widths they were asked with
         self.taught: dict[int, int] = {}
@@ -448,7 +447,8 @@ class Race:
         sharpness = self.sharpness[positions]
         centers, drifts = self.code.predict(self.cv_scores[positions])
         deviations = self.deviation(positions, centers) * sharpness
-        drifts = np.minimum(drifts, OFFSET * sharpness)
+        offsets = np.abs(centers - self.cv_scores[positions])
+        drifts = np.minimum(drifts, np.maximum(OFFSET * sharpness, offsets))
         return centers, deviations * np.sqrt(self.training_factors[positions]), drifts
 
     def _fine(self, pace, positions, predicted, *, leads):

@@ -8,15 +8,17 @@ import warnings
 from typing import Any
 
 import numpy as np
+from scipy.stats import beta as beta_distribution
 
 from sklearn_bdp.accounting.noise_calibration import auto_threshold, zhao_required_n
 from sklearn_bdp.accounting.spending import PredictiveCode, code_length
 from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.exceptions import UninformativeIntervalWarning
+from sklearn_bdp.intervals.bounds import UnitMoments, star_limits
 from sklearn_bdp.intervals.concentration import ModelTail, half_of, half_width, score_tail
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.ledger.records import BatchRecord
-from sklearn_bdp.release.batch_context import cell_width_policy, next_code_length
+from sklearn_bdp.release.batch_context import cell_width_policy, information_spent, next_code_length
 from sklearn_bdp.release.certificate import (
     AnswerCounts,
     HoldoutCertificate,
@@ -28,6 +30,7 @@ from sklearn_bdp.release.graded_release import fine_half_width
 from sklearn_bdp.utils.html import GIVEN_PAST
 from sklearn_bdp.utils.validation import caller_level, confidence_level
 
+_MAX_SIMULATED_UNITS = 1000
 _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 
@@ -120,6 +123,8 @@ def holdout_certificate(account: Any, book: Any) -> HoldoutCertificate:
             n_relaxed=last.n_relaxed,
             n_approximate=n_approximate,
             n_without_interval=n_without_interval,
+            information_spent=information_spent(last, settings)[0],
+            next_code_length=next_code_length(last, settings)[0],
         ),
         mechanism=MechanismSettings(
             arguments=settings.mechanism_arguments(),
@@ -162,14 +167,20 @@ def _count_intervals(last, book):
     return interval_types.count("approximate"), interval_types.count("none")
 
 
-def report_half_width(last, settings, tail, score, *, n_attempts):
+def report_half_width(last, settings, tail, score, *, n_attempts, unit_variance=math.nan):
     """Return the half-width of a final report now, on one score like this, without surprises.
 
-    ``n_attempts``: at a final report that did not finish.
+    ``n_attempts``: at a final report that did not finish. ``unit_variance``: expected variance of a
+    unit's mean score, NaN if it is not known.
     """
     model = getattr(tail, "model", None)
     if model is not None:
         scheme = model.sampling_scheme(settings.n)
+        can_bet = scheme.has_independent_units and scheme.exchangeable
+        if can_bet and math.isfinite(unit_variance):
+            length, _ = next_code_length(last, settings, report=True, n_attempts=n_attempts)
+            log_level = math.log(settings.sampling_failure / 2.0) - length
+            return _betting_half_width(score, unit_variance, scheme.n_units, -log_level)
         if scheme.has_independent_units and not scheme.has_independent_records:
             # A report uses units, not models: for a list, the groups independent under all models.
             labels = model.components(settings.n)
@@ -178,6 +189,29 @@ def report_half_width(last, settings, tail, score, *, n_attempts):
     log_level = math.log(settings.sampling_failure / 2.0) - length
     margin = settings.noise_margins(last.n_rounds)[1] * settings.final_noise_ratio
     return half_of(tail, score, log_level, margin)
+
+
+def _betting_half_width(mean, variance, n_units, log_inverse_level):
+    """Return the half-width by bets on units whose scores have a beta distribution.
+
+    Bets of at most 1,000 units are simulated. Half-widths shrink like the root of their number.
+    """
+    center = min(max(mean, 1e-6), 1.0 - 1e-6)
+    bounded_variance = min(max(variance, 1e-12), 0.99 * center * (1.0 - center))
+    concentration = center * (1.0 - center) / bounded_variance - 1.0
+    n_simulated = min(n_units, _MAX_SIMULATED_UNITS)
+    probabilities = (np.arange(n_simulated) + 0.5) / n_simulated
+    scores = beta_distribution.ppf(
+        probabilities, center * concentration, (1.0 - center) * concentration
+    )
+    lower, upper = star_limits(
+        np.random.default_rng(0).permutation(np.nan_to_num(scores)),
+        np.ones(n_simulated),
+        bound=1.0,
+        moments=UnitMoments(center, bounded_variance, 1.0),
+        log_inverse_level=log_inverse_level,
+    )
+    return 0.5 * (upper - lower) * math.sqrt(n_simulated / n_units)
 
 
 def half_width_components(answer, settings, model):

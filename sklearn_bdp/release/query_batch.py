@@ -138,12 +138,16 @@ def make_batch(
             f"cv_scores must have shape ({count},), one for each query, got "
             f"{checked_cv_scores.shape}."
         )
-    units = _sampling_units(model, n)
+    units = sampling_units(model, n)
     variances = np.full(count, np.nan)  # NaN if not used (theory G15, G18)
     if training_variance is not None:
         training_variances = np.asarray(training_variance, dtype=float)
         _one_per_query("training_variance", np.nan_to_num(training_variances), count, high=0.25)
-        variances = _unit_variances(training_variances, holdout_scores, units, model, n)
+        is_binary = np.array([shape["binary"] for shape in holdout_scores.shapes])
+        is_mean = np.array([shape["kind"] == "mean" for shape in holdout_scores.shapes])
+        tail_of = holdout_scores.tail_of
+        unit_variances = unit_variance(training_variances, units, model, n, is_binary[tail_of])
+        variances = np.where(is_mean[tail_of], unit_variances, np.nan)
     kurtosis = np.full(count, np.nan)
     if training_kurtosis is not None:
         kurtosis = np.asarray(training_kurtosis, dtype=float)
@@ -174,7 +178,7 @@ def make_batch(
     )
 
 
-def _sampling_units(model, n):
+def sampling_units(model, n):
     """Return the independent sampling units of a holdout: records, dates or groups."""
     scheme = model.sampling_scheme(n)
     if scheme.calendar is not None:
@@ -184,22 +188,19 @@ def _sampling_units(model, n):
     return Units.of(in_order_of_groups(model, n)[2])
 
 
-def _unit_variances(training_variances, holdout_scores, units, model, n):
-    """Return the expected variances of the units' scores; NaN for scores without a use for them."""
+def unit_variance(training_variance, units, model, n, is_binary):
+    """Return the expected variance of a unit's mean score; NaN for scores without a use for it.
+
+    ``training_variance``: of a record's score, in squared units of [0, 1].
+    """
     scheme = model.sampling_scheme(n)
     has_equal_units = scheme.has_independent_records or scheme.calendar is not None
     is_record_unit = scheme.calendar is None or units.count == n
-    is_useful = np.array(
-        [
-            shape["kind"] == "mean" and not (shape["binary"] and is_record_unit)
-            for shape in holdout_scores.shapes
-        ]
-    )
-    is_useful &= has_equal_units or scheme.has_independent_units
+    is_useful = has_equal_units or scheme.has_independent_units
+    is_useful &= not is_record_unit or ~np.asarray(is_binary)
     # Scores in a group are assumed to have correlation 1/4: for sharp limits, not as a bound.
     mean_unit_size = 1 if has_equal_units else n * units.squares
-    unit_variances = training_variances * (0.25 + 0.75 / mean_unit_size)
-    return np.where(is_useful[holdout_scores.tail_of], unit_variances, np.nan)
+    return np.where(is_useful, training_variance * (0.25 + 0.75 / mean_unit_size), np.nan)
 
 
 def _query_labels(about, count):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_bdp.intervals.bounds import plan_squares
+from sklearn_bdp.intervals.bounds import Units, drawn_variances, plan_squares
 from sklearn_bdp.release.batch_context import BatchContext
 from sklearn_bdp.release.graded_release import Outcome
 from sklearn_bdp.release.query_batch import Batch
@@ -47,15 +47,21 @@ def make_variance_plan(batch: Batch, context: BatchContext, log_failure: float) 
         units=batch.units,
         log_failure=log_failure,
         kurtosis=batch.kurtosis,
-        margin=_record_influence(batch, settings)
+        margin=record_influence(batch.units, settings)
         * settings.noise_margins(context.last.n_rounds)[0],
     )
     return plan if plan.eligible.any() else None
 
 
-def _record_influence(batch, settings):
+def record_influence(units: Units, settings: Any) -> float:
     """Return the largest change of a mean square by one record, in units of 1/n."""
-    return max(1.0, settings.n * batch.units.sensitivity)
+    return max(1.0, settings.n * units.sensitivity)
+
+
+def relative_deviation(worst_variance: Any, variance: Any, training_size: Any) -> Any:
+    """Return the expected deviation of scores as a fraction of that in the worst case."""
+    expected_variance = drawn_variances(variance, worst_variance, training_size)
+    return np.minimum(np.sqrt(expected_variance / worst_variance), 1.0)
 
 
 def release_second_moments(
@@ -69,7 +75,7 @@ def release_second_moments(
         return SecondMoments()
     deviations = plan.deviations(batch.squares)
     n_rounds = context.last.n_rounds + outcome.n_above
-    unit = _record_influence(batch, context.settings)
+    unit = record_influence(batch.units, context.settings)
     cells: list[list[int | None]] = []
     limits = {}
     released = 0.0

@@ -86,13 +86,19 @@ def test_released_values_lie_on_the_grid():
     assert np.allclose(cells, np.round(cells), atol=1e-9)
 
 
-def test_information_spent_is_the_code_length_of_the_next_query(holdout):
-    assert holdout.information_spent == pytest.approx(math.log(20))
+def test_information_spent_is_what_the_answers_have_revealed(holdout):
+    """The next query also pays the weight of its batch, in a fresh holdout nothing else."""
+    assert holdout.information_spent == 0.0
+    assert holdout.next_code_length == pytest.approx(math.log(20))
     holdout.answer([0.5, 0.5, 0.5], scores_with_means(0.5, 0.5, 0.5))
     with holdout.account.read_transaction() as transaction:
         released = transaction.last.released
     assert 0 < released < 1
-    assert holdout.information_spent == pytest.approx(code_length(released=released, batch_index=2))
+    assert holdout.information_spent == released
+    assert holdout.next_code_length == pytest.approx(code_length(released=released, batch_index=2))
+    counts = holdout.certificate().answers
+    assert counts.information_spent == released
+    assert counts.next_code_length == holdout.next_code_length
     lengths = [record.code_length for record in holdout.history()]
     assert lengths == pytest.approx(math.log(20) + rank_code_lengths([0.5, 0.5, 0.5]))
 

@@ -162,7 +162,7 @@ def test_real_search_and_its_holdout(search):
     budget_display = BudgetDisplay.from_holdout(search.holdout_)
     assert budget_display.n_answers.sum() == len(search.holdout_.history())
     assert budget_display.n_above.sum() == (table["answered_from"] == "holdout").sum()
-    assert budget_display.next_nats == search.holdout_.information_spent
+    assert budget_display.next_nats == search.holdout_.next_code_length
 
 
 def test_the_metric_that_ranks_is_drawn_and_named():
@@ -203,7 +203,7 @@ def test_markers_are_visible_on_a_dark_background():
         SimpleNamespace(batch=batch, code_length=float(batch), corrected=batch == 1)
         for batch in (1, 1, 2)
     ]
-    holdout = SimpleNamespace(history=lambda: history, remaining_budget=None, information_spent=2.0)
+    holdout = SimpleNamespace(history=lambda: history, remaining_budget=None, next_code_length=2.0)
     cv_results = {
         "params": [{"C": 0.1}, {"C": 1.0}],
         "mean_test_score": np.array([0.7, 0.8]),

@@ -31,7 +31,7 @@ def batch(
     training_size=8.0,
     is_secondary=None,
     margins=margins,
-    sharpness=None,
+    sharpness=1.0,
 ):
     """Return a function that makes a race of a code and of a source of replies."""
     cv_scores = np.array(cv_scores, dtype=float)
@@ -47,7 +47,7 @@ def batch(
             np.clip(predictions * (1 - predictions), 0.02, None) / n
         ),
         secondary=is_secondary is not None and np.array(is_secondary),
-        sharpness=None if sharpness is None else np.full(count, sharpness),
+        sharpness=sharpness,
     )
 
 
