@@ -38,6 +38,7 @@ from sklearn_bdp.release.guarantee import (
 from sklearn_bdp.release.preview import preview_batch
 from sklearn_bdp.report.final import report_and_close
 from sklearn_bdp.report.final_report import FinalReport
+from sklearn_bdp.report.forecast import forecast_report
 from sklearn_bdp.report.measures import named_metrics
 from sklearn_bdp.utils.html import format_score
 from sklearn_bdp.utils.sklearn_compat import num_samples
@@ -351,7 +352,14 @@ def certified(
         ),
     )
     with holdout.account.read_transaction(latest=False) as book:
-        return with_forecast(certificate, holdout, book, metric, n_train=num_samples(division.X))
+        return with_forecast(
+            certificate,
+            holdout,
+            book,
+            metric,
+            n_train=num_samples(division.X),
+            training_variance=assessment.variance,
+        )
 
 
 def _verdict(score, cv_score, metric):
@@ -401,8 +409,11 @@ def _notes_on_approximation(metric, assessment, holdout):
         )
 
 
-def with_forecast(certificate, holdout, book, metric, *, n_train):
-    """Return a certificate with forecasts for its metric and the selected score."""
+def with_forecast(certificate, holdout, book, metric, *, n_train, training_variance):
+    """Return a certificate with forecasts for its metric and the selected score.
+
+    ``training_variance``: of a record's score on the training set; NaN if it is not known.
+    """
     forecast = certificate.forecast
     selected = certificate.selected
     if forecast.next_query is None:
@@ -425,7 +436,12 @@ def with_forecast(certificate, holdout, book, metric, *, n_train):
     score_range = metric.upper - metric.lower
     half_width = 0.5 * (selected.upper - selected.lower) / score_range
     preview = preview_batch(
-        account, book, score=metric.to_unit(selected.score), metric=metric, n_train=n_train
+        account,
+        book,
+        score=metric.to_unit(selected.score),
+        metric=metric,
+        n_train=n_train,
+        training_variance=training_variance,
     )
     next_query = preview.half_width
     if metric.is_mean and 2.0 * half_width < UNINFORMATIVE_SHARE:
@@ -490,7 +506,9 @@ class DetachedHoldout:
     confidence_level : float
         Minimum probability that all intervals are correct together.
     information_spent : float
-        Nats.
+        Nats that the answers have revealed.
+    next_code_length : float
+        Nats that a next query would have paid.
     remaining_budget : int or None
         "Above" answers that were left.
     """
@@ -498,6 +516,7 @@ class DetachedHoldout:
     n: int
     confidence_level: float
     information_spent: float
+    next_code_length: float
     remaining_budget: int | None
     _certificate: HoldoutCertificate = dataclasses.field(repr=False)
     _records: History = dataclasses.field(repr=False)
@@ -588,6 +607,7 @@ class Savable:
             holdout.n,
             holdout.confidence_level,
             holdout.information_spent,
+            holdout.next_code_length,
             holdout.remaining_budget,
             holdout.certificate(),
             holdout.history(),
@@ -673,18 +693,7 @@ class Reporting(Savable):
                 "refit_every= fits the recipe without other parameters, and fit was passed some. "
                 "The holdout was not queried."
             )
-        named = named_metrics(scoring)
-        is_approximate = isinstance(metric, ApproximateMetric)
-        reported = metric.scoring if is_approximate else metric
-        names = [name for name, _ in named]
-        scorings = [
-            reported
-            if value is None or (isinstance(value, str) and value == metric.name)
-            else value
-            for _, value in named
-        ]
-        is_verified_metric = scorings[0] is metric and not is_approximate
-        is_mapping = isinstance(scoring, Mapping)
+        scorings, is_verified_metric = _scorings_of_report(scoring, metric)
         has_values = is_verified_metric and np.isfinite(values).all()
         return report_and_close(
             self.holdout_,
@@ -695,6 +704,42 @@ class Reporting(Savable):
             per=per,
             refit_every=refit_every,
             joint=joint,
-            scoring=dict(zip(names, scorings, strict=True)) if is_mapping else scorings,
+            scoring=scorings,
             variance=variance if is_verified_metric else None,
         )
+
+    def _forecast_report(self, *, scoring, compare, by, per, joint):
+        """Return the expected rows of :meth:`final_report`, from training records only."""
+        models, values, metric, variance = self._to_report(compare)
+        scorings, is_verified_metric = _scorings_of_report(scoring, metric)
+        has_values = is_verified_metric and np.isfinite(values).all()
+        return forecast_report(
+            self.holdout_,
+            models,
+            values if has_values else None,
+            compare=compare,
+            by=by,
+            per=per,
+            joint=joint,
+            scoring=scorings,
+            variance=variance if is_verified_metric else None,
+        )
+
+
+def _scorings_of_report(scoring, metric):
+    """Return the metrics of a report, and whether the first one is the verified metric.
+
+    ``scoring``: as passed by a caller. ``metric``: that of the search, meant by None and its name.
+    """
+    named = named_metrics(scoring)
+    is_approximate = isinstance(metric, ApproximateMetric)
+    verified = metric.scoring if is_approximate else metric
+    scorings = [
+        verified if value is None or (isinstance(value, str) and value == metric.name) else value
+        for _, value in named
+    ]
+    is_verified_metric = scorings[0] is metric and not is_approximate
+    if isinstance(scoring, Mapping):
+        names = [name for name, _ in named]
+        return dict(zip(names, scorings, strict=True)), is_verified_metric
+    return scorings, is_verified_metric

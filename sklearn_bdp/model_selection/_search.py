@@ -649,8 +649,18 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             check_fingerprints(holdout.marks, X, y)
         return super().score(X, y, **params)
 
-    def preview(self, n_candidates: int | None = None, *, score: float | None = None) -> Preview:
-        """Preview another search on this holdout; nothing is spent.
+    def preview(
+        self,
+        n_candidates: int | None = None,
+        *,
+        score: float | None = None,
+        scoring: Any = None,
+        compare: Any = None,
+        by: Any = None,
+        per: Any = None,
+        joint: bool = True,
+    ) -> Preview:
+        """Preview another search on this holdout and a final report now; nothing is spent.
 
         Parameters
         ----------
@@ -659,11 +669,22 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             by as many metrics as in this one.
         score : float, default=None
             Approximate expected score, in score units; by default the best verified one.
+        scoring, compare, by, per, joint : object
+            As for :meth:`final_report`. If ``scoring``, ``compare`` or ``by`` is given, the rows of
+            that report are forecast one by one: the model is fitted without one fold of the
+            training set, and that fold plays the holdout.
 
         Returns
         -------
         Preview
-            As :meth:`sklearn_bdp.ReusableHoldout.preview`.
+            As :meth:`sklearn_bdp.ReusableHoldout.preview`, in score units. ``rows`` holds the
+            forecasts of rows.
+
+        Raises
+        ------
+        ValueError
+            If the training records are not known in this process, or the model cannot be fitted
+            again.
         """
         check_is_fitted(self, "holdout_", msg=_NEEDS_HOLDOUT)
         count = len(self.cv_results_["params"]) if n_candidates is None else n_candidates
@@ -671,12 +692,18 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         unit = self._metric.to_unit(
             self.best_score_ if score is None else check_real("score", score)
         )
-        return self.holdout_.preview(
+        preview = self.holdout_.preview(
             count,
             score=unit if math.isfinite(unit) else 0.5,
             n_train=self._n_train,
             scoring=self._metric,
+            training_variance=self._variance,
         )
+        preview = preview.in_units(self._metric.lower, self._metric.upper)
+        if scoring is None and compare is None and by is None:
+            return preview
+        rows = self._forecast_report(scoring=scoring, compare=compare, by=by, per=per, joint=joint)
+        return replace(preview, rows=rows)
 
     def _to_report(self, compare):
         """Return the model with its score, the metric and a record's variance."""

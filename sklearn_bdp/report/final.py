@@ -7,7 +7,7 @@ import functools
 import json
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.metrics import get_scorer
@@ -174,15 +174,7 @@ def _exact_report(holdout, plan, terms):
     length_with_classes, _ = next_code_length(
         last, settings, report=True, n_attempts=terms.n_attempts
     )
-    # With joint=False, each row has the level of its whole family (theory G32).
-    n_proven = max(1, plan.n_proven) if plan.joint else 1
-    n_rows = len(plan.statements) if plan.joint else 1
-    log_level = math.log(settings.sampling_failure / n_proven) - length
-    spending = settings.spending
-    log_approximate = math.log(settings.beta / n_rows) - last_before.released
-    log_approximate -= report_attempt_length(n_earlier=terms.n_attempts, finished=True)
-    if last_before.cells.get("approximate"):
-        log_approximate += math.log(spending.report_weight(last_before.number))
+    levels = row_levels(plan, last_before, settings, length=length, n_attempts=terms.n_attempts)
     row_contents = []
     proven_rows = []
     scales = {}
@@ -191,9 +183,9 @@ def _exact_report(holdout, plan, terms):
         row = rows.row(
             statement,
             by_class=by_class.get(row_index),
-            log_proven=log_level + log_correction,
-            log_approximate=log_approximate,
-            log_alone=math.log(settings.beta),
+            log_proven=levels.log_proven + log_correction,
+            log_approximate=levels.log_approximate,
+            log_alone=levels.log_alone,
         )
         row_contents.append(row)
         if row["proven"] is not None and not statement.inside and row["value"] is not None:
@@ -215,7 +207,7 @@ def _exact_report(holdout, plan, terms):
             in_unit_range.append((*labels, *unit_ends))
         columns = dict(zip(names, map(list, zip(*in_unit_range, strict=True)), strict=True))
         columns["corrected"] = [1]
-        columns["code_length"] = [length + math.log(n_proven)]
+        columns["code_length"] = [length + math.log(max(1, plan.n_proven))]
         answers = Answers(columns, batch=last.number + 1, time=terms.time, scales=scales)
     closed = _closed(
         terms,
@@ -225,14 +217,50 @@ def _exact_report(holdout, plan, terms):
         code_length=length_with_classes,
         cells={},
         scales={answer.metric: list(answer.scale) for answer in answers},
-        spending={"name": spending.name, "weight": spending.report_weight(last.number)},
+        spending={
+            "name": settings.spending.name,
+            "weight": settings.spending.report_weight(last.number),
+        },
     )
-    levels = {
-        "level": math.exp(log_level),
-        "approximate_level": math.exp(log_approximate),
+    recorded_levels = {
+        "level": math.exp(levels.log_proven),
+        "approximate_level": math.exp(levels.log_approximate),
         "information_spent": length,
     }
-    return closed, answers, levels | {"rows": row_contents, "units": [rows.count, rows.words]}
+    content = recorded_levels | {"rows": row_contents, "units": [rows.count, rows.words]}
+    return closed, answers, content
+
+
+class RowLevels(NamedTuple):
+    """Logs of the failure probabilities of rows."""
+
+    log_proven: float
+    log_approximate: float
+    #: Of a proven row if nothing had been queried before: the rows of its family, and no more.
+    log_alone: float
+
+
+def row_levels(
+    plan: Plan, last: Any, settings: Any, *, length: float, n_attempts: int
+) -> RowLevels:
+    """Return the levels of the rows of a report after the record ``last``.
+
+    ``length``: code length of the report. Theory G28: each family at its own level. Approximate
+    rows take the weight 1 if no interim answer is in their family, else the weight of a report, as
+    proven ones do (theory G34).
+    """
+    # With joint=False, each row has the level of its whole family (theory G32).
+    n_proven = max(1, plan.n_proven) if plan.joint else 1
+    n_rows = len(plan.statements) if plan.joint else 1
+    log_approximate = math.log(settings.beta / n_rows) - last.released
+    log_approximate -= report_attempt_length(n_earlier=n_attempts, finished=True)
+    if last.cells.get("approximate"):
+        log_approximate += math.log(settings.spending.report_weight(last.number))
+    return RowLevels(
+        log_proven=math.log(settings.sampling_failure / n_proven) - length,
+        log_approximate=log_approximate,
+        log_alone=math.log(settings.beta / n_proven),
+    )
 
 
 def _closed(terms, **changes):

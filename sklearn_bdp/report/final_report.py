@@ -277,7 +277,10 @@ class FinalReport(RenderedResult):
             f"{self.time[:10]} and accepts no new query."
         )
         if self.rows[0].half_width_components:
-            yield explain_half_width(self.rows[0].half_width_components)
+            n_rows = sum(bool(row.half_width_components) for row in self.rows)
+            yield explain_half_width(
+                self.rows[0].half_width_components, n_rows=n_rows if self.joint else 1
+            )
         yield (
             f"The report is about the recipe, refitted {self.refit} on all records known by then."
             if self.refit

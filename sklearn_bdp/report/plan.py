@@ -696,9 +696,9 @@ def prepared(plan: Plan, training: Any, variance: float | None, holdout: Any) ->
     training_data = None if training is None else CVData(*training)
     if training_data is None and not (variance and betting == plan.statements[:1]):
         training_data = holdout.context.cv_data
-    folds = (
-        _out_of_fold_records(plan, training_data) if betting and training_data is not None else ()
-    )
+    scored_folds = None
+    if betting and training_data is not None:
+        scored_folds = _out_of_fold_records(plan, training_data)
     first = plan.statements[0]
     statements = []
     for statement in plan.statements:
@@ -711,9 +711,10 @@ def prepared(plan: Plan, training: Any, variance: float | None, holdout: Any) ->
             moments = _default_moments(statement, plan)
             if statement is first and variance is not None and variance > 0.0:
                 moments = moments._replace(variance=max(variance, 1e-4))
-            # Predictions have no folds, and folds may have no score.
-            with contextlib.suppress(Exception):
-                moments, max_difference = _out_of_fold_moments(statement, plan, *folds)
+            if scored_folds is not None and not _has_predictions(statement, plan):
+                # Default moments are valid, too: folds may have no unit of a row, or no score.
+                with contextlib.suppress(ValueError, UndefinedScore):
+                    moments, max_difference = _out_of_fold_moments(statement, plan, *scored_folds)
         statements.append(dataclasses.replace(statement, moments=moments, most=max_difference))
     return dataclasses.replace(plan, statements=statements)
 
@@ -731,16 +732,67 @@ def _default_moments(statement, plan):
     return UnitMoments(center, max(spread, 0.0025) * count, count)
 
 
+def _has_predictions(statement, plan):
+    """Return whether a statement is about precomputed predictions, which have no folds."""
+    return any(isinstance(plan.models[name], Predicted) for name in statement.models)
+
+
+class _CannotRefitError(Exception):
+    """A model of the user cannot be fitted on other records."""
+
+
+def _refit(model, X, y):
+    """Return a clone of a model that is fitted on other records."""
+    try:
+        return clone(model).fit(X, y)
+    except Exception as error:  # of the user's model
+        raise _CannotRefitError from error
+
+
+def training_folds(training_data: CVData, models: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Return training and test records of each fold, as positions in the training data.
+
+    The third element holds the positions of the test records among the rows of the folds. Without
+    folds of a search there are five. Empty if the records are too few for them.
+    """
+    rows = training_data.rows
+    rows = np.arange(num_samples(training_data.y)) if rows is None else np.asarray(rows)
+    folds = training_data.folds
+    if not folds:
+        y = safe_indexing(training_data.y, rows)
+        splitter = check_cv(5, y, classifier=is_classifier(next(iter(models.values()))))
+        splitter = splitter if training_data.groups is None else GroupKFold(5)
+        try:
+            folds = list(splitter.split(rows, y, training_data.groups))
+        except ValueError:  # fewer records, groups or members of a class than folds
+            return []
+    return [(rows[train], rows[test], test) for train, test in folds]
+
+
+def models_of_fold(
+    training_data: CVData, models: Mapping[str, Any], train: Any
+) -> dict[str, Any] | None:
+    """Return clones of models fitted on some training records; None if one cannot be fitted."""
+    X_train = safe_indexing(training_data.X, train)
+    y_train = safe_indexing(training_data.y, train)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return {name: _refit(model, X_train, y_train) for name, model in models.items()}
+        except _CannotRefitError:
+            return None
+
+
 def _out_of_fold_records(plan, training_data):
     """Return the test records of each fold with models fitted on its training records, and groups.
 
-    Empty if a model cannot be fitted again.
+    None if a model cannot be fitted again: default moments are valid, too.
     """
     models = {
         name: model for name, model in plan.models.items() if not isinstance(model, Predicted)
     }
-    scored_folds = _scored_folds(models, training_data)
-    return (scored_folds, training_data.groups) if scored_folds else ()
+    scored_folds = _scored_folds(models, training_data) if models else []
+    return (scored_folds, training_data.groups) if scored_folds else None
 
 
 def _scored_folds(models, training_data):
@@ -749,25 +801,14 @@ def _scored_folds(models, training_data):
     Empty if a model cannot be fitted again.
     """
     scored_folds = []
-    with warnings.catch_warnings(), contextlib.suppress(Exception):
-        warnings.simplefilter("ignore")
-        rows = training_data.rows
-        rows = np.arange(len(training_data.y)) if rows is None else np.asarray(rows)
-        y = safe_indexing(training_data.y, rows)
-        folds = training_data.folds
-        if not folds:
-            splitter = check_cv(5, y, classifier=is_classifier(next(iter(models.values()))))
-            splitter = splitter if training_data.groups is None else GroupKFold(5)
-            folds = splitter.split(rows, y, training_data.groups)
-        for train, test in folds:
-            X_train = safe_indexing(training_data.X, rows[train])
-            y_train = safe_indexing(training_data.y, rows[train])
-            X_test = safe_indexing(training_data.X, rows[test])
-            y_test = safe_indexing(training_data.y, rows[test])
-            fitted = {name: clone(model).fit(X_train, y_train) for name, model in models.items()}
-            scored_folds.append((Records(X_test, y_test, fitted), test))
-        return scored_folds
-    return []  # a model cannot be fitted again: defaults are valid, too
+    for train, test, test_in_rows in training_folds(training_data, models):
+        fitted = models_of_fold(training_data, models, train)
+        if fitted is None:
+            return []
+        X_test = safe_indexing(training_data.X, test)
+        y_test = safe_indexing(training_data.y, test)
+        scored_folds.append((Records(X_test, y_test, fitted), test_in_rows))
+    return scored_folds
 
 
 def _out_of_fold_moments(statement, plan, scored_folds, groups):

@@ -205,11 +205,12 @@ def interval_svg(value, lower, upper, *, bounds=None, baseline=None):
     )
 
 
-def explain_half_width(components):
-    """Return the components of a half-width as a sentence."""
+def explain_half_width(components, *, n_rows=1):
+    """Return the components of a half-width as a sentence; ``n_rows``: that hold together."""
     sampling, adaptivity, noise = (max(0.0, component) for component in components)
+    prespecified = "one prespecified model" if n_rows == 1 else f"{n_rows:,} prespecified rows"
     return (
         f"Half-width {format_score(sampling + adaptivity + noise)} = {format_score(sampling)} "
-        f"sampling error of one prespecified model + {format_score(adaptivity)} adaptive selection "
+        f"sampling error of {prespecified} + {format_score(adaptivity)} adaptive selection "
         f"+ {format_score(noise)} rounding and noise."
     )

@@ -1,0 +1,216 @@
+"""Forecast of a final report from training records: the same rows, before the holdout is closed.
+
+A fold of the training set plays the holdout. Models that are fitted on the other folds are scored
+on its records, drawn with replacement to the number and groups of the holdout records. Rows are
+computed as in a report, at the levels that a report would have now. No holdout record is read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.metrics.proofs import CLASSES
+from sklearn_bdp.release.batch_context import check_open, next_code_length
+from sklearn_bdp.report.final import Rows, row_levels
+from sklearn_bdp.report.plan import Plan, models_of_fold, planned_report, prepared, training_folds
+from sklearn_bdp.utils.sklearn_compat import safe_indexing
+
+_MAX_FOLDS = 3
+_BASELINE = "baseline"  # a model's own name is longer: it holds its parameters
+
+
+class RowForecast(NamedTuple):
+    """Expected widths of one row of a final report, in score units."""
+
+    model: str  # name of a model, or "b minus a"
+    metric: str
+    subgroup: str  # empty for all records
+    value: float  # on training records that the model was not fitted on
+    proven: float | None  # half-width of the proven interval, None without one
+    approximate: float | None  # half-width of the approximate interval, None without one
+    method: str  # method of the proven interval, or of the approximate one
+
+    def __str__(self) -> str:
+        subgroup = f", {self.subgroup}" if self.subgroup else ""
+        half_widths = [
+            f"±{half_width:.3g} ({kind})"
+            for kind, half_width in (("proven", self.proven), ("approximate", self.approximate))
+            if half_width is not None
+        ]
+        widths = ", ".join(half_widths) or "no interval"
+        return f"{self.metric} of {self.model}{subgroup}: {widths}"
+
+
+class _TrainingSample:
+    """Training records in the place of the holdout records: as many, and related like them."""
+
+    def __init__(self, holdout: Any, X: Any, y: Any) -> None:
+        self.X = X
+        self.y = y
+        self.n = holdout.n
+        self.dependence = holdout.dependence
+        self.account = holdout.account
+        self.context = holdout.context
+        self.notes = holdout.notes
+
+    def check_model(self, model: Any) -> None:
+        """Accept every model: these records are not the holdout's."""
+
+
+def forecast_report(
+    holdout: Any,
+    estimators: Any,
+    cv_scores: Any,
+    *,
+    compare: Any,
+    variance: float | None = None,
+    **options: Any,
+) -> tuple[RowForecast, ...]:
+    """Return the expected rows of :func:`~sklearn_bdp.report.final.report_and_close`.
+
+    Up to three folds play the holdout, and widths are medians over them.
+
+    Raises
+    ------
+    ValueError
+        If the training records of a search are not known in this process, a baseline is given by
+        predictions of holdout records, a model cannot be fitted on a fold, or rows would go through
+        noise.
+    """
+    training_data = holdout.context.cv_data
+    if training_data is None:
+        raise ValueError(
+            "The rows of a report are forecast from the training records of a search, which this "
+            "process does not know. Call fit() first. The holdout was not queried."
+        )
+    if holdout.account.settings.is_private:
+        raise ValueError(
+            "The rows of a report through noise are not forecast. preview() without scoring=, "
+            "compare= and by= shows the width of its first row. The holdout was not queried."
+        )
+    models = dict(estimators)
+    has_baseline = compare is not None and not isinstance(compare, str | bool)
+    if has_baseline:
+        if not (hasattr(compare, "fit") or hasattr(compare, "predict")):
+            raise ValueError(
+                "compare must be an estimator in a preview: predictions of holdout records say "
+                "nothing about training records. The holdout was not queried."
+            )
+        models[_BASELINE] = compare
+    forecasts = []
+    for train, test, test_in_rows in training_folds(training_data, models)[:_MAX_FOLDS]:
+        fitted = models_of_fold(training_data, models, train)
+        if fitted is None:
+            break
+        baseline = fitted.pop(_BASELINE) if has_baseline else compare
+        rows = _rows_like_holdout(holdout, training_data.groups, test, test_in_rows)
+        sample = _TrainingSample(
+            holdout, safe_indexing(training_data.X, rows), safe_indexing(training_data.y, rows)
+        )
+        plan = planned_report(sample, fitted, cv_scores, compare=baseline, training=None, **options)
+        forecasts.append(_computed_rows(prepared(plan, None, variance, sample), sample))
+    if not forecasts:
+        raise ValueError(
+            "A model cannot be fitted again on a fold of the training set, so that the rows of its "
+            "report cannot be forecast. The holdout was not queried."
+        )
+    return tuple(map(_median_row, zip(*forecasts, strict=True)))
+
+
+def _median_row(forecasts):
+    """Return the forecast of one row from those of several folds."""
+    first = forecasts[0]
+    medians = {}
+    for name in ("value", "proven", "approximate"):
+        numbers = [getattr(forecast, name) for forecast in forecasts]
+        known_numbers = [number for number in numbers if number is not None]
+        has_median = 2 * len(known_numbers) > len(numbers)
+        medians[name] = float(np.median(known_numbers)) if has_median else None
+    return RowForecast(
+        model=first.model,
+        metric=first.metric,
+        subgroup=first.subgroup,
+        value=medians["value"],
+        proven=medians["proven"],
+        approximate=medians["approximate"],
+        method=first.method,
+    )
+
+
+def _rows_like_holdout(holdout, groups, test, test_in_rows):
+    """Return positions of test records, as many as holdout records, in groups of the same sizes.
+
+    ``groups``: of the training records, at ``test_in_rows`` those of the test records.
+    """
+    scheme = holdout.dependence.sampling_scheme(holdout.n)
+    if scheme.in_time_order or scheme.calendar is not None:
+        return np.resize(np.sort(test), holdout.n)
+    rng = np.random.default_rng(0)
+    has_groups = scheme.has_independent_units and not scheme.has_independent_records
+    if not has_groups or groups is None:
+        return np.resize(rng.permutation(test), holdout.n)
+    test_groups = np.asarray(groups)[test_in_rows]
+    records_of_group = [test[test_groups == group] for group in np.unique(test_groups)]
+    group_sizes = np.array([len(records) for records in records_of_group])
+    unit_codes = np.unique(holdout.dependence.components(holdout.n), return_inverse=True)[1]
+    order = np.argsort(unit_codes, kind="stable")
+    unit_sizes = np.bincount(unit_codes)
+    rows = np.empty(holdout.n, dtype=int)
+    for places in np.split(order, np.cumsum(unit_sizes)[:-1]):
+        # Records that are drawn twice would make a group too uniform.
+        is_large_enough = group_sizes >= min(len(places), group_sizes.max())
+        smallest_size = group_sizes[is_large_enough].min()
+        group = rng.choice(np.flatnonzero(group_sizes == smallest_size))
+        rows[places] = np.resize(records_of_group[group], len(places))
+    return rows
+
+
+def _computed_rows(plan: Plan, sample: _TrainingSample) -> tuple[RowForecast, ...]:
+    """Return the rows of a plan about a training sample, at the levels of a report now."""
+    settings = sample.account.settings
+    with sample.account.read_transaction() as ledger_state:
+        check_open(ledger_state)
+        last = ledger_state.last
+        n_attempts = len(ledger_state.notes(Fact.CLOSING))
+    length, _ = next_code_length(last, settings, report=True, n_attempts=n_attempts)
+    levels = row_levels(plan, last, settings, length=length, n_attempts=n_attempts)
+    rows = Rows(plan, sample, seed=0)
+    forecasts = []
+    for statement in plan.statements:
+        by_class = None
+        if statement.proven == CLASSES:
+            model_and_data = rows.records.asked(statement.models[0])
+            metric: Any = statement.measure.metric
+            by_class = metric.evaluate(*model_and_data, rows.records.y)
+            if not rows.scheme.has_independent_records:  # class proportions would be queried
+                shape = metric.expected_shape(sample.n)
+                by_class = dataclasses.replace(by_class, by_class=None, shape=shape)
+        content = rows.row(
+            statement,
+            by_class=by_class,
+            log_proven=levels.log_proven,
+            log_approximate=levels.log_approximate,
+            log_alone=levels.log_alone,
+        )
+        forecasts.append(
+            RowForecast(
+                model=content["model"],
+                metric=content["metric"],
+                subgroup=content["subgroup"],
+                value=math.nan if content["value"] is None else content["value"],
+                proven=_half_width(content["proven"]),
+                approximate=_half_width(content["approximate"]),
+                method=content["method"],
+            )
+        )
+    return tuple(forecasts)
+
+
+def _half_width(ends):
+    """Return half the length of an interval, None without one."""
+    return None if ends is None else 0.5 * (ends[1] - ends[0])
