@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri_exp
 from scipy.stats import false_discovery_control
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils import check_random_state
@@ -24,8 +24,9 @@ from sklearn_bdp.evaluation.scoring import plain_certificate
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
 from sklearn_bdp.feature_selection._rankings import column_blocks, text_columns
 from sklearn_bdp.feature_selection._report import AssociationReport, screening_report
+from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.metrics.base import Evaluation
-from sklearn_bdp.report.final import fix_statements, report_statements
+from sklearn_bdp.report.final import fix_statements, fixed_length, report_statements
 from sklearn_bdp.utils.hashing import query_key
 from sklearn_bdp.utils.sklearn_compat import is_frame, num_samples, safe_indexing
 from sklearn_bdp.utils.validation import (
@@ -222,11 +223,28 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         if holdout is not None:
             with holdout.account.read_transaction(latest=False) as book:
                 certificate = plain_certificate(holdout, division, book)
+                notes = book.notes(Fact.STATEMENTS)
+            forecast = certificate.forecast
+            if forecast.final_report is not None:
+                half_width = self._report_half_width(holdout, deviations, notes)
+                forecast = replace(forecast, final_report=half_width)
+            certificate = replace(certificate, forecast=forecast)
             self.certificate_ = certificate.in_units("association", -1.0, 1.0)
         self._summary = screening_report(self)
         if not self.confirmed_:
             self._warn_unconfirmed()
         return self
+
+    def _report_half_width(self, holdout, deviations, notes):
+        """Return the median half-width of a final report, as a fraction of the range.
+
+        None if the report has no rows. ``deviations``: of the associations that were queried.
+        """
+        if self._statements is None or not deviations.size:
+            return None
+        length = fixed_length(notes, self._statements[0])
+        log_level = math.log(holdout.account.settings.beta / (2.0 * deviations.size)) - length
+        return 0.5 * float(-ndtri_exp(log_level) * np.median(deviations))
 
     @strip_traceback_frames  # the evaluations are raw
     def _ask(self, holdout, division, associations, candidates, cells):

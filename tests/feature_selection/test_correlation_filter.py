@@ -276,3 +276,14 @@ def test_useless_attributes_are_kept_at_the_declared_rate():
                 HoldoutCorrelationFilter(random_state=seed).fit(X, y).support_.any()
             )
     assert n_with_kept_attributes <= n_seeds * 0.05 + 3 * np.sqrt(n_seeds * 0.05 * 0.95)
+
+
+@SEVERAL_HOLDOUTS
+@pytest.mark.parametrize("n", [400, 2000])
+def test_certificate_forecasts_the_width_of_the_report(n):
+    X, y = make_planted(n=n, n_features=30)
+    screen = HoldoutCorrelationFilter(random_state=0).fit(X, y)
+    forecast = 2.0 * screen.certificate_.forecast.final_report  # the range is 2 wide
+    report = screen.final_report()
+    half_width = np.median([0.5 * (row.upper - row.lower) for row in report.rows])
+    assert forecast == pytest.approx(half_width, rel=1 / 3)
