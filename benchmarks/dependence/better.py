@@ -49,8 +49,8 @@ def shown(runs, rng):
                     log_side,
                     expected=float(earlier.mean()),
                     variance=float(earlier.var()),
-                    least=-held_distance,
-                    most=held_distance,
+                    lowest=-held_distance,
+                    highest=held_distance,
                     lower_share=lower_share,
                 )
                 methods[name] = lower > 0.0

@@ -160,7 +160,7 @@ def one(name, dates, rng):
     before, held = scores[: 3 * dates], scores[3 * dates :]
     ends = {}
     if rest:
-        ends = {"least": -rest[0][3 * dates :], "most": rest[0][3 * dates :]}
+        ends = {"lowest": -rest[0][3 * dates :], "highest": rest[0][3 * dates :]}
     low, high = past_limits(
         held, -NATS, expected=before.mean(), horizon=horizon, **ends,
         variance=None if kind is None else float(before.var()),

@@ -64,7 +64,7 @@ _SHOWN = 4  # values of an index that a message shows
 def date_numbers(times: Any, name: str = "times") -> Array:
     """Return dates as values that sort as the dates do, one for each record.
 
-    Dates and periods of any container become ``datetime64[ns]`` (in UTC if they have a zone),
+    Dates and periods in any container become ``datetime64[ns]`` (in UTC if they have a zone),
     numbers stay numbers. Text is read if all of it is ISO days, times or months.
     """
     if isinstance(times, str):

@@ -151,12 +151,12 @@ class ApproximateLimits:
         df = 2.0 * n_units / max(spread.kurtosis - 1.0, 1e-12)
         return float(max(_MIN_DF, min(df, spread.max_df)))
 
-    def limits(self, least: Array, most: Array, log_failure: Array) -> tuple[Array, Array]:
+    def limits(self, lowest: Array, highest: Array, log_failure: Array) -> tuple[Array, Array]:
         """Return lower and upper limits of the metric of new records.
 
         Parameters
         ----------
-        least, most : ndarray of shape (m,)
+        lowest, highest : ndarray of shape (m,)
             Ends of the cell that holds the holdout score, in [0, 1].
         log_failure : ndarray of shape (m,)
             Log of the failure probability of one side, at most 0.
@@ -167,38 +167,38 @@ class ApproximateLimits:
             The whole range [0, 1] where the cell touches 0: a score that is undefined on the
             holdout counts as 0, and nothing is claimed about it.
         """
-        least, most, log_failure = np.broadcast_arrays(
-            *(np.asarray(values, dtype=float) for values in (least, most, log_failure))
+        lowest, highest, log_failure = np.broadcast_arrays(
+            *(np.asarray(values, dtype=float) for values in (lowest, highest, log_failure))
         )
         if self.spread is None or self.family == "none":
-            return np.zeros(least.shape), np.ones(least.shape)
+            return np.zeros(lowest.shape), np.ones(lowest.shape)
         if self.family == "proportion":
-            lower, upper = self._proportion_limits(self.spread, least, most, log_failure)
+            lower, upper = self._proportion_limits(self.spread, lowest, highest, log_failure)
         else:
-            lower, upper = self._loss_limits(self.spread, least, most, log_failure)
-        unknown = (least <= 0.0) | ~np.isfinite(lower) | ~np.isfinite(upper)
-        lower = np.where(unknown, 0.0, np.clip(np.minimum(lower, least), 0.0, 1.0))
-        upper = np.where(unknown, 1.0, np.clip(np.maximum(upper, most), 0.0, 1.0))
+            lower, upper = self._loss_limits(self.spread, lowest, highest, log_failure)
+        unknown = (lowest <= 0.0) | ~np.isfinite(lower) | ~np.isfinite(upper)
+        lower = np.where(unknown, 0.0, np.clip(np.minimum(lower, lowest), 0.0, 1.0))
+        upper = np.where(unknown, 1.0, np.clip(np.maximum(upper, highest), 0.0, 1.0))
         return lower, upper
 
-    def _proportion_limits(self, spread, least, most, log_failure):
+    def _proportion_limits(self, spread, lowest, highest, log_failure):
         failure = np.exp(log_failure)
         normal = -ndtri_exp(np.minimum(log_failure, math.log(0.49)))
         df = self.degrees_of_freedom(spread)
-        thin = most - least < _THIN_CELL * spread.deviation / math.sqrt(self.n_units)
+        thin = highest - lowest < _THIN_CELL * spread.deviation / math.sqrt(self.n_units)
         student = np.where(thin, -stdtrit(df / 2.0, failure), -stdtrit(df, failure))
         inflation = (student / normal) ** 2 * np.where(thin, 1.0 + 2.0 / df, 1.0)
         variance = max(spread.deviation**2, 1e-300)
         plain_size = spread.center * (1.0 - spread.center) * self.n_units / variance
         size = plain_size / np.maximum(inflation, 1.0)
         with np.errstate(all="ignore"):
-            lower = betaincinv(least * size, (1.0 - least) * size + 1.0, failure)
-            from_above = betaincinv((1.0 - most) * size, most * size + 1.0, failure)
+            lower = betaincinv(lowest * size, (1.0 - lowest) * size + 1.0, failure)
+            from_above = betaincinv((1.0 - highest) * size, highest * size + 1.0, failure)
         # The score at an end of its range leaves nothing beyond it.
-        upper = 1.0 - np.where(most >= 1.0, 0.0, from_above)
+        upper = 1.0 - np.where(highest >= 1.0, 0.0, from_above)
         return lower, upper
 
-    def _loss_limits(self, spread, least, most, log_failure):
+    def _loss_limits(self, spread, lowest, highest, log_failure):
         failure = np.exp(log_failure)
         df = self.degrees_of_freedom(spread)
         quantile = -stdtrit(df, failure)
@@ -206,8 +206,8 @@ class ApproximateLimits:
             quantile = -stdtrit(df / 2.0, failure) * math.sqrt(1.0 + 2.0 / df)
         center_loss = max(1.0 - spread.center, 1e-300)
         half = quantile * spread.deviation / center_loss / math.sqrt(self.n_units)
-        lower = 1.0 - (1.0 - least) * np.exp(half)
-        upper = 1.0 - (1.0 - most) * np.exp(-half)
+        lower = 1.0 - (1.0 - lowest) * np.exp(half)
+        upper = 1.0 - (1.0 - highest) * np.exp(-half)
         return lower, upper
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
@@ -314,12 +314,12 @@ class MedianLimits:
             return -ndtri_exp(np.minimum(log_failure, math.log(0.49))) * deviation
         return -stdtrit(df, np.exp(log_failure)) * deviation
 
-    def limits(self, least: Array, most: Array, log_failure: Array) -> tuple[Array, Array]:
+    def limits(self, lowest: Array, highest: Array, log_failure: Array) -> tuple[Array, Array]:
         """Return lower and upper limits of minus the median error of new records.
 
         Parameters
         ----------
-        least, most : ndarray of shape (m,)
+        lowest, highest : ndarray of shape (m,)
             Ends of the cell that holds the holdout score, in [0, 1]; the error is 1 minus it.
         log_failure : ndarray of shape (m,)
             Log of the failure probability of one side, at most 0.
@@ -329,22 +329,24 @@ class MedianLimits:
         lower, upper : ndarray of shape (m,)
             The whole range where the cell touches 0, as for :class:`ApproximateLimits`.
         """
-        least, most, log_failure = np.broadcast_arrays(
-            *(np.asarray(values, dtype=float) for values in (least, most, log_failure))
+        lowest, highest, log_failure = np.broadcast_arrays(
+            *(np.asarray(values, dtype=float) for values in (lowest, highest, log_failure))
         )
         quantiles = np.asarray(self.errors.quantiles)
         n_steps = quantiles.size - 1
         half_width = self._half_width(log_failure)
         # Shares of training errors below the cell, rounded outward to the steps of the table.
-        below = (np.searchsorted(quantiles, 1.0 - most, side="left") - 1.0) / n_steps - half_width
-        above = np.searchsorted(quantiles, 1.0 - least, side="right") / n_steps + half_width
+        below = (
+            np.searchsorted(quantiles, 1.0 - highest, side="left") - 1.0
+        ) / n_steps - half_width
+        above = np.searchsorted(quantiles, 1.0 - lowest, side="right") / n_steps + half_width
         low_step = np.floor(below * n_steps).astype(int)
         high_step = np.ceil(above * n_steps).astype(int)
         smallest = np.where(low_step < 0, 0.0, quantiles[np.clip(low_step, 0, n_steps)])
         largest = np.where(high_step > n_steps, 1.0, quantiles[np.clip(high_step, 0, n_steps)])
-        is_unknown = (least <= 0.0) | (high_step > n_steps)
-        lower = np.where(is_unknown, 0.0, np.clip(np.minimum(1.0 - largest, least), 0.0, 1.0))
-        upper = np.where(least <= 0.0, 1.0, np.clip(np.maximum(1.0 - smallest, most), 0.0, 1.0))
+        is_unknown = (lowest <= 0.0) | (high_step > n_steps)
+        lower = np.where(is_unknown, 0.0, np.clip(np.minimum(1.0 - largest, lowest), 0.0, 1.0))
+        upper = np.where(lowest <= 0.0, 1.0, np.clip(np.maximum(1.0 - smallest, highest), 0.0, 1.0))
         return lower, upper
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:

@@ -130,11 +130,11 @@ class SquaresPlan:
         return np.clip(squares - 2.0 * self.centers * means + self.centers**2, 0.0, 1.0)
 
     def limits(
-        self, least: Array, most: Array, side: Array, known: dict[int, float]
+        self, lowest: Array, highest: Array, side: Array, known: dict[int, float]
     ) -> tuple[Array, Array]:
         """Return lower and upper limits for the eligible queries; 0 and 1 for the others.
 
-        ``least`` and ``most`` are the ends of the possible means, ``side`` the logs of the
+        ``lowest`` and ``highest`` are the ends of the possible means, ``side`` the logs of the
         one-sided failure probabilities, ``known`` the upper limits of mean squared deviations that
         the mechanism confirmed, by position.
         """
@@ -143,10 +143,10 @@ class SquaresPlan:
         for query, squares in known.items():
             center = self.centers[query]
             log_failure = side[query] + math.log(SHARE)
-            lower[query] = self._lower_limit(query, center, least[query], log_failure, squares)
+            lower[query] = self._lower_limit(query, center, lowest[query], log_failure, squares)
             # One minus the score deviates as much.
             complement = self._lower_limit(
-                query, 1.0 - center, 1.0 - most[query], log_failure, squares
+                query, 1.0 - center, 1.0 - highest[query], log_failure, squares
             )
             upper[query] = 1.0 - complement
         return lower, upper
@@ -422,7 +422,7 @@ def past_lower_limit(
     stakes: ArrayLike,
     shares: ArrayLike = (1.0,),
     center: FloatOrArray = 0.0,
-    least: FloatOrArray = 0.0,
+    lowest: FloatOrArray = 0.0,
     horizon: int = 1,
 ) -> float:
     r"""Return a lower limit for the mean expected score, each date given its past (theory G26).
@@ -441,8 +441,8 @@ def past_lower_limit(
     stakes, shares : array-like of shape (K,)
         Positive stakes, fixed in advance, and their shares, which sum to at most 1.
     center : float or array-like of shape (T,), default=0.0
-        Predicted score of each date; lowered to ``least + 0.9 / stake`` where it lies above.
-    least : float or array-like of shape (T,), default=0.0
+        Predicted score of each date; lowered to ``lowest + 0.9 / stake`` where it lies above.
+    lowest : float or array-like of shape (T,), default=0.0
         Lower end of each possible score, known before it.
     horizon : int, default=1
         Largest number of dates between a forecast and its score. The limit then holds for the mean
@@ -451,7 +451,7 @@ def past_lower_limit(
     Returns
     -------
     float
-        At least the mean of ``least``. An upper limit is minus the lower limit of ``-scores``.
+        At least the mean of ``lowest``. An upper limit is minus the lower limit of ``-scores``.
     """
     scores = check_array("scores", scores, shape=(None,))
     size = len(scores)
@@ -459,8 +459,8 @@ def past_lower_limit(
     stakes = np.atleast_1d(check_array("stakes", stakes, low=0.0))[:, None]
     log_shares = np.log(check_array("shares", shares, low=0.0, high=1.0))
     span = check_integer("horizon", horizon, low=1)
-    least = np.broadcast_to(np.asarray(least, float), (size,))
-    centers = np.minimum(center, least + _ROOM / stakes)
+    lowest = np.broadcast_to(np.asarray(lowest, float), (size,))
+    centers = np.minimum(center, lowest + _ROOM / stakes)
     mean_centers = centers.mean(axis=1)
     stake = stakes[:, 0]
     logs = np.log1p(stakes * (scores - centers)).sum(axis=1)
@@ -472,7 +472,7 @@ def past_lower_limit(
     # reject it with all of the level.
     low = float(np.max(limits(level - log_shares)))
     high = float(np.max(limits(level)))
-    floor = float(least.mean())
+    floor = float(lowest.mean())
     for _ in range(48 if len(stakes) > 1 and high > floor else 0):
         mean = max(0.5 * (low + high), floor)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -490,8 +490,8 @@ def past_limits(
     *,
     expected: float,
     variance: float | None,
-    least: FloatOrArray = 0.0,
-    most: FloatOrArray = 1.0,
+    lowest: FloatOrArray = 0.0,
+    highest: FloatOrArray = 1.0,
     horizon: int = 1,
     lower_share: float = 0.5,
 ) -> tuple[float, float]:
@@ -507,7 +507,7 @@ def past_limits(
         Score of a date to be expected, by the training set.
     variance : float or None
         Variance of a date's score, by the training set; None: scores are 0 or 1.
-    least, most : float or array-like of shape (T,), default=0.0, 1.0
+    lowest, highest : float or array-like of shape (T,), default=0.0, 1.0
         Ends of each date's possible score, known before it (of a pair: minus and plus the distance
         of the forecasts).
     horizon : int, default=1
@@ -526,8 +526,8 @@ def past_limits(
     lower_share = check_real("lower_share", lower_share, low=0.0, high=1.0, closed="neither")
     ends = []
     for sign, low, share in (
-        (1.0, np.asarray(least, float), lower_share),
-        (-1.0, -np.asarray(most, float), 1.0 - lower_share),
+        (1.0, np.asarray(lowest, float), lower_share),
+        (-1.0, -np.asarray(highest, float), 1.0 - lower_share),
     ):
         log_side = min(-1e-9, log_failure + math.log(2.0 * share))
         if variance is None:
@@ -536,7 +536,7 @@ def past_limits(
                 log_side,
                 stakes=bit_stake(sign * expected - low.mean(), log_side, size, horizon),
                 center=low,
-                least=low,
+                lowest=low,
                 horizon=horizon,
             )
         else:
@@ -547,7 +547,7 @@ def past_limits(
                 stakes=best_stake * np.array(STAKES),
                 shares=SHARES,
                 center=sign * expected,
-                least=low,
+                lowest=low,
                 horizon=horizon,
             )
         ends.append(sign * limit)

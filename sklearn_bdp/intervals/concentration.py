@@ -75,13 +75,13 @@ class Tail(abc.ABC):
         return 1.0 - self.lower_limit(1.0 - values, log_failure)
 
     def limits(
-        self, least: Array, most: Array, log_failure: Array, expected: Array | None = None
+        self, lowest: Array, highest: Array, log_failure: Array, expected: Array | None = None
     ) -> tuple[Array, Array]:
         """Return lower and upper limits in one go.
 
         Parameters
         ----------
-        least, most : ndarray of shape (m,)
+        lowest, highest : ndarray of shape (m,)
             Ends of the queries' possible holdout values, in [0, 1].
         log_failure : ndarray of shape (m,)
             Log of the one-sided failure probability, at most 0.
@@ -94,9 +94,9 @@ class Tail(abc.ABC):
         lower, upper : ndarray of shape (m,)
             Limits in [0, 1].
         """
-        count = len(least)
+        count = len(lowest)
         levels = np.concatenate([log_failure, log_failure])
-        lower_limits = self.lower_limit(np.concatenate([least, 1.0 - most]), levels)
+        lower_limits = self.lower_limit(np.concatenate([lowest, 1.0 - highest]), levels)
         return lower_limits[:count], 1.0 - lower_limits[count:]
 
     @abc.abstractmethod
@@ -131,19 +131,19 @@ class ModelTail(Tail):
         return self.model.mean_lower_limit(values, log_failure, self.n, binary=self.binary)
 
     def limits(
-        self, least: Array, most: Array, log_failure: Array, expected: Array | None = None
+        self, lowest: Array, highest: Array, log_failure: Array, expected: Array | None = None
     ) -> tuple[Array, Array]:
         if expected is None:
-            return super().limits(least, most, log_failure)
+            return super().limits(lowest, highest, log_failure)
         scheme = self.model.sampling_scheme(self.n)
         if scheme.calendar is None:
-            return super().limits(least, most, log_failure)
+            return super().limits(lowest, highest, log_failure)
         # Shrunken to 1/2: a score of 1 in cross-validation would expect no miss at all.
         n_dates = scheme.n_units
         shrunken = 0.95 * np.asarray(expected) + 0.025
-        lower = past_mean_limit(least, log_failure, n_dates, expected=shrunken)
-        complement = past_mean_limit(1.0 - most, log_failure, n_dates, expected=1.0 - shrunken)
-        return np.minimum(lower, least), np.maximum(1.0 - complement, most)
+        lower = past_mean_limit(lowest, log_failure, n_dates, expected=shrunken)
+        complement = past_mean_limit(1.0 - highest, log_failure, n_dates, expected=1.0 - shrunken)
+        return np.minimum(lower, lowest), np.maximum(1.0 - complement, highest)
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         effective_n = self._effective_n
@@ -400,9 +400,9 @@ class KnownTail(Tail):
         return np.full(check_levels(values, log_failure)[0].shape, self.known)
 
     def limits(
-        self, least: Array, most: Array, log_failure: Array, expected: Array | None = None
+        self, lowest: Array, highest: Array, log_failure: Array, expected: Array | None = None
     ) -> tuple[Array, Array]:
-        return np.full(len(least), self.known), np.full(len(least), self.known)
+        return np.full(len(lowest), self.known), np.full(len(lowest), self.known)
 
     upper_limit = lower_limit
 
@@ -425,9 +425,9 @@ class ApproximateTail(Tail):
         return self.approximation.limits(value, value, levels)[1]
 
     def limits(
-        self, least: Array, most: Array, log_failure: Array, expected: Array | None = None
+        self, lowest: Array, highest: Array, log_failure: Array, expected: Array | None = None
     ) -> tuple[Array, Array]:
-        return self.approximation.limits(least, most, log_failure)
+        return self.approximation.limits(lowest, highest, log_failure)
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         return self.approximation.standard_deviation(prediction)
@@ -446,9 +446,9 @@ class RatioTail(Tail):
         return self.ratio.upper_limit(*check_levels(values, log_failure))
 
     def limits(
-        self, least: Array, most: Array, log_failure: Array, expected: Array | None = None
+        self, lowest: Array, highest: Array, log_failure: Array, expected: Array | None = None
     ) -> tuple[Array, Array]:
-        return self.lower_limit(least, log_failure), self.upper_limit(most, log_failure)
+        return self.lower_limit(lowest, log_failure), self.upper_limit(highest, log_failure)
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
         prediction = check_array("prediction", prediction, low=0.0, high=1.0)

@@ -9,6 +9,7 @@ dates. Only the gradient is taken at a point that depends on all dates, which th
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -78,58 +79,73 @@ def date_row(
     """
     is_pair = len(sides) == 2
     n_dates = int(dates.max()) + 1
-    shares = 1.0 / np.bincount(dates)[dates]
     masks = [np.ones(len(dates), bool) if mask is None else mask for _, mask in sides]
     n_scored_dates = _count(dates, np.logical_or.reduce(masks))
-
-    def row(value=math.nan, ends=(math.nan, math.nan), notes=()):
-        if statistic.negative:
-            value, ends = -value, (-ends[1], -ends[0])
-        return ApproximateRow(float(value), *map(float, ends), n_scored_dates, tuple(notes))
-
+    row = functools.partial(_row, statistic, n_scored_dates)
     try:
-        estimates = [
-            statistic.left_out(y, predictions, shares * mask, dates, n_dates)
-            for (predictions, _), mask in zip(sides, masks, strict=True)
-        ]
+        value, left_out = _difference(statistic, y, sides, masks, dates)
         event_dates = _event_dates(statistic, y, sides, masks, dates)
     except np.linalg.LinAlgError:
-        return row(notes=[_NO_FIT])
-    value, left_out = estimates[0]
-    if is_pair:
-        second_value, second_left_out = estimates[1]
-        value = value - second_value
-        left_out = left_out - second_left_out
+        return row(math.nan, reason=_NO_FIT)
     scale: Scale = "raw" if is_pair else statistic.dates.scale or statistic.scale
-    reason = ""
-    with np.errstate(all="ignore"):
-        at_end = not np.isfinite(_SCALES[scale][0](np.array([value]))).all()
-    if n_scored_dates < FEWEST_DATES:
-        reason = too_few_dates(n_scored_dates)
-    elif event_dates is not None and event_dates < statistic.dates.min_events:
-        reason = (
-            f"Only {event_dates} dates have the rarer outcome. An interval needs at least "
-            f"{statistic.dates.min_events}."
-        )
-    elif statistic.dates.divides_by_targets and np.abs(y).min() < NEAR_ZERO * np.median(np.abs(y)):
-        reason = "Some targets are near 0, where an error relative to them has no interval."
-    elif at_end:
-        reason = "The score is at an end of its range, which has no approximate interval."
+    reason = _refusal(statistic, y, value, scale, n_dates=n_scored_dates, event_dates=event_dates)
     if reason:
-        return row(value, notes=[reason])
+        return row(value, reason=reason)
     if horizon > 1 and len(left_out) < n_dates:  # blocks of dates
         horizon = 1 + math.ceil(horizon * len(left_out) / n_dates)
     lower, upper = date_interval(
         value, left_out, level, scale=scale, event_dates=event_dates, horizon=horizon
     )
     if not lower <= upper:
-        return row(value, notes=["The dates show no spread. There is no approximate interval."])
+        return row(value, reason="The dates show no spread. There is no approximate interval.")
     if statistic.negative and not is_pair:  # a loss
         lower = max(lower, 0.0)
     notes = _warnings(
         statistic, n_scored_dates, event_dates, level, left_out, scale=scale, is_pair=is_pair
     )
-    return row(value, (lower, upper), notes)
+    return row(value, lower, upper, notes=notes)
+
+
+def _row(statistic, n_dates, value, lower=math.nan, upper=math.nan, *, reason="", notes=()):
+    """Return a row in score units; ``reason``: why it has no interval."""
+    notes = (reason,) if reason else tuple(notes)
+    if statistic.negative:
+        return ApproximateRow(-float(value), -float(upper), -float(lower), n_dates, notes)
+    return ApproximateRow(float(value), float(lower), float(upper), n_dates, notes)
+
+
+def _difference(statistic, y, sides, masks, dates):
+    """Return the statistic, or the first less the second, and the same without each date."""
+    n_dates = int(dates.max()) + 1
+    shares = 1.0 / np.bincount(dates)[dates]
+    estimates = [
+        statistic.left_out(y, predictions, shares * mask, dates, n_dates)
+        for (predictions, _), mask in zip(sides, masks, strict=True)
+    ]
+    value, left_out = estimates[0]
+    if len(estimates) == 1:
+        return value, left_out
+    second_value, second_left_out = estimates[1]
+    return value - second_value, left_out - second_left_out
+
+
+def _refusal(statistic, y, value, scale, *, n_dates, event_dates):
+    """Return why a statistic of these dates has no interval, or an empty text."""
+    facts = statistic.dates
+    with np.errstate(all="ignore"):
+        is_at_end = not np.isfinite(_SCALES[scale][0](np.array([value]))).all()
+    if n_dates < FEWEST_DATES:
+        return too_few_dates(n_dates)
+    if event_dates is not None and event_dates < facts.min_events:
+        return (
+            f"Only {event_dates} dates have the rarer outcome. An interval needs at least "
+            f"{facts.min_events}."
+        )
+    if facts.divides_by_targets and np.abs(y).min() < NEAR_ZERO * np.median(np.abs(y)):
+        return "Some targets are near 0, where an error relative to them has no interval."
+    if is_at_end:
+        return "The score is at an end of its range, which has no approximate interval."
+    return ""
 
 
 def median_row(errors: Array, level: float, *, dates: Array, horizon: int = 1) -> ApproximateRow:

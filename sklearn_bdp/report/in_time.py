@@ -431,8 +431,8 @@ def past_row(
         expected=expected,
         variance=variance,
         horizon=statement.ahead,
-        least=smallest,
-        most=largest,
+        lowest=smallest,
+        highest=largest,
         lower_share=lower_share,
     )
     return low + span * ends[0], low + span * ends[1]

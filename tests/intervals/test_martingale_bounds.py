@@ -127,7 +127,7 @@ CHOICES = [
 def test_predictable_centers_and_lower_ends_are_safe(stakes, weights):
     def lower_limit(scores, level, centers, lower_ends):
         return past_lower_limit(
-            scores, -level, stakes=stakes, shares=weights, center=centers, least=lower_ends
+            scores, -level, stakes=stakes, shares=weights, center=centers, lowest=lower_ends
         )
 
     assert worst_failure_of_any(lower_limit, 0.7, CHOICES, 4) <= math.exp(-0.7)
@@ -276,8 +276,8 @@ def test_differences_need_no_declared_range():
     distance = rng.exponential(0.05, 300)
     difference = distance * rng.choice([-1, 1], 300, p=[0.3, 0.7])
     moments = {"expected": 0.4 * 0.05, "variance": float(np.var(difference))}
-    low, high = past_limits(difference, -3.7, least=-distance, most=distance, **moments)
-    interval_of_fixed_range = past_limits(difference, -3.7, least=-1.0, most=1.0, **moments)
+    low, high = past_limits(difference, -3.7, lowest=-distance, highest=distance, **moments)
+    interval_of_fixed_range = past_limits(difference, -3.7, lowest=-1.0, highest=1.0, **moments)
     mean = 0.4 * distance.mean()
     assert low < mean < high
     assert high - low < 0.85 * (interval_of_fixed_range[1] - interval_of_fixed_range[0])
@@ -287,7 +287,7 @@ def test_the_sides_of_an_unequal_division_share_the_level():
     """Each limit is the one-sided limit at its own part of the level."""
     rng = np.random.default_rng(2)
     scores = rng.normal(0.1, 0.5, 200).clip(-1.0, 1.0)
-    moments = {"expected": 0.1, "variance": 0.2, "least": -1.0, "most": 1.0}
+    moments = {"expected": 0.1, "variance": 0.2, "lowest": -1.0, "highest": 1.0}
     log_half = math.log(0.025)
     equal = past_limits(scores, log_half, **moments)
     assert equal == past_limits(scores, log_half, lower_share=0.5, **moments)
@@ -316,7 +316,7 @@ def test_an_adversary_who_sees_the_scores_does_not_beat_an_unequal_division(runs
     limits = np.array(
         [
             past_limits(
-                row, math.log(0.5 * level), expected=0.1, variance=0.5, least=-1.0,
+                row, math.log(0.5 * level), expected=0.1, variance=0.5, lowest=-1.0,
                 lower_share=0.8,
             )
             for row in scores
