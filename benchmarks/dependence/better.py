@@ -2,9 +2,10 @@
 
 Two forecasts of independent targets: the mean, and the mean with noise. The difference of their
 absolute errors is within the distance of the forecasts. Diebold-Mariano: a two-sided interval by
-Newey-West errors at .05, for this pair alone. ``oracle``: a normal test that knows the variance, at
-the level that the row has in a report. No interval at this level shows more, and one that must not
-know the variance shows less. ``proven``: the interval of the report.
+Newey-West errors at .05, for this pair alone. ``oracle``: a normal test that knows the variance, at the level
+that the lower limit has in a report. ``best stake``: the limit of a martingale whose stake is fixed
+for the true mean and variance of normal scores, which bounds what any stake can show. ``proven``:
+the interval of the report, and the same with equal levels of both limits.
 """
 
 import math
@@ -16,6 +17,8 @@ from benchmarks.dependence.past import newey_west
 from sklearn_bdp.intervals.bounds import past_limits
 
 DATES, NOISE, LEVEL = 375, 0.45, 0.05
+#: Part of the level that the limit takes which would show the expected direction.
+BETTER_SHARE = 0.8
 #: Rows that share the level, and nats that earlier answers have released.
 REPORTS = {"alone": (1, 0.0), "one of 3 rows": (3, 0.0), "one of 3 rows, after a search": (3, 1.05)}
 
@@ -39,11 +42,13 @@ def shown(runs, rng):
         by_newey_west = held.mean() > newey_west(held)
         for report, (n_rows, nats) in REPORTS.items():
             log_side = math.log(0.5 * LEVEL / n_rows) - nats
+            log_lower = log_side + math.log(2.0 * BETTER_SHARE)
             methods = {
                 "Diebold-Mariano": by_newey_west,
-                "oracle": held.mean() > norm.isf(math.exp(log_side)) * deviation,
+                "oracle": held.mean() > norm.isf(math.exp(log_lower)) * deviation,
+                "best stake": held.mean() > math.sqrt(-2.0 * log_lower) * deviation,
             }
-            for name, lower_share in (("proven, equal sides", 0.5), ("proven", 0.8)):
+            for name, lower_share in (("equal levels", 0.5), ("proven", BETTER_SHARE)):
                 lower, _ = past_limits(
                     held,
                     log_side,
@@ -65,6 +70,6 @@ def show_better(replications, rng):
     shares = shown(runs, rng)
     methods = list(dict.fromkeys(name for _, name in shares))
     print(f'"B is better than A" is shown: {DATES} dates, {runs} runs')
-    print(f"{'':30s}" + "".join(f"{name:>21s}" for name in methods))
+    print(f"{'':30s}" + "".join(f"{name:>17s}" for name in methods))
     for report in REPORTS:
-        print(f"{report:30s}" + "".join(f"{shares[report, name]:21.2f}" for name in methods))
+        print(f"{report:30s}" + "".join(f"{shares[report, name]:17.2f}" for name in methods))
