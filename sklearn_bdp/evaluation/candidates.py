@@ -1,8 +1,8 @@
 """Fit candidates on the training set, cross-validate them and query the holdout.
 
-Workers fit and predict; only the coordinating process runs the mechanism. What workers return
-(the per-record scores) goes straight to the holdout and nowhere else. What is recorded is free,
-what is new is one batch.
+Workers fit and predict; only the coordinating process runs the mechanism. The per-record scores
+that workers return go straight to the holdout and nowhere else. Recorded answers are free, and new
+queries are one batch.
 """
 
 import contextlib
@@ -562,6 +562,11 @@ def in_units_of(metric, record):
     return replace(record, **units, scale=(metric.measured, metric.lower, metric.upper, *scale[2:]))
 
 
+def _has_scores(query):
+    """Return whether a query has a cross-validated score and scores of holdout records."""
+    return query.outcome.evaluation is not None and math.isfinite(query.cv_score)
+
+
 class Verifier:
     """Verify candidates on the holdout."""
 
@@ -705,59 +710,28 @@ class Verifier:
         """
         candidates = [c if isinstance(c, Candidate) else Candidate(columns=c) for c in candidates]
         if rows is None:
-            rows = [candidate.columns for candidate in candidates]
-            # Only candidates with a cross-validated score are verified.
-            with_score = np.flatnonzero(np.isfinite(cv_scores))
-            self.fit(
-                [rows[index] for index in with_score],
-                [candidates[index] for index in with_score],
-                [cv_scores[index] for index in with_score],
-            )
+            rows = self._fit_with_score(candidates, cv_scores)
+        if n_train is None:
+            n_train = num_samples(self.setting.X)
         assessments = self._queries(
             candidates, rows, cv_scores, secondary or {}, variances, kurtosis, references
         )
         # A constant prediction never fails, and alone it does not justify a query.
         errors = [query.outcome.error or None for query in assessments if query.columns != ()]
         report_failures([{"fit_error": error} for error in errors], self.setting.error_score)
-
-        def is_ready(query):
-            return query.outcome.evaluation is not None and math.isfinite(query.cv_score)
-
-        ranked = list(filter(is_ready, assessments))
-        scored = [query for query in assessments if math.isfinite(query.cv_score)]
-        secondary_queries = [query.secondary[name] for name in secondary or () for query in scored]
-        secondary_queries = list(filter(is_ready, secondary_queries))
-        batches = [(ranked, secondary_queries)]
-        if self.holdout.remaining_budget is not None:
+        ranked = list(filter(_has_scores, assessments))
+        with_cv_score = [query for query in assessments if math.isfinite(query.cv_score)]
+        secondary_queries = [
+            query.secondary[name] for name in secondary or () for query in with_cv_score
+        ]
+        secondary_queries = list(filter(_has_scores, secondary_queries))
+        if self.holdout.remaining_budget is None:
+            self._answer(ranked, secondary_queries, n_train)
+        else:
             # The budget is for the metric that ranks. The secondary metrics are a separate
             # batch, which may exceed the remaining budget.
-            batches = [(ranked, []), ([], secondary_queries)]
-        for ranked, secondary_queries in batches:
-            queries = [*ranked, *secondary_queries]
-            if not queries:
-                continue
-            values = np.array([query.cv_score for query in queries])
-            is_secondary = np.arange(len(queries)) >= len(ranked)
-            leader = values[~is_secondary].max(initial=0.0)
-            try:
-                answers = self.holdout.answer_evaluations(
-                    values,
-                    [query.outcome.evaluation for query in queries],
-                    n_train=num_samples(self.setting.X) if n_train is None else n_train,
-                    keys=[query.key for query in queries],
-                    relaxed_to=np.where(is_secondary, 0.0, RELAXED_PART * (leader - values)),
-                    secondary=is_secondary,
-                    training_variance=[query.variance for query in queries],
-                    training_kurtosis=[query.kurtosis for query in queries],
-                    about=[query.about for query in queries],
-                )
-            except BudgetExhaustedError:
-                if ranked:
-                    raise
-                continue
-            for query, answer in zip(queries, answers, strict=True):
-                query.answer = answer
-                self._recorded.pop(query.key, None)  # it is in the ledger now
+            self._answer(ranked, [], n_train)
+            self._answer([], secondary_queries, n_train)
         for assessment in assessments:
             assessment.outcome = replace(assessment.outcome, evaluation=None, secondary={})
             for query in assessment.secondary.values():
@@ -769,6 +743,75 @@ class Verifier:
         self.setting = replace(self.setting, metric=metric, secondary=secondary)
         self._reported = {None: metric, **secondary}
 
+    def _fit_with_score(self, candidates, cv_scores):
+        """Fit candidates with a cross-validated score, which are verified; return rows of all."""
+        rows = [candidate.columns for candidate in candidates]
+        with_score = np.flatnonzero(np.isfinite(cv_scores))
+        self.fit(
+            [rows[index] for index in with_score],
+            [candidates[index] for index in with_score],
+            [cv_scores[index] for index in with_score],
+        )
+        return rows
+
+    def _answer(self, ranked, secondary_queries, n_train):
+        """Query the holdout in one batch; secondary metrics alone may exceed the budget."""
+        queries = [*ranked, *secondary_queries]
+        if not queries:
+            return
+        values = np.array([query.cv_score for query in queries])
+        is_secondary = np.arange(len(queries)) >= len(ranked)
+        leader = values[~is_secondary].max(initial=0.0)
+        try:
+            answers = self.holdout.answer_evaluations(
+                values,
+                [query.outcome.evaluation for query in queries],
+                n_train=n_train,
+                keys=[query.key for query in queries],
+                relaxed_to=np.where(is_secondary, 0.0, RELAXED_PART * (leader - values)),
+                secondary=is_secondary,
+                training_variance=[query.variance for query in queries],
+                training_kurtosis=[query.kurtosis for query in queries],
+                about=[query.about for query in queries],
+            )
+        except BudgetExhaustedError:
+            if ranked:
+                raise
+            return
+        for query, answer in zip(queries, answers, strict=True):
+            query.answer = answer
+            self._recorded.pop(query.key, None)  # it is in the ledger now
+
+    def _query(self, candidate, name, fit_outcome, score, find_reference):
+        """Return the query about a fitted candidate and one metric.
+
+        ``name``: of a secondary metric, None for the metric that ranks. ``find_reference``:
+        function that returns the reference of a metric without a proven bound.
+        """
+        outcome = fit_outcome
+        if name is not None:
+            outcome = fit_outcome.secondary.get(name, Outcome())
+        key = self.key(candidate, name)
+        if key is None and outcome.key is not None:
+            key = outcome.key if name is None else content_key("secondary", outcome.key)
+        metric = self._reported[name]
+        reference = None
+        evaluation = outcome.evaluation
+        if isinstance(metric, ApproximateMetric):
+            reference = find_reference()
+            if evaluation is not None:
+                evaluation = metric.finish(evaluation, reference)
+        elif metric is not self._metrics[name] and evaluation is not None:
+            evaluation = reclipped(evaluation, self._metrics[name], metric)
+        return Assessment(
+            candidate.columns,
+            math.nan if outcome.error else float(score),
+            key=key,
+            outcome=replace(outcome, evaluation=evaluation),
+            about=(metric, candidate.words),
+            reference=reference,
+        )
+
     def _queries(self, candidates, rows, cv_scores, secondary, variances, kurtosis, references):
         """Return the queries about fitted candidates, with their recorded answers."""
         assessments = []
@@ -776,31 +819,10 @@ class Verifier:
             fit_outcome = self.unasked.pop(row, Outcome())
             queries = {}
             for name in (None, *secondary):  # None: the metric that ranks
-                outcome = fit_outcome
-                if name is not None:
-                    outcome = fit_outcome.secondary.get(name, Outcome())
                 scores = cv_scores if name is None else secondary[name]
-                cv_score = math.nan if outcome.error else float(scores[index])
-                key = self.key(candidate, name)
-                if key is None and outcome.key is not None:
-                    key = outcome.key if name is None else content_key("secondary", outcome.key)
-                metric = self._reported[name]
-                reference = None
-                if isinstance(metric, ApproximateMetric):
-                    reference = references(index, name)
-                    if outcome.evaluation is not None:
-                        evaluation = metric.finish(outcome.evaluation, reference)
-                        outcome = replace(outcome, evaluation=evaluation)
-                elif metric is not self._metrics[name] and outcome.evaluation is not None:
-                    evaluation = reclipped(outcome.evaluation, self._metrics[name], metric)
-                    outcome = replace(outcome, evaluation=evaluation)
-                queries[name] = Assessment(
-                    candidate.columns,
-                    cv_score,
-                    key=key,
-                    outcome=outcome,
-                    about=(metric, candidate.words),
-                    reference=reference,
+                find_reference = functools.partial(references, index, name) if references else None
+                queries[name] = self._query(
+                    candidate, name, fit_outcome, scores[index], find_reference
                 )
             assessment = queries.pop(None)
             assessment.secondary = queries
@@ -809,6 +831,11 @@ class Verifier:
             if kurtosis is not None:
                 assessment.kurtosis = kurtosis[index]
             assessments.append(assessment)
+        self._set_recorded_answers(assessments)
+        return assessments
+
+    def _set_recorded_answers(self, assessments):
+        """Set the answers of queries that the ledger holds."""
         queries = []
         for assessment in assessments:
             queries += [assessment, *assessment.secondary.values()]
@@ -819,7 +846,6 @@ class Verifier:
                 query.answer = in_units_of(query.about[0], record)
                 if not math.isfinite(query.cv_score):
                     query.cv_score = query.answer.cv_score
-        return assessments
 
     def _look_up(self, keys):
         """Return the recorded answers by key; each key is looked up once."""

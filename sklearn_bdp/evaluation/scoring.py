@@ -163,55 +163,50 @@ class Metrics:
         self.asked = {}
         self.secondary = {}
         self.kept = {}
-        named = isinstance(refit, str) and refit not in RULES
+        refit_is_name = isinstance(refit, str) and refit not in RULES
         if isinstance(scoring, list | tuple | set | dict):
-            names = sorted(scoring) if isinstance(scoring, set) else list(scoring)
-            if refit is True or (named and refit not in names) or not names:
-                raise ValueError(
-                    "For multi-metric scoring, the parameter refit must be set to a scorer key or "
-                    f"a callable to refit: the key names the metric to verify (one of {names}); "
-                    f"with a callable, a rule of {list(RULES)} or False it is the first, got "
-                    f"refit={refit!r}."
-                )
+            names = _names_of_metrics(scoring, refit, refit_is_name)
             self.asked = scoring if isinstance(scoring, dict) else {name: name for name in names}
-            self.name = refit if named else names[0]
+            self.name = refit if refit_is_name else names[0]
             self.metric = _informed(search, self.asked[self.name], division)
-        elif named and not callable(scoring) and refit != scoring:
+        elif refit_is_name and callable(scoring):  # a callable that returns a dict
+            self.name = refit
+            self.metric = _metric_of_callable(search, division)
+        elif refit_is_name and refit != scoring:
             raise ValueError(
                 f"refit must be a bool, a callable or one of {list(RULES)} with a single metric, "
                 f"got refit={refit!r}."
             )
         else:
-            several = named and callable(scoring)  # a callable that returns a dict
-            self.name = refit if several else "score"
-            try:
-                self.metric = _informed(search, refit if several else scoring, division)
-            except (TypeError, ValueError) as error:
-                if several:
-                    raise UnboundedMetricError(
-                        f"scoring is a callable, and refit={refit!r} does not name a bounded "
-                        f"metric that could be verified on the holdout: {error}"
-                    ) from None
-                raise
+            self.name = "score"
+            self.metric = _informed(search, scoring, division)
+        self._set_secondary_metrics(division)
+        self.scorers = self._make_scorers()
+
+    def _set_secondary_metrics(self, division):
+        """Set the metrics that do not rank and can be verified."""
         for name in self.asked:
             if name == self.name:
                 continue
             with warnings.catch_warnings(), contextlib.suppress(TypeError, ValueError):
                 warnings.simplefilter("ignore")
-                self.secondary[name] = _informed(search, self.asked[name], division)
+                self.secondary[name] = _informed(self.search, self.asked[name], division)
+
+    def _make_scorers(self):
+        """Return scorers of folds for scikit-learn, with verified metrics as on the holdout."""
+        scoring = self.search.scoring
         verified = MetricScorer(self.metric, self.kept, leads=True)
         if self.name == "score":
-            self.scorers = verified
-        elif callable(scoring):
-            self.scorers = DictScorer(scoring, self.name, verified)
-        else:
-            scorers = {**self.asked, self.name: verified}
-            for name, metric in self.secondary.items():
-                scorers[name] = MetricScorer(metric, self.kept)
-            probe = copy.copy(search)
-            probe.scoring = scorers
-            probe.refit = False
-            self.scorers = GridSearchCV._get_scorers(probe)[0]  # raises on unknown names
+            return verified
+        if callable(scoring):
+            return DictScorer(scoring, self.name, verified)
+        scorers = {**self.asked, self.name: verified}
+        for name, metric in self.secondary.items():
+            scorers[name] = MetricScorer(metric, self.kept)
+        probe = copy.copy(self.search)
+        probe.scoring = scorers
+        probe.refit = False
+        return GridSearchCV._get_scorers(probe)[0]  # raises on unknown names
 
     def public(self):
         """Return ``scorer_``, which defines :meth:`score` as documented by scikit-learn."""
@@ -232,6 +227,30 @@ class Metrics:
             }
         scoring = self.search.scoring
         return scoring if self.name != "score" else sklearn_scorer(scoring, self.metric)
+
+
+def _names_of_metrics(scoring, refit, refit_is_name):
+    """Return the names of several metrics after checking that ``refit`` chooses one of them."""
+    names = sorted(scoring) if isinstance(scoring, set) else list(scoring)
+    if refit is True or (refit_is_name and refit not in names) or not names:
+        raise ValueError(
+            "For multi-metric scoring, the parameter refit must be set to a scorer key or "
+            f"a callable to refit: the key names the metric to verify (one of {names}); "
+            f"with a callable, a rule of {list(RULES)} or False it is the first, got "
+            f"refit={refit!r}."
+        )
+    return names
+
+
+def _metric_of_callable(search, division):
+    """Return the metric that ``refit`` names if ``scoring`` is a callable that returns a dict."""
+    try:
+        return _informed(search, search.refit, division)
+    except (TypeError, ValueError) as error:
+        raise UnboundedMetricError(
+            f"scoring is a callable, and refit={search.refit!r} does not name a bounded "
+            f"metric that could be verified on the holdout: {error}"
+        ) from None
 
 
 def _informed(search, scoring, division):
@@ -497,7 +516,7 @@ def released(metric, answers, *, end=""):
 
 @dataclasses.dataclass(frozen=True)
 class DetachedHoldout:
-    """What a holdout has released, without its records; it can be read and not be asked.
+    """Answers that a holdout has released, without its records; it accepts no query.
 
     Parameters
     ----------
@@ -640,8 +659,8 @@ class Reporting(Savable):
 
     holdout_: ReusableHoldout
     _has_fit_params: bool  # whether the model was fitted with more than records and targets
-    #: What is reported beside ``compare``: models by name, their cross-validated scores, the metric
-    #: that verified them and the variance of a record's score.
+    #: Content of a report beside ``compare``: models by name, their cross-validated scores, the
+    #: metric that verified them and the variance of a record's score.
     _to_report: Callable[..., tuple]
 
     def final_report(
@@ -677,7 +696,7 @@ class Reporting(Savable):
         FinalReport
             As :meth:`sklearn_bdp.ReusableHoldout.final_report`: a card with the score of
             ``best_estimator_`` of a search, or of ``estimator_`` of a selector on its
-            ``support_``, its interval, and what was asked before.
+            ``support_``, its interval, and the queries before it.
 
         Raises
         ------
