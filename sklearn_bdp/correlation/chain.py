@@ -195,34 +195,12 @@ class MarkovChain(CorrelationModel):
             If the states are not integers of at least 0, have fewer than 3 transitions, or never
             change.
         """
-        if isinstance(states, str | bytes | dict) or not hasattr(states, "__len__"):
-            raise TypeError(f"states must be an array of integers, got {type(states).__name__}.")
-        nested = not isinstance(states, np.ndarray) and any(np.ndim(part) for part in states)
-        sequences = [np.asarray(part) for part in (states if nested else [states])]
-        for sequence in sequences:
-            if sequence.ndim != 1 or sequence.dtype.kind not in "iu" or (sequence < 0).any():
-                raise ValueError(
-                    "states must be one-dimensional, integers of at least 0, got shape "
-                    f"{sequence.shape} of {sequence.dtype}."
-                )
+        sequences = _state_sequences(states)
         largest = max((int(sequence.max()) for sequence in sequences if len(sequence)), default=0)
         n_states = largest + 1 if n_states is None else n_states
         n_states = check_integer("n_states", n_states, low=largest + 1)
         n_transitions = sum(max(0, len(sequence) - 1) for sequence in sequences)
-        if n_transitions < FEWEST_TRANSITIONS:
-            raise ValueError(
-                f"states must hold at least {FEWEST_TRANSITIONS} transitions, got {n_transitions}: "
-                "smoothing would make the chain an independent one. Pass a longer history, or "
-                "declare MarkovChain.from_autocorrelation_time(records)."
-            )
-        distinct_states = {int(state) for sequence in sequences for state in np.unique(sequence)}
-        if len(distinct_states) == 1:
-            raise ValueError(
-                f"states must hold at least 2 different states, got {n_transitions} transitions "
-                f"that never leave state {distinct_states.pop()}: smoothing would make the chain "
-                "an independent one. Pass a longer history, or declare "
-                "MarkovChain.from_autocorrelation_time(records)."
-            )
+        _check_transitions(sequences, n_transitions)
         weights = np.zeros((n_states, n_states))
         for sequence in sequences:
             np.add.at(weights, (sequence[:-1], sequence[1:]), 1.0)
@@ -493,6 +471,39 @@ class MarkovChain(CorrelationModel):
                 f"indices must be contiguous and ascending for a chain, got {positions[:5]}…"
             )
         return self
+
+
+def _state_sequences(states):
+    """Return separate sequences of states as arrays of integers of at least 0."""
+    if isinstance(states, str | bytes | dict) or not hasattr(states, "__len__"):
+        raise TypeError(f"states must be an array of integers, got {type(states).__name__}.")
+    is_nested = not isinstance(states, np.ndarray) and any(np.ndim(part) for part in states)
+    sequences = [np.asarray(part) for part in (states if is_nested else [states])]
+    for sequence in sequences:
+        if sequence.ndim != 1 or sequence.dtype.kind not in "iu" or (sequence < 0).any():
+            raise ValueError(
+                "states must be one-dimensional, integers of at least 0, got shape "
+                f"{sequence.shape} of {sequence.dtype}."
+            )
+    return sequences
+
+
+def _check_transitions(sequences, n_transitions):
+    """Raise if sequences are too short, or never change, so that smoothing would decide."""
+    if n_transitions < FEWEST_TRANSITIONS:
+        raise ValueError(
+            f"states must hold at least {FEWEST_TRANSITIONS} transitions, got {n_transitions}: "
+            "smoothing would make the chain an independent one. Pass a longer history, or "
+            "declare MarkovChain.from_autocorrelation_time(records)."
+        )
+    distinct_states = {int(state) for sequence in sequences for state in np.unique(sequence)}
+    if len(distinct_states) == 1:
+        raise ValueError(
+            f"states must hold at least 2 different states, got {n_transitions} transitions "
+            f"that never leave state {distinct_states.pop()}: smoothing would make the chain "
+            "an independent one. Pass a longer history, or declare "
+            "MarkovChain.from_autocorrelation_time(records)."
+        )
 
 
 gap_failure_probability.register(MarkovChain, MarkovChain.gap_failure_probability)

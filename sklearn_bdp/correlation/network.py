@@ -607,14 +607,7 @@ class BayesianNetwork(NetworkModel):
                     f"tables[{i}] needs an axis for each of {[*parents[i], i]}, got {array.shape}."
                 )
             factors.append(((*parents[i], i), array))
-        values = [table.shape[-1] for _, table in factors]
-        for scope, table in factors:
-            for v, k in zip(scope, table.shape, strict=True):
-                if values[v] != k:
-                    raise ValueError(
-                        f"tables must agree on how many values record {v} has, got {values[v]} "
-                        f"and {k}."
-                    )
+        _check_numbers_of_values(factors)
         self._set_network(diameter_graph(factors, n), factors=factors)
 
     def _roots(self):
@@ -639,6 +632,18 @@ class BayesianNetwork(NetworkModel):
                 for kernel in self._kernels()
             ]
         )
+
+
+def _check_numbers_of_values(factors):
+    """Raise if tables disagree on the number of values of a record."""
+    n_values = [table.shape[-1] for _, table in factors]
+    for scope, table in factors:
+        for record, size in zip(scope, table.shape, strict=True):
+            if n_values[record] != size:
+                raise ValueError(
+                    f"tables must agree on how many values record {record} has, got "
+                    f"{n_values[record]} and {size}."
+                )
 
 
 def _check_conditional(name, table):
@@ -676,14 +681,19 @@ def _check_parents(parents, n):
                 f"parents[{i}] must be distinct other records, got {list(record_parents)}."
             )
         checked.append(record_parents)
-    ends = [(i, v) for i, record_parents in enumerate(checked) for v in record_parents]
+    _check_no_cycle(checked, n)
+    return checked
+
+
+def _check_no_cycle(parents, n):
+    """Raise if a record is its own ancestor."""
+    ends = [(i, v) for i, record_parents in enumerate(parents) for v in record_parents]
     rows, columns = np.array(ends, dtype=int).reshape(-1, 2).T
     graph = sparse.coo_array((np.ones(len(ends)), (rows, columns)), shape=(n, n))
     count, label = connected_components(graph, directed=True, connection="strong")
     if count < n:
         record = int(np.flatnonzero(np.bincount(label)[label] > 1)[0])
         raise ValueError(f"parents must have no directed cycle, got one through record {record}.")
-    return checked
 
 
 def diameter_graph(factors, n):

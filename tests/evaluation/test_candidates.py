@@ -55,7 +55,10 @@ def double_in_place(X):
     [
         (make_pipeline(StandardScaler(copy=False), LogisticRegression()), {}),
         (make_pipeline(FunctionTransformer(double_in_place), LogisticRegression()), {}),
-        (make_pipeline(ZeroesRecords(), LogisticRegression()), {"zeros__scale": [1.0, 2.0]}),
+        (
+            make_pipeline(ZeroesRecords(), LogisticRegression()),
+            {"zeroesrecords__scale": [1.0, 2.0]},
+        ),
         (make_pipeline(StandardScaler(), LogisticRegression()), {"standardscaler__copy": [False]}),
         (BaggingClassifier(ShufflesTargets(), n_estimators=2, random_state=0), {}),
         (ShufflesTargets(), {"C": [0.1, 1.0]}),
