@@ -148,7 +148,7 @@ class SQLiteBackend(Backend):
                 draft.unlink()
 
     def read(self, after, limit=None):
-        """Return what is in the file."""
+        """Return the content of the file."""
         if self._connection is None and not os.path.isfile(self.path):
             return None
         with self._translated():
@@ -257,7 +257,7 @@ class SQLiteBackend(Backend):
             connection.execute("COMMIT")
 
     def _own(self):
-        """Return the connection of this process; what a fork inherits is its parent's."""
+        """Return the connection of this process; an inherited connection belongs to the parent."""
         return self._connection if self._owner == os.getpid() else None
 
     def _begin(self, statement, *, busy_timeout=None):
@@ -343,7 +343,7 @@ def _check_schema(connection, path):
     found = connection.execute("PRAGMA user_version").fetchone()[0]
     if found not in FORMATS:
         made_by = "another version"
-        with contextlib.suppress(Exception):  # what it says could be anything
+        with contextlib.suppress(Exception):  # its content may be arbitrary
             text = connection.execute("SELECT content FROM header").fetchone()[0]
             made_by = parse_json(text).get("made_by")
         raise other_format(path, found, made_by)
@@ -371,7 +371,7 @@ def _empty():
 
 
 def _identity(path):
-    """Return what tells a file from another one under the same name, or ``None``."""
+    """Return the identity of a file, which a later file of the same name lacks, or ``None``."""
     with contextlib.suppress(OSError):
         status = os.stat(path)
         return status.st_dev, status.st_ino

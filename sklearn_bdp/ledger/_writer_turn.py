@@ -1,6 +1,6 @@
 """The order in which processes write to a file: first come, first served.
 
-SQLite's lock has no queue: whoever asks at the right moment gets it, and one of several busy
+SQLite's lock has no queue: a process that asks at the right moment gets it, and one of several busy
 processes can wait for seconds. Here each waiting writer draws a number and holds a lock on the byte
 of that number in a file beside the ledger; it is first when no smaller number is locked. The kernel
 drops the locks of a process that ends. The order is a courtesy: only SQLite's lock keeps writers
@@ -25,7 +25,7 @@ except ImportError:  # Windows
 _IS_SUPPORTED = sys.platform == "linux" and sys.maxsize > 2**32 and hasattr(fcntl, "F_OFD_SETLK")
 _FLOCK = "hhqqi4x"  # struct flock of 64-bit Linux: type, whence, start, length, process
 _NUMBER = struct.Struct("<q")  # the next number, at the beginning of the file
-_FIRST_BYTE = 16  # locked by the writer with number 0; byte 0 by whoever draws a number
+_FIRST_BYTE = 16  # locked by the writer with number 0; byte 0 while a number is drawn
 _TRIES = 100  # to draw a number, one millisecond each
 
 
@@ -39,7 +39,7 @@ class WriterTurn:
         self._number: int | None = None
         if _IS_SUPPORTED:
             try:
-                # All who may write the ledger may queue.
+                # All users with write access to the ledger may queue.
                 self._mode = os.stat(ledger).st_mode & 0o666
                 self._draw()
             except OSError:  # a folder that is read-only, or a file system without such locks

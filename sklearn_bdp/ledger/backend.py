@@ -1,6 +1,6 @@
 """Where entries are kept: a protocol of four methods, and the one that keeps them in memory.
 
-A backend stores texts and knows nothing of what they say: the chain, sealed states and statistics
+A backend stores texts and does not interpret them: the chain, sealed states and statistics
 are above it (:class:`~sklearn_bdp.ledger.Ledger`). So it can be wrong in one way only, to lose or
 to change what it was given, and that is found out when it is read.
 """
@@ -44,7 +44,7 @@ class Row(NamedTuple):
         Noise of the current threshold, salted; secret. ``None`` if this user has no right to it,
         and may not query therefore.
     commitment : str
-        Digest of what is sealed.
+        Digest of the sealed state.
     digest : str
         The link: over the one before and all of the above.
     """
@@ -59,7 +59,7 @@ class Row(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What a backend holds, as of one moment.
+    """Content of a backend at one moment.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def read(self, after: int, limit: int | None = None) -> Stored | None:
-        """Return what is stored, as of one moment.
+        """Return the stored content at one moment.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class Backend(abc.ABC):
     def lock(self, timeout: float) -> contextlib.AbstractContextManager[None]:
         """Keep every other writer out, in this process and others, for a block.
 
-        What :meth:`read` returns inside is what :meth:`append` continues.
+        :meth:`append` continues the content that :meth:`read` returns inside.
 
         Parameters
         ----------
@@ -182,7 +182,7 @@ class Backend(abc.ABC):
         """Raise where this process cannot write."""
 
     def close(self) -> None:  # noqa: B027  (some hold nothing open)
-        """Close what is open in this process; the next call opens it again."""
+        """Close the connection of this process; the next call opens it again."""
 
     def __enter__(self) -> Self:
         return self
@@ -216,7 +216,7 @@ class MemoryBackend(Backend):
         return False
 
     def read(self, after, limit=None):
-        """Return what is stored."""
+        """Return the stored content."""
         if self._header is None:
             return None
         start, rows = self._header[1], self._rows

@@ -1,4 +1,4 @@
-"""What a process has verified of a ledger: counts, notes, digests; entries are read as needed."""
+"""Verified state of a ledger in a process: counts, notes, digests; entries are read as needed."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ RECENT = 1000
 
 
 class Fact(enum.Enum):
-    """Names of what the package itself notes. Those of users are texts and never meet these."""
+    """Names of notes of the package. Names of users' notes are texts and differ from these."""
 
     SPLIT = "split"  # the seed that records were divided with
     TARGETS = "targets before the split"  # digest of the targets that were divided
-    ASSUMPTION = "assumption"  # what the certificate says besides
+    ASSUMPTION = "assumption"  # further line of the certificate
     SHARED_ROWS = "shared rows"  # training records equal to holdout records were allowed
     ANOTHER_ACCOUNT = "another account"  # one had answered about these targets before
     TRAINING_TARGETS = "training targets"  # their classes, or their range
@@ -43,7 +43,7 @@ class Fact(enum.Enum):
     ORDER = "order of units"  # drawn once; the order follows from it and the records (G28)
     ERROR_CLIPS = "error clips"  # from out-of-fold training errors, at the first query (G31)
     STATEMENTS = "statements"  # fixed in the training set before they were asked about
-    CLOSING = "closing"  # a final report was begun, and what it costs if it does not finish (G35)
+    CLOSING = "closing"  # a final report was begun, and its cost if it does not finish (G35)
     MOVED = "moved"  # where the ledger went on; nothing is answered here any more
 
 
@@ -53,13 +53,13 @@ class Entry:
 
     number: int  # 1, 2, ...
     digest: str  # its link
-    commitment: str  # digest of what it seals
+    commitment: str  # digest of its sealed state
     record: BatchRecord | None  # of a batch
-    answers: Any  # what the batch released: Answers, or nothing
+    answers: Any  # released answers of the batch: Answers, or nothing
     note: tuple[Any, Any] | None  # name and content, for a note
 
 
-#: Columns of a batch with one answer, as they stand in its text: quotes inside texts are escaped.
+#: Columns of a batch with one answer, in the form of its text: quotes inside texts are escaped.
 _SINGLE = {name: re.compile(rf'"{name}":\["([^"\\]*)"\]') for name in ("key", "by", "metric")}
 
 
@@ -158,7 +158,7 @@ class Book:
         self._notes |= {Fact(name): [content] for name, content in header["facts"].items()}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return a state with all entries, without what they seal: the reader has no ledger."""
+        """Return a state with all entries, without sealed states: the reader has no ledger."""
         rows = [row._replace(sealed="") for row in self.rows()]
         return vars(self) | {"_load": _Rows(rows), "_parsed": collections.OrderedDict()}
 
@@ -209,7 +209,7 @@ class Book:
         """Return the digest that entry ``number`` follows."""
         return self.digests[number - 2] if number > 1 else self._start
 
-    # -- what can be read ---------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------
 
     def rows(self, *, after: int = 0) -> Iterator[Row]:
         """Yield later entries as they are stored, oldest first."""
@@ -242,7 +242,7 @@ class Book:
         """Return the entry of a row that was verified, but not read."""
         try:
             return parse_entry(row, last=None)
-        except Exception:  # what it contains could be anything
+        except Exception:  # its content may be arbitrary
             pass
         raise LedgerCorruptedError(
             f"entry {row.number} of the ledger cannot be read. The holdout was not queried."
@@ -339,7 +339,7 @@ class Book:
         return self._write("batch", record, answers, sealed).answers
 
     def note(self, name: Any, content: Any, *, sealed: str = "") -> None:
-        """Write a note (of the package: under a :class:`Fact`), and what it seals.
+        """Write a note (of the package: under a :class:`Fact`), and its sealed state.
 
         Notes are facts about a holdout that must survive with its answers and in their order: how
         the data were split, that it was closed, which fits are done. Nothing computed from
@@ -366,7 +366,7 @@ def parse_entry(row: Any, *, last: BatchRecord | None) -> Entry:
     were just made and need no second check.
     ``last``: the record before it, or None if it was not read. With answers it goes on where the
     last one stood. Without them it adds a check and its cost, or it closes, after asking for shares
-    of classes: at what was spent before the report was begun.
+    of classes: at the amount spent before the report was begun.
     """
     number, kind, content, answers, _, commitment, link = row
     fields: Any = parse_json(content) if isinstance(content, str) else None

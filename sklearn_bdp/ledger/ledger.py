@@ -47,7 +47,7 @@ from sklearn_bdp.utils.validation import strip_traceback_frames
 
 KEY_VARIABLE = "SKLEARN_BDP_LEDGER_KEY"
 _SHORTEST_KEY = 16
-_LOGGER = logging.getLogger("sklearn_bdp")  # what happened, never a value
+_LOGGER = logging.getLogger("sklearn_bdp")  # events, never a value
 _LOGGER.addHandler(logging.NullHandler())
 
 
@@ -66,7 +66,7 @@ class Chain:
                 "The holdout was not queried."
             )
         self._key = key.encode("utf-8", "surrogateescape")
-        #: What the header of a ledger says of its chain.
+        #: Kind of chain in the header of a ledger.
         self.kind = "hmac-sha256" if key else "sha256"
 
     def link(self, *texts):
@@ -78,7 +78,7 @@ class Chain:
 
 
 def backend_at(place: Any, *, timeout: float = 60.0) -> Backend:
-    """Return what keeps the entries at a place: a path, a URL, a backend, ``None`` for memory."""
+    """Return the backend of a location: a path, a URL, a backend, ``None`` for memory."""
     if place is None:
         return MemoryBackend()
     if isinstance(place, Backend):
@@ -117,7 +117,7 @@ class Ledger:
         self._older_data = older_data
         self._expected = head  # must be on the chain when it is first walked
         self._chain = Chain()
-        self._book = None  # what this process has verified
+        self._book = None  # verified state in this process
         self.sealed = None  # the state that was sealed last; never to be shown
         self._is_marking = False  # whether the note of a move is written
         self._is_withheld = False  # whether this user may not read it
@@ -147,11 +147,11 @@ class Ledger:
         return self._expected if self._book is None else self._book.head
 
     def close(self) -> None:
-        """Close what this process holds open; the next transaction opens it again."""
+        """Close the connection of this process; the next transaction opens it again."""
         self.backend.close()
 
     def verify(self) -> Book:
-        """Check every entry to the last detail, also what an opened ledger reads later.
+        """Check every entry to the last detail, also entries that an opened ledger reads later.
 
         Returns
         -------
@@ -163,7 +163,7 @@ class Ledger:
             for row in book.rows():
                 try:
                     entry = parse_entry(row, last=last)
-                except Exception:  # what it contains could be anything
+                except Exception:  # its content may be arbitrary
                     entry = None
                 if entry is None:
                     raise corrupted(self.backend, f"entry {row.number} cannot be read")
@@ -172,13 +172,13 @@ class Ledger:
 
     @contextlib.contextmanager
     def seen(self) -> Iterator[Book]:
-        """Yield what this process has verified so far, without a look at the backend.
+        """Yield the state that this process has verified so far, without reading the backend.
 
-        Recorded answers never change, and what others have recorded since is found when a batch is
-        written: enough for look-ups on the way to it, and for what is told of it afterwards.
+        Recorded answers never change, and later entries of others are found when a batch is
+        written. This suffices for look-ups before a batch and for texts about it afterwards.
         """
         self.backend.check_process()
-        if self._owner != os.getpid():  # forked: whoever held the lock does not exist here
+        if self._owner != os.getpid():  # forked: the holder of the lock does not exist here
             self._lock, self._owner = threading.Lock(), os.getpid()
         held = False
         try:
@@ -280,21 +280,21 @@ class Ledger:
         self._expected = None
 
     def _add(self, book, row, **options):
-        """Let a book take in a row, or read what it has not read so far."""
+        """Let a book read a row, or all rows that it has not read so far."""
         try:
             if row is None:
                 book.settle()
             else:
                 book.add(row, **options)
             return
-        except Exception:  # what it contains could be anything
+        except Exception:  # its content may be arbitrary
             number = book.head[0] if row is None else row.number
         raise corrupted(self.backend, f"entry {number} cannot be read")
 
     def _verify(self, row, number, previous, *, opens_seal=True):
         """Raise unless a row is entry ``number`` of the chain, after the digest ``previous``.
 
-        What an earlier entry sealed is not used again, and need not be compared with its digest.
+        The sealed state of an earlier entry is not used again, and need not match its digest.
         """
         stored_number, kind, content, answers, sealed, commitment, link = row
         is_whole = (
@@ -342,7 +342,7 @@ class Ledger:
         return entry
 
     def _log(self, entry):
-        """Log what was recorded, without values."""
+        """Log the recorded entry, without values."""
         if entry.record is None:
             _LOGGER.debug("ledger %s: note recorded", self.backend)
             return
@@ -358,7 +358,7 @@ class Ledger:
     def _open(self, stored):
         """Return an empty book under the verified header."""
         header, wanted = None, self._header
-        with contextlib.suppress(Exception):  # what it says could be anything
+        with contextlib.suppress(Exception):  # its content may be arbitrary
             header = parse_json(stored.header)
         if not isinstance(header, dict):
             raise corrupted(self.backend, "its header is missing")
@@ -375,7 +375,7 @@ class Ledger:
         if self._chain.link("header", stored.header) != stored.start:
             said = f"its header was edited, or sealed with another {KEY_VARIABLE}"
             raise corrupted(self.backend, said)
-        problems = []  # what differs, never by how much
+        problems = []  # names of differing settings, never their values
         if wanted is not None and not self._has_same_data(wanted, header):
             problems = ["other data, order, test_size, random_state or correlation"]
         elif wanted is not None:
@@ -394,9 +394,9 @@ class Ledger:
         if problems:
             raise LedgerMismatchError(
                 f"ledger {self.backend} belongs to another holdout: {' and '.join(problems)}. "
-                "Pass what it was made with. Put new features in a transformer of the pipeline. A "
-                "new path is for other records only: a second ledger of the same records does not "
-                "know the answers in the first. The holdout was not queried."
+                "Pass the arguments of the first call. Put new features in a transformer of the "
+                "pipeline. A new path is for other records only: a second ledger of the same records "
+                "does not know the answers in the first. The holdout was not queried."
             )
         with contextlib.suppress(KeyError, AttributeError, ValueError):  # of a header that we wrote
             return Book(header, stored.start, self._load)
@@ -428,7 +428,7 @@ def read_notes(path: Any, name: Any, *, timeout: float = 60.0) -> list[Any]:
     path : str, Path or Backend
         The ledger; it need not exist.
     name : str
-        What the notes are called.
+        Name of the notes.
     timeout : float, default=60.0
         Longest wait for other processes, in seconds.
 

@@ -1,7 +1,7 @@
 """The life of a ledger: listed, copied, moved, upgraded, repaired, deleted.
 
 Nothing here gives a holdout a second budget by accident: a move marks its source before the target
-exists, an upgrade keeps the older ledger under another name, and what fails leaves no target.
+exists, an upgrade keeps the older ledger under another name, and a failure leaves no target.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def copy_ledger(source: Any, target: Any) -> tuple[int, str]:
 def move_ledger(source: Any, target: Any) -> tuple[int, str]:
     """Move a ledger: from then on the source answers nothing and names the target.
 
-    The source is marked first, so that there is no moment at which both answer. A move that was
+    The source is marked first, so that both never answer at the same moment. A move that was
     interrupted is completed by the same call.
     """
     ledger = Ledger(source)
@@ -135,7 +135,7 @@ def upgrade_ledger(location: Any) -> str:
 def repair_ledger(location: Any) -> tuple[int, str] | None:
     """Move the head to the last entry if it is elsewhere and all entries are intact.
 
-    No entry is changed or removed: what was answered stays charged. Returns the head, or None if
+    No entry is changed or removed: recorded answers stay charged. Returns the head, or None if
     nothing was wrong.
     """
     ledger = Ledger(location, checks_head=False)
@@ -149,7 +149,7 @@ def repair_ledger(location: Any) -> tuple[int, str] | None:
 
 
 def delete_ledger(location: Any) -> None:
-    """Delete a ledger, its answers and what they have cost."""
+    """Delete a ledger, its answers and their cost."""
     ledger = Ledger(location)
     with ledger.backend.lock(ledger.timeout):
         ledger.backend.delete()

@@ -136,7 +136,7 @@ class PostgreSQLBackend(Backend):
     def create(self, header, start, rows=()):
         """Make the tables where there are none, and store a header and its rows in one go."""
         facts = parse_json(header)
-        is_upgrade = "upgraded_from" in facts  # may stand beside the older ledger of its name
+        is_upgrade = "upgraded_from" in facts  # the older ledger of its name may remain
         with self._translated(), self._free_session() as session:
             if self._read(session, 0, 1) is not None and not (is_upgrade and self._reads_older()):
                 return False
@@ -164,7 +164,7 @@ class PostgreSQLBackend(Backend):
         return other is None
 
     def read(self, after, limit=None):
-        """Return what is stored, as of one moment."""
+        """Return the stored content at one moment."""
         with self._translated():
             if self._transaction is not None:
                 return self._select(self._transaction, after, limit)
@@ -274,7 +274,7 @@ class PostgreSQLBackend(Backend):
     # -- reading ------------------------------------------------------------------------------
 
     def _read(self, session, after, limit=None):
-        """Return what is stored, in a transaction of its own."""
+        """Return the stored content, in a transaction of its own."""
         self._begin(session, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         try:
             return self._select(session.connection, after, limit)
@@ -282,7 +282,7 @@ class PostgreSQLBackend(Backend):
             self._roll_back(session)
 
     def _select(self, connection, after, limit=None):
-        """Return what is stored, inside a transaction."""
+        """Return the stored content, inside a transaction."""
         # Rights may be granted while this process runs, and a ledger may be made or upgraded.
         if self._relations is None or self._relations[1:] == _VIEWS or self._reads_older():
             self._relations = self._find_relations(connection)
@@ -380,7 +380,7 @@ class PostgreSQLBackend(Backend):
             self._begin(session, "BEGIN READ ONLY")
 
     def _holder(self, session):
-        """Return who is writing, in words."""
+        """Return a description of the current writer."""
         import psycopg
 
         try:
@@ -466,7 +466,7 @@ class PostgreSQLBackend(Backend):
     def _execute(self, connection, statement, parameters=None, **names):
         """Execute a statement; break the connection off if the server does not reply.
 
-        ``names`` are relations, and texts that stand in the statement.
+        ``names`` are relations, and texts inside the statement.
         """
         query = self._complete(statement, **names) if "{" in statement else statement
         values = [] if parameters is None else [parameters]
@@ -584,7 +584,7 @@ def _reply_within(connection, seconds):
 
 
 def _application_name(*, since=None):
-    """Return what other roles see of this process in pg_stat_activity."""
+    """Return the name of this process that other roles see in pg_stat_activity."""
     suffix = "" if since is None else f" since {since:%H:%M:%S} UTC"
     name = f"sklearn_bdp {process_user()}@{host_name()}"
     ascii_name = name.encode("ascii", "replace").decode()
