@@ -27,7 +27,7 @@ __all__ = [
 
 
 def __getattr__(name):
-    """Return what plans before data: imported when it is asked for, as no search needs it."""
+    """Return a planning function: planning is imported on first use, because no search needs it."""
     if name not in __all__:
         raise AttributeError(f"module 'sklearn_bdp' has no attribute {name!r}")
     import sklearn_bdp.planning

@@ -119,7 +119,7 @@ def _parser():
         ("move", _move, "move a ledger; the source answers nothing from then on"),
         ("upgrade", _upgrade, "write a ledger of an older format in that of this version"),
         ("repair", _repair, "move the head to the last entry if all entries are intact"),
-        ("delete", _delete, "delete a ledger and the record of what was answered"),
+        ("delete", _delete, "delete a ledger and its recorded answers"),
     ):
         action = actions.add_parser(name, help=text, description=text)
         action.set_defaults(run=run)
@@ -252,7 +252,7 @@ def _facts(book, location):
 
 
 def _users(book):
-    """Return numbers of answers by the user who asked."""
+    """Return numbers of answers by user."""
     counts: dict[str, int] = {}
     for record in book.records():
         user = record.user or "not recorded"
@@ -459,7 +459,7 @@ def _copy(options):
     number, digest = copy_ledger(_location(options.path), target)
     text = (
         f"copied, chain ends in {digest}.\n"
-        "Use one of the two from now on: each knows nothing of what the other answers."
+        "Use one of the two from now on: each does not know the other's answers."
     )
     facts = {"copied_to": str(target), "entries": number, "digest": digest}
     for line in [text] if options.json else text.splitlines():
@@ -496,7 +496,7 @@ def _delete(options):
     location = _location(options.path)
     if not options.yes:
         raise LocationError(
-            f"{location} was not deleted. Its answers and what they have cost would be lost, and "
+            f"{location} was not deleted. Its answers and their cost would be lost, and "
             "the records must not be used as a holdout again. Add --yes to delete it."
         )
     delete_ledger(location)

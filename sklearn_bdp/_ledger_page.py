@@ -37,7 +37,7 @@ def ledger_page(
     history : sequence of AnswerRecord
         All answers.
     spending : sequence of (str, float, str)
-        Time of each batch, failure probability spent up to then, and who asked.
+        Time of each batch, failure probability spent up to then, and user.
     forecast : sequence of (str, float)
         Sampling errors of later queries in words and as half-widths.
 

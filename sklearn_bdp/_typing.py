@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[Any]
 FloatOrArray: TypeAlias = float | NDArray[Any]
-#: What ``check_correlation`` takes: None, arrays, sparse arrays, graphs, models, lists, words.
+#: Arguments of ``check_correlation``: None, arrays, sparse arrays, graphs, models, lists, words.
 Correlation: TypeAlias = Any
 #: Seeds the noise, drawn by numpy's newer generators.
 Seed: TypeAlias = int | np.random.Generator | None
-#: Seeds what scikit-learn draws.
+#: Seeds of scikit-learn's random numbers.
 RandomState: TypeAlias = int | np.random.RandomState | None
 #: A decorated method keeps its signature.
 Method = TypeVar("Method", bound=Any)

@@ -8,7 +8,7 @@ failures that programs catch by name and for warnings that they filter.
 class BudgetExhaustedError(RuntimeError):
     """The holdout has given as many corrected answers as its budget allows.
 
-    The query is valid. The message reports what was spent. Recorded answers remain free, and only
+    The query is valid. The message reports the amount spent. Recorded answers remain free, and only
     new records add budget.
     """
 
@@ -67,7 +67,7 @@ class SharedRecordsError(ValueError):
     """Training records are holdout records, or not those of the split that a search drew.
 
     A model that has seen a record scores too well on it, and the training value would hand out
-    the holdout's own score. Train on other records; where a population holds equal ones,
+    the holdout's own score. Train on other records; if a population holds equal ones,
     ``ReusableHoldout(..., allow_shared_rows=True)`` allows them and the certificate reports it.
     """
 

@@ -122,7 +122,7 @@ class Certificate(RenderedResult):
         sections = [
             ("It holds if", self.assumptions),
             ("Note", self.notes),
-            ("What stands behind it", list(self._details())),
+            ("Details", list(self._details())),
         ]
         return Card(title, lines, sections, good=not self.is_vacuous)
 

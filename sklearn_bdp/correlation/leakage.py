@@ -384,11 +384,11 @@ def close_above(update, dp_epsilon, reached, step, steps):
     def closed(margin):
         return np.all(update(dp_epsilon + reached + margin) <= reached + margin)
 
-    bracket = doubled(closed, margin, most=np.nextafter(ceiling - np.max(reached), 0.0))
+    bracket = doubled(closed, margin, largest=np.nextafter(ceiling - np.max(reached), 0.0))
     if bracket is None:
         return np.maximum(reached, ceiling)
     tolerance = 1e-9 * float(np.max(reached + bracket[0]))
-    return reached + last_accepted(closed, *bracket, steps=40, within=tolerance)
+    return reached + last_accepted(closed, *bracket, steps=40, tolerance=tolerance)
 
 
 def contracted_sides(diameter, dp_epsilon, steps, *, exact=256):

@@ -18,7 +18,7 @@ class Diagnostic:
     name : str
         Name in the table of guards.
     reads : {"arguments", "training set", "released values", "holdout"}
-        What it looks at. Only what reads the holdout is charged.
+        Inputs of the check. Only a check that reads the holdout is charged.
     says : str
         Message, with names of facts in braces. No fact depends on holdout records.
     category : type
@@ -36,7 +36,7 @@ class Diagnostic:
         Parameters
         ----------
         **facts : object
-            What the message names.
+            Facts that the message names.
         """
         warnings.warn(self.says.format(**facts), self.category, stacklevel=caller_level())
 
@@ -48,7 +48,7 @@ class Diagnostic:
         remark : str, default=""
             A further sentence. It depends on the caller's arguments only.
         **facts : object
-            What the message names.
+            Facts that the message names.
 
         Returns
         -------

@@ -547,14 +547,15 @@ def targets_digest(X: Any, y: Any) -> str | None:
     return data_digest(X, labels) if repeats and is_sorted_by_label(labels) else data_digest(labels)
 
 
-def has_other_holdout(about: set[str], rows: Callable[[], Any]) -> bool:
+def has_other_holdout(targets: set[str], rows: Callable[[], Any]) -> bool:
     """Return whether an account has answered about these targets, or about nearly all of the rows.
 
-    ``rows`` returns digests of rows with targets; those of a subgroup of a holdout are among its.
+    ``targets`` holds digests of targets. ``rows`` returns digests of rows with targets, so that a
+    subgroup of a holdout is found, too.
     """
-    if not ANSWERED_TARGETS.keys().isdisjoint(about):
+    if not ANSWERED_TARGETS.keys().isdisjoint(targets):
         return True
-    new_rows = rows() if ANSWERED_TARGETS and about else None
+    new_rows = rows() if ANSWERED_TARGETS and targets else None
     if not new_rows or len(np.unique(new_rows[0])) < _FEWEST:
         return False
     for digest, answered_rows in ANSWERED_TARGETS.items():

@@ -108,7 +108,7 @@ PREDICTIONS_FROM_LATER_ROWS = Diagnostic(
 BATCH_DEPENDENT_SCORES = Diagnostic(
     "scores by batch",
     "training set",
-    "PerRecordScore {name} gives training records other numbers when other records stand beside "
+    "PerRecordScore {name} gives training records other numbers when other records are beside "
     "them, so that its mean has no proven interval. Return numbers that depend on their record and "
     "the model only. The holdout was not queried.",
     exceptions.ScoreContractError,
@@ -119,7 +119,7 @@ UNINFORMATIVE_SHARE = 0.9
 #: Standard errors by which a cross-validated score may exceed its expectation by chance. The
 #: interval contains the expected score of all candidates with probability ``confidence_level``, so
 #: a false alarm needs a cross-validated score of the chosen one that is so far too high: 1 in 740
-#: for one candidate, and about what the best of 400 equal ones reaches.
+#: for one candidate, and about the best of 400 equal ones.
 CHANCE = 3.0
 #: Groups in a holdout (as many as they are worth) below which cross-validation does better.
 FEW_GROUPS = 100
@@ -140,13 +140,13 @@ ASSUMPTION = (
 )
 
 
-def run_dependence_test(division, estimator, metric, score, *, groups=None, known=None):
+def run_dependence_test(division, estimator, metric, score, *, groups=None, scores_and_folds=None):
     """Compare cross-validated scores of one candidate with the declared correlation; warn once.
 
-    ``score(metric, folds)`` returns its cross-validated scores, NaN where it cannot be fitted.
-    ``known`` are its scores from the inner cross-validation and the fold of each record; where they
-    do not suit the check, the candidate is fitted again. Returns the report of the check that suits
-    the correlation and the per-record scores behind it; None where there is none.
+    ``score(metric, folds)`` returns its cross-validated scores, NaN if it cannot be fitted.
+    ``scores_and_folds`` has its scores from the inner cross-validation and the fold of each record.
+    If they do not suit the check, the candidate is fitted again. Returns the report of the check
+    that suits the correlation and its per-record scores, or None twice.
     """
     model = division.train_model
     train = division.train
@@ -155,8 +155,8 @@ def run_dependence_test(division, estimator, metric, score, *, groups=None, know
     if declares_time(declared) or declares_influence(declared):
         if not metric.is_mean:
             metric = _per_record_metric(division, estimator)
-            known = None
-        result = _of_strength(division, declared, metric, score, known)
+            scores_and_folds = None
+        result = _of_strength(division, declared, metric, score, scores_and_folds)
         warn_undeclared_dependence(division, result[0])
         return result
     scheme = division.scheme if model is None else division.train_scheme
@@ -180,7 +180,7 @@ def run_dependence_test(division, estimator, metric, score, *, groups=None, know
     ):
         if not metric.is_mean:
             metric = _per_record_metric(division, estimator)
-            known = None
+            scores_and_folds = None
 
         # Original order of the training rows.
         order = np.arange(n) if train is None else np.argsort(train, kind="stable")
@@ -195,10 +195,10 @@ def run_dependence_test(division, estimator, metric, score, *, groups=None, know
             return scored(n) if n_rows < n and np.isnan(scores).all() else scores
 
         if in_groups:
-            scores = scored(n) if known is None else known[0]
+            scores = scored(n) if scores_and_folds is None else scores_and_folds[0]
             result = _of_groups(declared, scores, labels, order, division.coordinates)
         else:
-            result = _in_row_order(scored, order, groups, known)
+            result = _in_row_order(scored, order, groups, scores_and_folds)
     warn_undeclared_dependence(division, result[0])
     return result
 
@@ -212,7 +212,7 @@ def _per_record_metric(division, estimator):
     return get_metric(name, estimator=estimator, y=division.y)
 
 
-def _of_strength(division, declared, metric, score, known):
+def _of_strength(division, declared, metric, score, scores_and_folds):
     """Test a declared strength: of a chain by scores in time, of a network by labels (G33, G25)."""
     n = num_samples(division.X)
     train = division.train
@@ -222,14 +222,14 @@ def _of_strength(division, declared, metric, score, known):
             return None, None
         return declared_strength_test(declared, labels=labels), None
     order = np.arange(n) if train is None else np.argsort(train, kind="stable")
-    if known is None:
+    if scores_and_folds is None:
         folds = declared.folds(n, min(3, n - 1))
         fold = np.full(n, -1)
         for i, (_, test) in enumerate(folds):
             fold[test] = i
         scores = score(metric, folds)
     else:
-        scores, fold = known
+        scores, fold = scores_and_folds
     scores = np.asarray(scores)[order]
     fold = np.asarray(fold)[order]
     if np.isnan(scores).all():
@@ -242,7 +242,7 @@ def _of_strength(division, declared, metric, score, known):
 def _of_groups(model, scores, labels, order, places):
     """Test that groups next to each other are independent, by scores and by signed residuals.
 
-    Scores are less the mean of their class, so that a table sorted by class is no dependence.
+    Class means are subtracted, so that a table sorted by class does not count as dependence.
     """
     if np.isfinite(scores).sum() < 2 or model.n_records not in (None, len(scores)):
         return None, None
@@ -283,12 +283,12 @@ def _less_means(values, labels):
     return values - (sums / np.maximum(counts, 1))[codes]
 
 
-def _in_row_order(scored, order, groups, known):
+def _in_row_order(scored, order, groups, scores_and_folds):
     """Test that neither the order of the rows nor their groups matter, as independence implies."""
-    fold = None if groups is not None or known is None else known[1]
+    fold = None if groups is not None or scores_and_folds is None else scores_and_folds[1]
     # Every record is in a test fold, of enough records to be permuted.
     if fold is not None and fold.min() >= 0 and np.bincount(fold).min() >= SMALLEST_FOLD:
-        scores = known[0][order]
+        scores = scores_and_folds[0][order]
         report = correlation.independence_test(scores, folds=fold[order])
         # The models of some folds may be worse: such scores are computed again with shuffled folds.
         if report.misfit or not correlation.independence_test(scores).misfit:

@@ -87,7 +87,7 @@ def check_same_schema(estimator, division):
 
 def column_kinds(X):
     """Return "number", "text" or "other" of each column of a frame, or of a whole array."""
-    kinds = []
+    column_types = []
     for _, column in X.items() if hasattr(X, "items") else [("", X)]:
         # Arrays of the strict array API hold numbers.
         default_code = "f" if hasattr(X, "__array_namespace__") else "O"
@@ -95,17 +95,17 @@ def column_kinds(X):
         if code == "O":  # the types of the first objects decide
             values = np.asarray(column[:50], dtype=object).ravel()[:50].tolist()
             code = "U" if values and all(isinstance(value, str) for value in values) else code
-        kinds.append("number" if code in "biufc" else "text" if code in "UST" else "other")
-    return kinds
+        column_types.append("number" if code in "biufc" else "text" if code in "UST" else "other")
+    return column_types
 
 
-def same_columns(X, other):
+def same_columns(X, X_other):
     """Return whether two tables have columns that can be compared: by name, else by position."""
     columns = getattr(X, "columns", None)
-    other_columns = getattr(other, "columns", None)
+    other_columns = getattr(X_other, "columns", None)
     if columns is not None and other_columns is not None:
         return set(columns) == set(other_columns)
-    return _shape(X)[1:] == _shape(other)[1:]
+    return _shape(X)[1:] == _shape(X_other)[1:]
 
 
 def _shape(X):
@@ -166,7 +166,8 @@ def check_validation_is_later(X, X_val):
     if early:
         raise ValueError(
             "X_val must come after X if records come in time (correlation='time' or a chain): a "
-            "model is verified on the future of what it has seen. Pass the last records as X_val."
+            "model is verified on the future of its training records. Pass the last records as "
+            "X_val."
         )
 
 

@@ -193,8 +193,7 @@ class WholeJob:
     def _keys(self, model, task, memory):
         """Return the keys of a fitted model by name of the metric.
 
-        They are computed before the model sees the holdout: what it may keep of it must not get
-        into a key.
+        They are computed before the model sees the holdout, so that nothing of it gets into a key.
         """
         columns = task.candidate.columns
         X = columns_of(self.setting.X, columns)

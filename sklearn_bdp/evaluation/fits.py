@@ -299,7 +299,7 @@ def tested_units(division, folds):
     return np.concatenate([codes[test] for _, test in folds]), ""
 
 
-def check_dependence(division, setting, params, *, groups=None, known=None):
+def check_dependence(division, setting, params, *, groups=None, scores_and_folds=None):
     """Compare the dependence of a candidate's training scores with the declared one; warn once."""
 
     def score(metric, folds):
@@ -313,7 +313,12 @@ def check_dependence(division, setting, params, *, groups=None, known=None):
             return np.full(num_samples(division.X), np.nan)
 
     return run_dependence_test(
-        division, setting.estimator, setting.metric, score, groups=groups, known=known
+        division,
+        setting.estimator,
+        setting.metric,
+        score,
+        groups=groups,
+        scores_and_folds=scores_and_folds,
     )
 
 
@@ -653,5 +658,5 @@ class CrossValidation:
             self.verifier.setting,
             self.candidates[best].params,
             groups=self.split_params.get("groups"),
-            known=self.progress.scores(best, tests, num_samples(self.division.X)),
+            scores_and_folds=self.progress.scores(best, tests, num_samples(self.division.X)),
         )

@@ -1,4 +1,4 @@
-"""Displays: draw what is already computed (matplotlib comes with the ``plot`` extra)."""
+"""Displays of computed results (matplotlib comes with the ``plot`` extra)."""
 
 from sklearn_bdp.inspection._displays import BudgetDisplay, HoldoutSearchDisplay
 

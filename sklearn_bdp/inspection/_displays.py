@@ -93,7 +93,7 @@ class HoldoutSearchDisplay(Display):
     best : int or None
         Place of the selected candidate in these arrays, if it is shown.
     tick_labels : list of str or None, default=None
-        Names of the places, where they are not numbers.
+        Names of the positions, if they are not numbers.
     x_label : str, default="candidate"
         Name of the horizontal axis.
     score_name : str, default="score"
@@ -163,7 +163,7 @@ class HoldoutSearchDisplay(Display):
             Fitted, with a holdout.
         param : str, default=None
             Show scores over this parameter. Where several candidates share a value, the one with
-            the best verified score stands for it. By default the only parameter that was searched;
+            the best verified score represents it. By default the only parameter that was searched;
             where there are several, the best twenty candidates are shown in the order of their
             verified scores.
         score_name : str, default=None
@@ -312,7 +312,7 @@ class BudgetDisplay(Display):
     """Information spent, batch by batch.
 
     Make it with :meth:`from_holdout`. Every answer of a batch pays the same number of nats, which
-    grows with what earlier answers gave away; half-widths grow like its square root.
+    grows with the information in earlier answers; half-widths grow like its square root.
 
     Parameters
     ----------

@@ -395,8 +395,8 @@ class Ledger:
             raise LedgerMismatchError(
                 f"ledger {self.backend} belongs to another holdout: {' and '.join(problems)}. "
                 "Pass the arguments of the first call. Put new features in a transformer of the "
-                "pipeline. A new path is for other records only: a second ledger of the same records "
-                "does not know the answers in the first. The holdout was not queried."
+                "pipeline. A new path is for other records only: a second ledger of the same "
+                "records does not know the answers in the first. The holdout was not queried."
             )
         with contextlib.suppress(KeyError, AttributeError, ValueError):  # of a header that we wrote
             return Book(header, stored.start, self._load)

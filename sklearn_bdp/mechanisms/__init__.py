@@ -1,4 +1,4 @@
-"""Mechanisms: state machines that stand between an analyst and the holdout.
+"""Mechanisms: state machines between an analyst and the holdout.
 
 They see numbers only, no data and no files; see ``doc/developers/mechanisms.md``.
 """

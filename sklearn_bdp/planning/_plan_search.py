@@ -149,7 +149,7 @@ def plan_search(
         )
         return forecast <= half_width
 
-    bracket = doubled(is_enough, 2, most=10**12)
+    bracket = doubled(is_enough, 2, largest=10**12)
     if bracket is None:
         raise ValueError(f"no number of records suffices for half_width={half_width!r}.")
     plan = SearchPlan(last_whole(is_enough, *bracket, fine=1e-3))

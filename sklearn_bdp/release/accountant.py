@@ -92,7 +92,7 @@ class HoldoutAccountant:
         self._connection.check_process()
 
     def read_transaction(self, *, latest=True):
-        """Return a transaction that reads the ledger; ``latest=False``: what was read last."""
+        """Return a transaction that reads the ledger; ``latest=False``: in its last known state."""
         return self._connection.read_transaction(latest=latest)
 
     def write_transaction(self):
@@ -245,7 +245,7 @@ class HoldoutAccountant:
 
 
 def _query_identifiers(batch):
-    """Return what identifies each query of a batch in the ledger; None without a key.
+    """Return the identity of each query of a batch in the ledger; None without a key.
 
     A caller's key identifies a query only with its cross-validated score and metric: under others
     it is another query, and must not get the recorded number.

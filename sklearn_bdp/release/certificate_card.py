@@ -51,7 +51,7 @@ def certificate_card(certificate: Any) -> Card:
     sections = [
         ("It holds if", certificate.assumptions),
         ("Note", certificate.notes),
-        ("What stands behind it", list(_details(certificate))),
+        ("Details", list(_details(certificate))),
     ]
     return Card(title, lines, sections, picture, is_informative)
 
@@ -74,16 +74,16 @@ def _selected_title(certificate, report_width):
         score_text += f". {selected.verdict[0].upper()}{selected.verdict[1:]}"
     if selected.interval == "none":
         return f"{selected.description}: {score_text}. It has no confidence interval."
-    kind = f"{100 * certificate.confidence_level:.6g}% confidence interval"
+    level = f"{100 * certificate.confidence_level:.6g}% confidence interval"
     if selected.interval == "approximate":
-        kind = f"approximate {kind}"
+        level = f"approximate {level}"
     title = summary_sentence(
         selected.description,
         score_text,
         selected.lower,
         selected.upper,
         target=certificate.records.target,
-        kind=kind,
+        level=level,
     )
     if report_width:
         title += f" A final report now: about {report_width}."

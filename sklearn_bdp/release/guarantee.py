@@ -1,4 +1,4 @@
-"""Guarantee of a holdout as it stands, computed from public numbers."""
+"""Current guarantee of a holdout, computed from public numbers."""
 
 from __future__ import annotations
 
@@ -327,7 +327,7 @@ def _notes(last, *, settings, model, n_unfinished):
     if settings.information is not None:
         nats, by = next_code_length(last, settings)
         carried = {
-            "code": "the code of what was released (G7)",
+            "code": "the code of released answers (G7)",
             "leakage": "leakage, that is Bayesian differential privacy (G1)",
         }[by]
         coded = code_length(

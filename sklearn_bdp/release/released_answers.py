@@ -1,4 +1,4 @@
-"""What a caller receives for a batch: released answers, and placeholders for the others."""
+"""Result of a batch for a caller: released answers, and placeholders for the others."""
 
 from __future__ import annotations
 

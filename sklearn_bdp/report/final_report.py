@@ -306,13 +306,13 @@ class FinalReport(RenderedResult):
             )
         if math.isfinite(first.lower):
             proven = first.proven is not None
-            kind = f"{100 * self.confidence_level:.6g}% confidence interval"
+            level = f"{100 * self.confidence_level:.6g}% confidence interval"
             title = summary_sentence(
                 first.words,
                 format_score(first.value),
                 *self.interval,
                 target=first.target,
-                kind=kind if proven else f"approximate {kind}",
+                level=level if proven else f"approximate {level}",
             )
         else:
             notes = " ".join(first.notes)

@@ -109,10 +109,10 @@ def _plain_values(table):
         return rows
     if hasattr(table, "columns") and hasattr(table, "shape"):  # of pandas, or of polars
         columns = getattr(table, "items", lambda: zip(table.columns, table, strict=True))()
-        plain = [_plain_array(np.asarray(column)) for _, column in columns]
-        if all(column.dtype == np.float64 for column in plain):
-            return np.column_stack(plain) if plain else np.empty(table.shape)
-        return ["columns", repr(table.shape), plain]
+        arrays = [_plain_array(np.asarray(column)) for _, column in columns]
+        if all(column.dtype == np.float64 for column in arrays):
+            return np.column_stack(arrays) if arrays else np.empty(table.shape)
+        return ["columns", repr(table.shape), arrays]
     if isinstance(table, np.ma.MaskedArray):
         return table
     if isinstance(table, list | tuple) or hasattr(table, "__array__"):
@@ -591,7 +591,7 @@ class ObjectHasher:
         names = _names_in(value.__code__)
         if not _UNTRACEABLE_NAMES.isdisjoint(names):
             raise OpaqueError(value.__name__)
-        # A name in code stands for a global, or for a module that the code imports.
+        # A name in code refers to a global, or to a module that the code imports.
         referenced = [
             (name, namespace.get(name, _imported_module(name, namespace.get("__package__"))))
             for name in names
@@ -734,7 +734,7 @@ def _names_in(code):
 
 
 def _imported_module(name, package):
-    """Return the imported module that a name in code may stand for, or None."""
+    """Return the imported module that a name in code may refer to, or None."""
     for full_name in (name, f"{package}.{name}"):
         if full_name in sys.modules:
             module = sys.modules[full_name]

@@ -38,10 +38,10 @@ def format_half_width(value):
 GIVEN_PAST = ", each given the information"
 
 
-def interval_sentence(lower, upper, *, target, score_name, kind):
+def interval_sentence(lower, upper, *, target, score_name, level):
     """Return a confidence interval as a sentence.
 
-    ``target`` names the records that it refers to, ``kind`` its level, for instance
+    ``target`` names the records that it refers to, ``level`` its kind, for instance
     "95% confidence interval".
     """
     if math.isinf(lower) and math.isinf(upper):
@@ -51,18 +51,18 @@ def interval_sentence(lower, upper, *, target, score_name, kind):
         limits = f"{format_score(lower, math.floor)} to {format_score(upper, math.ceil)}"
     if GIVEN_PAST in target:
         return (
-            f"Expected {score_name} over {target}: {limits} ({kind}). Nothing is assumed about "
+            f"Expected {score_name} over {target}: {limits} ({level}). Nothing is assumed about "
             "drift or dependence, and next year may differ."
         )
-    sentence = f"{kind} for the expected {score_name} on {target}: {limits}."
+    sentence = f"{level} for the expected {score_name} on {target}: {limits}."
     return sentence[0].upper() + sentence[1:]
 
 
-def summary_sentence(name, description, lower, upper, *, target, kind):
+def summary_sentence(name, description, lower, upper, *, target, level):
     """Return the first line of a certificate or a report: the score and its interval."""
     score = f"{name}: {description}."
     score_name = re.split(r" \(| of ", name)[0]
-    interval = interval_sentence(lower, upper, target=target, score_name=score_name, kind=kind)
+    interval = interval_sentence(lower, upper, target=target, score_name=score_name, level=level)
     if GIVEN_PAST in target:
         return f"{interval} {score}"
     return f"{score} {interval}"

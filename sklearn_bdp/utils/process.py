@@ -1,4 +1,4 @@
-"""What is true of this process and belongs to no object: all that is remembered between calls.
+"""State of this process that belongs to no object and is kept between calls.
 
 Besides it, ``silenced`` counts the blocks that keep the streams of the process quiet.
 """
@@ -26,7 +26,7 @@ _LONGEST_USER = 100  # characters
 
 
 def process_user():
-    """Return who runs this process: ``SKLEARN_BDP_USER`` if set, else the user's login name."""
+    """Return the user of this process: ``SKLEARN_BDP_USER`` if set, else the user's login name."""
     user = os.environ.get(USER_VARIABLE, "").strip()
     if not user:
         try:

@@ -13,23 +13,23 @@ STEPS = 48  # 2⁻⁴⁸ of the bracket is far below any grid
 def last_accepted(
     accepted: Callable[[Any], Any],
     safe: Any,
-    other: Any,
+    rejected: Any,
     *,
     steps: int = STEPS,
-    within: float = 0.0,
+    tolerance: float = 0.0,
 ) -> Any:
-    """Return points at or next to the last accepted ones on the way from ``safe`` to ``other``.
+    """Return points at or next to the last accepted ones on the way from ``safe`` to ``rejected``.
 
     ``accepted`` returns for each of many points whether it is accepted, and is monotone: points
     nearer to ``safe`` than an accepted one are accepted, too. At most ``steps`` halvings, none
-    below the distance ``within``. Every point returned is ``safe`` itself or was accepted when
+    below the distance ``tolerance``. Every point returned is ``safe`` itself or was accepted when
     tried. That is the proof of safety: whatever rounding does to ``accepted``, no point is returned
     that it rejected.
     """
     good = np.asarray(safe, dtype=float)
-    bad = np.asarray(other, dtype=float)
+    bad = np.asarray(rejected, dtype=float)
     for _ in range(steps):
-        if within > 0.0 and np.all(np.abs(good - bad) <= within):
+        if tolerance > 0.0 and np.all(np.abs(good - bad) <= tolerance):
             break
         middle = 0.5 * (good + bad)
         passed = np.asarray(accepted(middle), dtype=bool)
@@ -38,24 +38,26 @@ def last_accepted(
     return float(good) if good.ndim == 0 else good
 
 
-def last_whole(accepted: Callable[[int], Any], safe: int, other: int, *, fine: float = 0.0) -> int:
+def last_whole(
+    accepted: Callable[[int], Any], safe: int, rejected: int, *, fine: float = 0.0
+) -> int:
     """Return the same for whole numbers, exactly or to the part ``fine`` of the result."""
-    while abs(other - safe) > max(1.0, fine * max(safe, other)):
-        middle = (safe + other) // 2
+    while abs(rejected - safe) > max(1.0, fine * max(safe, rejected)):
+        middle = (safe + rejected) // 2
         if accepted(middle):
             safe = middle
         else:
-            other = middle
+            rejected = middle
     return safe
 
 
-def doubled(accepted: Callable[[Any], Any], start: Any, *, most: float = math.inf) -> Any:
+def doubled(accepted: Callable[[Any], Any], start: Any, *, largest: float = math.inf) -> Any:
     """Return ``start`` doubled until it is accepted, and the last rejected value (0: none).
 
-    ``None`` if no value up to ``most`` is accepted.
+    ``None`` if no value up to ``largest`` is accepted.
     """
     rejected = 0
-    while start <= most:
+    while start <= largest:
         if accepted(start):
             return start, rejected
         rejected = start
@@ -64,14 +66,16 @@ def doubled(accepted: Callable[[Any], Any], start: Any, *, most: float = math.in
 
 
 def crossing(
-    excess: Callable[[float], float], safe: float, other: float, *, rtol: float = 1e-9
+    excess: Callable[[float], float], safe: float, rejected: float, *, rtol: float = 1e-9
 ) -> float:
     """Return a point next to the root of a continuous ``excess`` at which it is at most 0.
 
     Brent's method stops on either side of the root; from there the way leads back towards
     ``safe``, where ``excess`` is at most 0, until it is.
     """
-    root = brentq(excess, safe, other, xtol=0.1 * rtol * max(abs(safe), abs(other)), rtol=rtol)
+    root = brentq(
+        excess, safe, rejected, xtol=0.1 * rtol * max(abs(safe), abs(rejected)), rtol=rtol
+    )
     for step in (0.0, 2.0, 20.0, 1e3, 1e5, 1e7):
         candidate = root + min(step * rtol, 1.0) * (safe - root)
         if excess(candidate) <= 0.0:

@@ -35,16 +35,16 @@ def is_frame(X):
     return hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "get_columns"))
 
 
-def as_indices(X, places):
+def as_indices(X, positions):
     """Return positions in the namespace of an array of the array API, which takes no other."""
     namespace = getattr(X, "__array_namespace__", None)
-    if places is None or namespace is None or isinstance(X, np.ndarray):
-        return places
-    return namespace().asarray(places)
+    if positions is None or namespace is None or isinstance(X, np.ndarray):
+        return positions
+    return namespace().asarray(positions)
 
 
 def gives_frames(transformer):
-    """Return whether a transformer was told to give frames, by ``set_output`` or for all."""
+    """Return whether a transformer returns frames, by ``set_output`` or by the global setting."""
     return _get_output_config("transform", transformer)["dense"] != "default"
 
 
@@ -88,12 +88,12 @@ def is_being_fitted(estimator):
 
 
 def fit_and_score(estimator, X, y, **options):
-    """Fit on one fold and score, by scikit-learn; before 1.9 nobody is called back."""
+    """Fit on one fold and score, by scikit-learn; before 1.9 there are no callbacks."""
     return _fit_and_score(estimator, X, y, **{k: v for k, v in options.items() if k in _KNOWN})
 
 
 def root_context(search, X, y, weight):
-    """Return the root of the tree of tasks that callbacks are told about; None if there are none.
+    """Return the root of the tree of tasks for callbacks; None if there are none.
 
     They came with 1.9.
     """
@@ -115,7 +115,7 @@ class Nobody:
 
 
 def halve(search, evaluate, context):
-    """Run scikit-learn's successive halving; before 1.9 nobody is called back."""
+    """Run scikit-learn's successive halving; before 1.9 there are no callbacks."""
     takes = inspect.signature(SuccessiveHalving._run_search).parameters
     options = {"callback_ctx": context or Nobody()} if "callback_ctx" in takes else {}
     SuccessiveHalving._run_search(search, evaluate, **options)

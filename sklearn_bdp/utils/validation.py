@@ -286,7 +286,7 @@ def strip_traceback_frames(method: Method) -> Method:
         except BaseException as error:
             failure = error
         failure.__cause__ = failure.__context__ = None
-        del args, kwargs  # what the caller passed is in the caller's frame already
+        del args, kwargs  # they are in the caller's frame already
         try:
             raise failure.with_traceback(None)
         finally:
