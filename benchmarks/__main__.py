@@ -46,6 +46,10 @@ BENCHMARKS = {
         "Searches that cross-validation predicts well: cost, forecast and final report",
         {"small": "--lives 2", "full": "--lives 24"},
     ),
+    "report_widths": (
+        "Final reports after ten searches, beside intervals of one untouched test set",
+        {"small": "--replications 1", "full": "--replications 40"},
+    ),
     "real_searches": (
         "Four adaptive searches of support vector machines on a small holdout, beside Bonferroni",
         {"small": "--seeds 1", "full": "--data all"},

@@ -204,7 +204,7 @@ def _event_dates(statistic, y, sides, masks, dates):
     return min(
         _count(dates, mask & cell)
         for (predictions, _), mask in zip(sides, masks, strict=True)
-        for cell in cells(y, predictions)
+        for _, cell in cells(y, predictions)
     )
 
 

@@ -35,7 +35,8 @@ class DateFacts(NamedTuple):
     scale: Scale | None = None  # on which it is about normal, if other than for independent units
     trust: float = 0.001  # level down to which its intervals were simulated
     min_events: int = 5  # dates with the rarer outcome that an interval needs
-    cells: Callable[[Any, Any], list[Array]] | None = None  # if other than for independent units
+    #: Cells, if other than for independent units.
+    cells: Callable[[Any, Any], list[tuple[str, Array]]] | None = None
     divides_by_targets: bool = False
     #: Returns ``left_out`` about the mean of the training targets, which earlier dates fix.
     left_out_about: Callable[[float], Any] | None = None
@@ -46,13 +47,13 @@ class Statistic(NamedTuple):
 
     ``left_out(y, predictions, weights, units, n_units)`` returns its value and that without each
     unit (or block of units). ``cells(y, predictions)`` are the sets of records that each need
-    some units.
+    some units: pairs of a noun for such a record, with ``{s}`` for its plural, and a mask.
     """
 
     response: Response
     left_out: Callable[..., tuple[float, Array]]
     scale: Scale
-    cells: Callable[[Any, Any], list[Array]] | None = None
+    cells: Callable[[Any, Any], list[tuple[str, Array]]] | None = None
     #: Levels down to which rows and differences are trusted; below them a reader is warned.
     trust: tuple[float, float] = (0.05, 0.05)
     #: Whether rows and differences get the wider of J* and Hall's interval.
@@ -94,6 +95,7 @@ _REMEMBERED = (
     "The scores seem to have long memory, which would make it too narrow. "
     "Intervals given the past (correlation='time') need no such assumption."
 )
+HEAVY_NOTE = "Rare large errors, which no sample shows, would make it too narrow."
 _ROUNDING = 1e-24  # of a value, squared: less is no spread
 
 _FEW_UNITS_REASON = "{} units are too few for an interval. At least 20 are needed."
@@ -128,7 +130,9 @@ def public_refusal(n_units: int, *, times: float | None = None) -> str:
     return ""
 
 
-def approximate_row(statistic, y, sides, *, units, level, per_record=False, times=None):
+def approximate_row(
+    statistic, y, sides, *, units, level, per_record=False, times=None, unit_name="records"
+):
     """Return a statistic, a difference of two models or a gap of two subgroups, with an interval.
 
     A row that has no interval gives the reason. Errors of ``predictions``, if it is a function,
@@ -153,6 +157,8 @@ def approximate_row(statistic, y, sides, *, units, level, per_record=False, time
     times : float, optional
         Of a declared chain: how many autocorrelation times the records are. Dates that are judged
         given their past have intervals of their own (:mod:`sklearn_bdp.intervals.dates`).
+    unit_name : str, default="records"
+        Name of the units in notes, in the plural.
     """
     units = np.asarray(units)
     paired = len(sides) == 2
@@ -192,12 +198,13 @@ def approximate_row(statistic, y, sides, *, units, level, per_record=False, time
     try:
         estimates = estimates_without(blocks, n_blocks)
         if statistic.cells is not None and discordant:
-            rarest = _count(units, inside[0] & (sides[0][0] != sides[1][0]))
+            is_discordant = inside[0] & (sides[0][0] != sides[1][0])
+            rarest = (_count(units, is_discordant), "record{s} on which the models disagree")
         elif statistic.cells is not None:
             rarest = min(
-                _count(units, mask & cell)
+                (_count(units, mask & cell), noun)
                 for (predictions, _), mask in zip(sides, inside, strict=True)
-                for cell in statistic.cells(y, predictions)
+                for noun, cell in statistic.cells(y, predictions)
             )
     except np.linalg.LinAlgError:
         return row(notes=[_NO_FIT])
@@ -207,8 +214,8 @@ def approximate_row(statistic, y, sides, *, units, level, per_record=False, time
         at_end = not np.isfinite(_SCALES[statistic.scale][0](values)).all()
     if n_scored_units < _LEAST_UNITS:
         reason = _FEW_UNITS_REASON.format(n_scored_units)
-    elif rarest is not None and rarest < _LEAST_CELL:
-        reason = f"Only {rarest} units have the rarer outcome. An interval needs at least 5."
+    elif rarest is not None and rarest[0] < _LEAST_CELL:
+        reason = f"{_counted(*rarest, unit_name)}, at least {_LEAST_CELL} are needed."
     elif at_end:
         reason = "The score is at an end of its range, which has no approximate interval."
     if reason:
@@ -227,7 +234,10 @@ def approximate_row(statistic, y, sides, *, units, level, per_record=False, time
     )
     if not lower <= upper:
         return row(value, notes=["The units show no spread. There is no approximate interval."])
-    notes += _warnings(statistic, n_scored_units, rarest, level, paired, times)
+    rarest_count = ""
+    if rarest is not None and rarest[0] < statistic.few:
+        rarest_count = _counted(*rarest, unit_name)
+    notes += _warnings(statistic, n_scored_units, rarest_count, level, paired, times)
     if len(series) and long_memory(series):
         notes.append(_REMEMBERED)
     return row(value, (lower, upper), notes)
@@ -269,14 +279,21 @@ def _count(units, chosen):
     return int(np.count_nonzero(np.bincount(units[chosen])))
 
 
-def _warnings(statistic, n_units, rarest, level, paired, times):
+def _counted(count, noun, unit_name):
+    """Return a number of units in words: those that have a record described by ``noun``."""
+    if unit_name != "records":
+        return f"{count} {unit_name} with a {noun.format(s='')}"
+    return f"{count} {noun.format(s='' if count == 1 else 's')}"
+
+
+def _warnings(statistic, n_units, rarest_count, level, paired, times):
     """Yield sentences on the reasons to trust an interval less."""
     if n_units < _FEW_UNITS:
         yield f"There are only {n_units} units."
-    if rarest is not None and rarest < statistic.few:
-        yield f"Only {rarest} units have the rarer outcome."
+    if rarest_count:
+        yield f"Only {rarest_count}."
     if statistic.heavy:
-        yield "Rare large errors, which no sample shows, would make it too narrow."
+        yield HEAVY_NOTE
     if statistic is GENERIC:
         yield "This metric was not studied. Units were left out in blocks of a secret order."
     trust = statistic.trust[paired]

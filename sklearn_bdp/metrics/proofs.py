@@ -11,11 +11,11 @@ from typing import Any
 from sklearn_bdp.intervals.bounds import order_free_limits, star_limits
 
 COUNTS = "Clopper-Pearson"  # G8
-BETS = "bets on units in a secret order"  # G28
+BETS = "betting interval"  # G28
 FREE = "order-free bound"  # G28, from G15 and G18
-TAIL = "tail of the declared dependence"  # G5, G8, G11
-PAST = "bound given the past"  # G26
-CLASSES = "pairs and means within classes"  # G12, G19, G20
+TAIL = "concentration bound"  # G5, G8, G11
+PAST = "martingale bound"  # G26
+CLASSES = "U-statistic bound"  # G12, G19, G20
 
 #: Families of intervals for a ratio of means of independent units, by method. Each function takes
 #: ``(sums, counts, *, bound, moments, log_inverse_level)`` as

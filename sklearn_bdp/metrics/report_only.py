@@ -158,7 +158,7 @@ class NetBenefit(Metric):
             return benefits[y] * (predictions >= threshold)
 
         def cells(y, predictions):
-            return [(y == 1) & (predictions >= threshold)]
+            return [("true positive{s}", (y == 1) & (predictions >= threshold))]
 
         return Statistic(
             "chances", ratio(benefit), "raw", cells, trust=(0.001, 0.002), skewed=(True, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -15,21 +16,29 @@ CLASS_SHARE_TRUST = (0.001, 0.002)
 MEAN_LEFT_OUT = of_sums(lambda y, predictions: (predictions,), lambda count, total: total / count)
 
 
+#: Nouns of records by outcome; ``{s}`` stands for the plural.
+_OUTCOMES = ("true positive{s}", "false negative{s}", "false positive{s}", "true negative{s}")
+
+
 def class_cells(y, predictions):
     """Return the records of each class."""
-    return [y == label for label in np.unique(y)]
+    return [("record{s} of the rarest class", y == label) for label in np.unique(y)]
 
 
 def confusion_cells(y, predictions):
     """Return the records of each class that are predicted rightly, and wrongly."""
     is_hit = predictions == y
-    return [(y == c) & (is_hit == outcome) for c in np.unique(y) for outcome in (True, False)]
+    outcomes = (
+        ("correctly classified record{s} of one class", is_hit),
+        ("misclassified record{s} of one class", ~is_hit),
+    )
+    return [(noun, (y == label) & outcome) for label in np.unique(y) for noun, outcome in outcomes]
 
 
 def hit_cells(y, predictions):
     """Return the records that are predicted rightly, and wrongly."""
     is_hit = predictions == y
-    return [is_hit, ~is_hit]
+    return [("correctly classified record{s}", is_hit), ("misclassified record{s}", ~is_hit)]
 
 
 #: The share of records that are predicted rightly.
@@ -48,9 +57,17 @@ def count_ratio(counts: Any) -> Statistic:
     def terms(y, predictions):
         return counts(y == 1, predictions == 1)
 
-    def cells(y, predictions):
+    def hits_and_misses(y, predictions):
         numerator, denominator = terms(y, predictions)
-        return [numerator > 0, (denominator > 0) & (numerator == 0)]
+        return numerator > 0, (denominator > 0) & (numerator == 0)
+
+    def cells(y, predictions):
+        # The nouns of both follow from one record of each outcome.
+        nouns = [
+            " or ".join(itertools.compress(_OUTCOMES, is_inside))
+            for is_inside in hits_and_misses(np.array([1, 1, 0, 0]), np.array([1, 0, 1, 0]))
+        ]
+        return list(zip(nouns, hits_and_misses(y, predictions), strict=True))
 
     left_out = of_sums(terms, lambda _, numerator, denominator: divide(numerator, denominator))
     return Statistic("labels", left_out, "unit", cells, trust=CLASS_SHARE_TRUST)
@@ -68,7 +85,11 @@ def pinball_statistic(alpha: float) -> Statistic:
         return np.maximum(alpha * (y - predictions), (alpha - 1.0) * (y - predictions))
 
     def side_cells(y, predictions):
-        return [y > predictions, y <= predictions]
+        is_above = y > predictions
+        return [
+            ("target{s} above the predicted quantile", is_above),
+            ("target{s} below the predicted quantile", ~is_above),
+        ]
 
     return mean_loss(
         loss,
@@ -87,6 +108,9 @@ def top_k_statistic(k: int) -> Statistic:
 
     def cells(y, predictions):
         is_hit = hits(y, predictions)
-        return [is_hit, ~is_hit]
+        return [
+            (f"record{{s}} whose class is among the {k} likeliest", is_hit),
+            (f"record{{s}} whose class is not among the {k} likeliest", ~is_hit),
+        ]
 
     return Statistic("all_chances", ratio(hits), "unit", cells)

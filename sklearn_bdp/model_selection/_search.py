@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import math
 import numbers
 import sys
@@ -713,7 +714,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
                 "final_report needs best_estimator_, which refit=False does not keep: call "
                 "holdout_.final_report with the model to report."
             )
-        models = {in_words(self.best_estimator_, self.best_params_): self.best_estimator_}
+        models = {short_name(self.best_estimator_, self.best_params_): self.best_estimator_}
         score = float(self.cv_results_["cv_score"][self.best_index_])
         return models, score, self._metric, self._variance
 
@@ -797,12 +798,38 @@ def chosen_row(rule, results, error):
     return int(np.flatnonzero(within_error)[0]) if within_error.any() else best
 
 
-def in_words(model, params):
-    """Return a model as code (its class if that is long) with the searched parameters."""
-    code = " ".join(repr(model).split())
-    named = code if len(code) <= _SHORT else type(model).__name__
-    searched = ", ".join(f"{name}={value!r:.40}" for name, value in params.items())
-    return f"{named} with {searched}" if searched else named
+def short_name(model, params):
+    """Return a model as code: its class, the searched parameters, and others if that is short.
+
+    A pipeline has the class of its last step.
+    """
+    prefix = ""
+    while hasattr(model, "steps"):
+        step_name, model = model.steps[-1]
+        prefix += f"{step_name}__"
+    searched = {name.removeprefix(prefix): value for name, value in params.items()}
+    signature = inspect.signature(type(model)).parameters
+    changed = {
+        name: value
+        for name, value in model.get_params(deep=False).items()
+        if name not in searched and repr(value) != repr(signature[name].default)
+    }
+    code = _as_call(model, searched | changed)
+    return code if len(code) <= _SHORT else _as_call(model, searched)
+
+
+def _as_call(model, params):
+    """Return the call that makes a model."""
+    arguments = ", ".join(f"{name}={_short_value(value)}" for name, value in params.items())
+    return f"{type(model).__name__}({arguments})"
+
+
+def _short_value(value):
+    """Return a parameter as code: numbers with four digits and without their type."""
+    if isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_):
+        return f"{value:.4g}"
+    value = value.item() if isinstance(value, np.generic) else value
+    return f"{value!r:.40}"
 
 
 def without_autologging():

@@ -28,7 +28,13 @@ from sklearn_bdp.release.class_proportions import release_class_proportions
 from sklearn_bdp.release.guarantee import estimand_text, half_width_components
 from sklearn_bdp.release.query_batch import make_batch
 from sklearn_bdp.report.closing import close_holdout, closing_record
-from sklearn_bdp.report.final_report import FIELD_NAMES, FinalReport, ReportRow
+from sklearn_bdp.report.final_report import (
+    FEW_ERRORS,
+    FIELD_NAMES,
+    NO_APPROXIMATE,
+    FinalReport,
+    ReportRow,
+)
 from sklearn_bdp.report.in_time import (
     WalkForward,
     calendar,
@@ -47,6 +53,12 @@ _LEAST_LEVEL = 1e-290
 #: law of the dates has a largest error, or makes a jackknife of a median valid.
 _MEDIAN = "neg_median_absolute_error"
 _WITHOUT_TARGET = (_MEDIAN, "neg_max_error")
+#: Approximate intervals that cover this part of the range, or more, are left out.
+_MAX_RANGE_SHARE = 0.95
+#: Approximate intervals that are this many times as wide as the proven one are left out.
+_MAX_PROVEN_RATIO = 1.5
+#: Calibration is perfect at a slope of 1 and an intercept of 0. Wider intervals are left out.
+_CALIBRATION, _MAX_CALIBRATION_WIDTH = ("calibration_slope", "calibration_intercept"), 4.0
 _NEEDS_CHAIN = "An approximate row needs a declared chain (a long run)."
 #: Weight of the first list of statements on a holdout, and each later list's part of the remainder.
 FIRST, NEXT = 0.9, 0.9
@@ -447,7 +459,7 @@ class Rows:
         """
         row = statement.row(self.count)
         notes = []
-        row["method"] = row["method"] or f"approximate: leaving out {self.words}"
+        row["method"] = row["method"] or f"jackknife over {self.words}"
         if self.is_judged_by_date:
             row["target"] = estimand_text(self.scheme, statement.ahead)
         inside = np.any([self._mask(part) > 0.0 for part in statement.inside or ("",)], axis=0)
@@ -467,10 +479,10 @@ class Rows:
                     notes.append(_NEEDS_CHAIN)
                 else:
                     row["approximate"], reasons = self._shown_approximate(
-                        statement, log_approximate
+                        statement, log_approximate, row["proven"]
                     )
                     if row["approximate"] is None and statement.proven and reasons:
-                        reasons[0] = f"No approximate interval: {reasons[0]}"
+                        reasons[0] = NO_APPROXIMATE + reasons[0]
                     notes += reasons
         except UndefinedScore as error:
             notes.append(str(error))
@@ -515,21 +527,27 @@ class Rows:
             return None
         return np.unique(self.units[inside & is_label(self.records.y, positive)]).size
 
-    def _shown_approximate(self, statement, log_level):
-        """Return the ends of an approximate interval, None without one, and its notes."""
+    def _shown_approximate(self, statement, log_level, proven):
+        """Return the ends of an approximate interval, None without one, and its notes.
+
+        ``proven``: ends of the proven interval, or None. Rows that are left out because of their
+        width stay in the family: the probability that any row fails only shrinks.
+        """
         interval = self.approximate(statement, math.exp(log_level))
         pair = _finite((interval.lower, interval.upper))
-        notes = list(interval.notes)
+        if pair is None:
+            return None, list(interval.notes)
         # A skill score has no lower end.
         is_bounded = isinstance(statement.measure.metric, BoundedMetric) and not statement.skill
         if self.is_judged_by_date and is_bounded:
             is_bounded = self._unclipped(statement) is None
-        if pair is not None and is_bounded:
+        if is_bounded:
             _, low, high = statement.ends
             pair = [max(pair[0], low), min(pair[1], high)]
-            if pair == [low, high]:
-                return None, ["It would cover every possible value."]
-        return pair, notes
+        reason = _lack_of_information(statement, pair, proven, is_bounded=is_bounded)
+        if reason:
+            return None, [reason]
+        return pair, list(interval.notes)
 
     def over_time(self, holdout: Any) -> tuple[Any, Any]:
         """Return the dates, and the scores by date of each model on the first metric, by row."""
@@ -642,7 +660,7 @@ class Rows:
     # -- approximate limits ---------------------------------------------------------------------
 
     def approximate(self, statement: Statement, level: float) -> Any:
-        """Return limits by leaving out units, in score units, with their notes (theory G28)."""
+        """Return jackknife limits in score units, with their notes (theory G28)."""
         if self.is_judged_by_date:
             return self._in_score_units(self._date_row(statement, level), statement)
         statistic, y, sides = self._statistic(statement)
@@ -654,6 +672,7 @@ class Rows:
             level=level,
             per_record=self.plan.per == "record",
             times=self.times,
+            unit_name=self.words,
         )
         return self._within_range(self._in_score_units(row, statement), statement, level)
 
@@ -690,7 +709,7 @@ class Rows:
         if self.times is None and np.unique(self.units).size == self.units.size:
             limits = self._limits_of_labels(metric, statement.models[0], level)
         if limits is not None:
-            return row._replace(lower=limits[0], upper=limits[1], notes=(_FEW_ERRORS,))
+            return row._replace(lower=limits[0], upper=limits[1], notes=(FEW_ERRORS,))
         if not has_ends:
             return row
         ends = np.clip([row.lower, row.upper], metric.lower, metric.upper)
@@ -764,10 +783,24 @@ class Rows:
         return statistic, y, sides
 
 
-_FEW_ERRORS = (
-    "Few records are wrong, so that the interval is that of a share with one pseudo record per "
-    "class."
-)
+def _lack_of_information(statement, pair, proven, *, is_bounded):
+    """Return why an approximate interval informs nobody, or an empty text.
+
+    Such an interval covers nearly the range of the metric, is much wider than the proven one, or
+    allows any calibration.
+    """
+    width = pair[1] - pair[0]
+    _, low, high = statement.ends
+    if is_bounded and width >= _MAX_RANGE_SHARE * (high - low):
+        return "The interval would cover nearly every possible value."
+    if proven is not None and width >= _MAX_PROVEN_RATIO * (proven[1] - proven[0]):
+        return "The interval would be much wider than the proven one."
+    if statement.measure.name in _CALIBRATION and width > _MAX_CALIBRATION_WIDTH:
+        return (
+            f"The interval would be wider than {_MAX_CALIBRATION_WIDTH:g}: so few records do not "
+            "determine the calibration."
+        )
+    return ""
 
 
 def _finite(ends):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
+import string
 import textwrap
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
+from sklearn_bdp.intervals.jackknife import HEAVY_NOTE
 from sklearn_bdp.utils.html import (
     BAD,
     GOOD,
@@ -70,6 +73,20 @@ class ReportRow(NamedTuple):
         positive = f" (class {self.positive})" * bool(self.positive)
         subgroup = f", {self.subgroup}" * bool(self.subgroup)
         return f"{self.metric}{positive} of {self.model}{subgroup}"
+
+    @property
+    def printed_notes(self) -> list[str]:
+        """Notes on which a reader can act.
+
+        A row with a proven interval needs no approximate one. The report says once that
+        approximate intervals miss rare large losses.
+        """
+        unprinted = [FEW_ERRORS, HEAVY_NOTE]
+        return [
+            note
+            for note in self.notes
+            if note not in unprinted and not note.startswith(NO_APPROXIMATE)
+        ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,7 +222,7 @@ class FinalReport(RenderedResult):
         samples += f" ({', '.join(details)})" * bool(details)
         per = {"unit": " per group", "record": " per record"}[self.per] * (words == "groups")
         if self.n_batches:
-            searches = "1 batch" if self.n_batches == 1 else f"{self.n_batches:,} batches"
+            searches = "one earlier batch" if self.n_batches == 1 else f"{self.n_batches:,} batches"
             earlier_use = f"which had been evaluated adaptively in {searches} of queries"
         else:
             earlier_use = "which had not been evaluated before"
@@ -213,33 +230,43 @@ class FinalReport(RenderedResult):
             f"Performance{per} was estimated on a holdout of {samples}, {earlier_use}. This was "
             "the final evaluation."
         ]
+        if math.isfinite(first.lower):
+            ends = (
+                f"{format_score(first.lower, math.floor)} to {format_score(first.upper, math.ceil)}"
+            )
+            sentences.append(
+                f"The {first.words} was {format_score(first.value)} ({first.method}, {ends})."
+            )
         proven = [row for row in self.rows if row.proven is not None]
         if proven:
-            sentences.append(self._coverage("Confidence intervals", proven, self.alpha_proven))
+            sentences.append(self._coverage("confidence interval", proven, self.alpha_proven))
         approximate = [row for row in self.rows if row.approximate is not None]
         if approximate and self.alpha_approximate is not None:
             sentences.append(
-                self._coverage("Approximate intervals", approximate, self.alpha_approximate)
+                self._coverage(
+                    "approximate confidence interval", approximate, self.alpha_approximate
+                )
             )
-        if any(row.positive for row in self.rows):
+        if any(row.metric in _THRESHOLD_METRICS for row in self.rows):
             sentences.append("Classes are those of the model's own decision threshold.")
         return " ".join(sentences)
 
     def _coverage(self, name, rows, alpha):
         """Return a sentence on the coverage of one family of intervals."""
-        chance = f"{100 * self.confidence_level:.6g}%"
-        nominal = ""
-        if name.startswith("Approximate"):
+        is_proven = name == "confidence interval"
+        methods = list(dict.fromkeys(row.method for row in rows))
+        if not is_proven:
             methods = [f"jackknife over {self.units[1]}"]
-            nominal = "nominal "
-            family = "these intervals"
-        else:
-            methods = list(dict.fromkeys(row.method for row in rows))
-            family = "these and all intervals released earlier"
-        stated = f"{name} ({'; '.join(methods)}; level {100 * (1 - alpha):.4g}% each)"
-        if self.joint:
-            return f"{stated}: {family} have {nominal}simultaneous coverage of at least {chance}."
-        return f"{stated}: each interval by itself has {nominal}coverage of at least {chance}."
+        nominal = "" if is_proven else "nominal "
+        coverage = f"coverage of at least {100 * self.confidence_level:.6g}%"
+        details = f"({', '.join(methods)}, level {100 * (1 - alpha):.4g}%)"
+        if not self.joint:
+            return f"Each {name} {details} by itself has {nominal}{coverage}."
+        subject = f"The {name}{'s' * (len(rows) > 1)} {details}"
+        if is_proven:
+            return f"{subject} and all intervals released earlier have simultaneous {coverage}."
+        verb = "have" if len(rows) > 1 else "has"
+        return f"{subject} {verb} {nominal}simultaneous {coverage}."
 
     def _lines(self):
         """Yield sentences on the guarantees of the report."""
@@ -290,20 +317,7 @@ class FinalReport(RenderedResult):
         )
 
     def _card(self):
-        table = []
         first = self.rows[0]
-        for row in self.rows:
-            ends = [
-                f"{format_score(pair[0], math.floor)} to {format_score(pair[1], math.ceil)} "
-                f"({family})"
-                for family in _FAMILIES
-                if (pair := getattr(row, family)) is not None
-            ]
-            intervals = ", ".join(ends) or "no interval"
-            notes = "".join(f" {note}" for note in row.notes)
-            table.append(
-                (row.words, f"{format_score(row.value)}, {intervals}. {row.method}.{notes}")
-            )
         if math.isfinite(first.lower):
             proven = first.proven is not None
             level = f"{100 * self.confidence_level:.6g}% confidence interval"
@@ -319,8 +333,31 @@ class FinalReport(RenderedResult):
             title = f"{first.words}: {format_score(first.value)}. No interval: {notes}"
         bounds = (0.0, 1.0) if first.lower >= 0.0 and first.upper <= 1.0 else None
         picture = interval_svg(first.value, *self.interval, bounds=bounds)
-        sections = [("", table), ("It holds if", self.assumptions)]
+        columns, legend, notes = self._table()
+        sections = [("", columns), ("", legend), ("", notes), ("It holds if", self.assumptions)]
         return Card(title, list(self._lines()), sections, picture)
+
+    def _table(self):
+        """Return the columns of the table of rows, pairs that explain short names, and notes."""
+        model_names, legend = _short_model_names([row.model for row in self.rows])
+        metric_names, metric_legend = _short_metric_names(self.rows)
+        columns = {"model": model_names, "metric": metric_names}
+        if any(row.subgroup for row in self.rows):
+            columns["subgroup"] = [row.subgroup for row in self.rows]
+        columns["score"] = [format_score(row.value) for row in self.rows]
+        for family in _FAMILIES:
+            pairs = [getattr(row, family) for row in self.rows]
+            if any(pair is not None for pair in pairs):
+                columns[f"{family} interval"] = [_format_interval(pair) for pair in pairs]
+        notes: dict[str, int] = {}
+        marks = []
+        for row in self.rows:
+            numbers = [notes.setdefault(note, len(notes) + 1) for note in row.printed_notes]
+            marks.append("".join(f"[{number}]" for number in numbers))
+        if notes:
+            columns["notes"] = marks
+        legend += metric_legend
+        return columns, legend, [f"[{number}] {note}" for note, number in notes.items()]
 
     def plot(self, *, over: Literal["time"] | None = None, ax: Any = None) -> Any:
         """Draw the intervals of all rows, or a score over time (needs matplotlib).
@@ -407,6 +444,68 @@ class FinalReport(RenderedResult):
         ax.legend(fontsize="small")
 
 
+def _format_interval(pair):
+    """Return an interval as text, rounded outward."""
+    if pair is None:
+        return "-"
+    return f"[{format_score(pair[0], math.floor)}, {format_score(pair[1], math.ceil)}]"
+
+
+def _short_model_names(names):
+    """Return a short name for each row's model or difference, and pairs that explain letters."""
+    if max(map(len, names)) <= _MAX_NAME:
+        return names, []
+    models = [name for name in dict.fromkeys(names) if not _PAIR.search(name)]
+    models += [
+        model
+        for name in names
+        for model in _PAIR.split(name)
+        if model not in models and _PAIR.search(name)
+    ]
+    letters = dict(zip(dict.fromkeys(models), string.ascii_uppercase, strict=False))
+    if len(letters) == 1:  # the title has its name
+        return ["A"] * len(names), list(zip(["A"], models, strict=True))
+    short_names = []
+    for name in names:
+        for model in sorted(letters, key=len, reverse=True):
+            name = name.replace(model, letters[model])
+        short_names.append(name)
+    return short_names, [(letter, model) for model, letter in letters.items()]
+
+
+def _short_metric_names(rows):
+    """Return a short name for each row's metric, and pairs that explain them."""
+    classes = {row.positive for row in rows} - {""}
+    short_names = []
+    legend = []
+    for row in rows:
+        name, separator, detail = row.metric.partition(" (")
+        if separator and not name.startswith("skill score"):
+            legend.append((name, detail.removesuffix(")")))
+        else:
+            name = row.metric
+        if row.positive and len(classes) > 1:
+            name += f" (class {row.positive})"
+        short_names.append(name)
+    if len(classes) == 1:
+        legend.append(("positive class", next(iter(classes))))
+    return short_names, list(dict.fromkeys(legend))
+
+
+#: Notes of a row: they are in ``row.notes``, and the table does not print them.
+NO_APPROXIMATE = "No approximate interval: "
+FEW_ERRORS = (
+    "Few records are wrong, so that the interval is that of a share with one pseudo record per "
+    "class."
+)
+#: Metrics of predicted classes.
+_THRESHOLD_METRICS = (
+    *("accuracy", "balanced_accuracy", "f1", "jaccard", "matthews_corrcoef", "precision"),
+    *("negative_predictive_value", "recall", "specificity"),
+)
+#: Separators of the models in a difference, or in a skill score.
+_PAIR = re.compile(" minus | against ")
+_MAX_NAME = 30  # letters of a model in a table
 _FAMILIES = ("proven", "approximate")
 #: Colors of the models in a plot over dates.
 _MODEL_COLORS = (GOOD, BAD)

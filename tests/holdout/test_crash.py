@@ -120,4 +120,4 @@ def test_a_process_that_dies_in_a_report_leaves_the_holdout_open_and_is_charged(
             holdout.final_report({"mine": workers.KillsProcess()}, scoring=workers.GRADED)
         )
     assert reports[0].rows == reports[1].rows
-    assert reports[0].rows[0].method == "bets on units in a secret order"
+    assert reports[0].rows[0].method == "betting interval"

@@ -124,7 +124,7 @@ def test_rows_state_their_assumptions():
     row = approximate_row(auc, y, [(good, None)], units=units, level=0.05)
     assert row.n_units == 200
     assert y.sum() < 10
-    assert any("rarer outcome" in note for note in row.notes)
+    assert any("the rarest class" in note for note in row.notes)
     row_of_few_events = approximate_row(
         auc, y * (np.cumsum(y) < 4), [(good, None)], units=units, level=0.05
     )

@@ -44,12 +44,14 @@ SUITED = {
 }  # fmt: skip
 #: Why a row may lack an interval: words of its notes, by theory label.
 REASONS = {
-    "rarer outcome": "G28: too few units of the rarer cell",
+    "at least 5 are needed": "G28: too few units of the rarer cell",
+    "rarer outcome": "G31: too few dates of the rarer cell",
     "events": "G31, G34: too few events",
     "are too few": "G28, G31: too few units",
     "end of its range": "G28: a score at an end of its range",
     "no spread": "G28: units show no spread",
-    "every possible value": "G28: the interval would be the whole range",
+    "nearly every possible value": "G28: the interval would be nearly the whole range",
+    "determine the calibration": "G28: the interval would allow any calibration",
     "declared chain": "G28: rows of a chain need one that is declared",
     "over these dates": "G31: differences of medians have no interval over dates",
     "near 0": "G31: errors relative to targets near 0",

@@ -171,7 +171,7 @@ def test_a_file_and_its_copy_report_the_same_from_the_first_moment(tmp_path):
         ReusableHoldout(X, y, ledger=path).final_report(Ranks(), scoring="neg_brier_score").rows[0]
         for path in paths
     ]
-    assert rows[0].method == "bets on units in a secret order"
+    assert rows[0].method == "betting interval"
     assert rows[0] == rows[1]
     # Other holdouts have other orders, though limits are points of one grid.
     assert len({row.proven for row in rows}) > 1
@@ -318,7 +318,7 @@ def test_records_of_a_stratified_split_are_not_alike(path):
     reopened = ReusableHoldout(held.X, held.y, ledger=path, gap=0, random_state=0)
     rows = reopened.final_report(search.best_estimator_, scoring=metrics).rows
     assert [row.method for row in rows] == [
-        "Clopper-Pearson", "order-free bound", "order-free bound", "pairs and means within classes"
+        "Clopper-Pearson", "order-free bound", "order-free bound", "U-statistic bound"
     ]  # fmt: skip
     assert all(row.proven[0] < row.value < row.proven[1] for row in rows)
     by_groups = ReusableHoldoutSearchCV(
