@@ -292,6 +292,11 @@ class BalancedAccuracy(ClassMetric):
         trust=(0.005, 0.002),
     )
 
+    def proof(self, dependence, *, is_difference=False, in_subgroup=False, is_private=False):
+        if (is_difference or in_subgroup) and not is_private:
+            return proofs.BY_RECALL.get(dependence, "")
+        return super().proof(dependence, is_difference=is_difference, in_subgroup=in_subgroup)
+
 
 @register_metric("recall")
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -378,6 +383,10 @@ class RocAuc(ClassMetric):
     unit_statistic: ClassVar[Statistic] = Statistic(
         "scores", auc_left_out, "unit", class_cells, trust=(0.001, 0.001)
     )
+
+    def proof(self, dependence, *, is_difference=False, in_subgroup=False, is_private=False):
+        is_refused = is_difference or (in_subgroup and is_private)
+        return "" if is_refused else proofs.BY_CLASS.get(dependence, "")
 
     def record_scores(self, estimator, X, index):
         scores = respond(estimator, X, self.methods).astype(float)

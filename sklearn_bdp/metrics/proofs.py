@@ -15,7 +15,8 @@ BETS = "betting interval"  # G28
 FREE = "order-free bound"  # G28, from G15 and G18
 TAIL = "concentration bound"  # G5, G8, G11
 PAST = "martingale bound"  # G26
-CLASSES = "U-statistic bound"  # G12, G19, G20
+CLASSES = "U-statistic bound"  # G12, G19, G20, G36
+RECALLS = "interval for each class"  # its recalls, each at its part of the level
 
 #: Families of intervals for a ratio of means of independent units, by method. Each function takes
 #: ``(sums, counts, *, bound, moments, log_inverse_level)`` as
@@ -54,3 +55,5 @@ CLASS_SHARE: Proofs = {**_INDEPENDENT, "records": COUNTS}
 CLASS_DIFFERENCE: Proofs = _INDEPENDENT
 #: A mean over classes, or over pairs of records of two classes.
 BY_CLASS: Proofs = dict.fromkeys(_INDEPENDENT, CLASSES)
+#: Subgroups and differences of a mean over classes: limits of each recall.
+BY_RECALL: Proofs = dict.fromkeys(_INDEPENDENT, RECALLS)

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.metrics import get_scorer
 
 from sklearn_bdp.accounting.spending import report_attempt_length
-from sklearn_bdp.intervals.concentration import ModelTail, score_tail
+from sklearn_bdp.intervals.concentration import ModelTail
 from sklearn_bdp.intervals.dates import about_training_mean, date_row, median_row, too_few_dates
 from sklearn_bdp.intervals.jackknife import SKILL, ApproximateRow, approximate_row, public_refusal
 from sklearn_bdp.ledger.ledger import Fact
@@ -24,9 +24,9 @@ from sklearn_bdp.metrics.means import ClippedError
 from sklearn_bdp.metrics.proofs import CLASSES, COUNTS, PAST, TAIL, UNIT_INTERVALS
 from sklearn_bdp.release.batch import answer_batch, exhausted_error
 from sklearn_bdp.release.batch_context import next_code_length
-from sklearn_bdp.release.class_proportions import release_class_proportions
 from sklearn_bdp.release.guarantee import estimand_text, half_width_components
 from sklearn_bdp.release.query_batch import make_batch
+from sklearn_bdp.report.by_class import auc_limits, class_mean_limits
 from sklearn_bdp.report.closing import close_holdout, closing_record
 from sklearn_bdp.report.final_report import (
     FEW_ERRORS,
@@ -108,10 +108,7 @@ def _closing_report(holdout, plan, training, variance):
             account,
             identity,
             lambda terms: _computed_report(holdout, plan, terms),
-            fixed=[
-                [statement.moments, statement.most, statement.expected]
-                for statement in plan.statements
-            ],
+            fixed=[_fixed_values(statement) for statement in plan.statements],
             check=lambda last: _check_budget(holdout, plan, last),
         )
     report = shown_report(holdout, record)
@@ -120,6 +117,15 @@ def _closing_report(holdout, plan, training, variance):
         return report
     scores = functools.partial(Rows(plan, holdout, seed=0).over_time, holdout)
     return dataclasses.replace(report, _over_time=scores)
+
+
+def _fixed_values(statement):
+    """Return the expected moments that a row uses, in JSON."""
+    moments = statement.moments
+    if dataclasses.is_dataclass(moments):
+        moments = list(dataclasses.astuple(moments))
+    recalls = [_fixed_values(recall) for recall in statement.recalls]
+    return [moments, statement.most, statement.expected, *recalls]
 
 
 def _check_intervals(plan, holdout):
@@ -138,7 +144,7 @@ def _check_intervals(plan, holdout):
 def _check_budget(holdout, plan, last):
     """Raise BudgetExhaustedError if a declared budget does not suffice for all rows."""
     settings = holdout.account.settings
-    needed = plan.n_rounds(holdout.dependence.sampling_scheme(holdout.n))
+    needed = plan.n_rounds()
     if settings.budget is not None and last.n_rounds + needed > settings.budget:
         raise exhausted_error(settings, last, unanswered=plan.n_proven)
 
@@ -178,24 +184,16 @@ def _exact_report(holdout, plan, terms):
     secret = records_digest(plan.order, holdout.y, holdout.X)
     rows = Rows(plan, holdout, seed=int(secret[:32], 16))
     settings = holdout.account.settings
-    last_before = terms.last
-    terms, by_class = rows.settled(terms)
     last = terms.last
-    # Class proportions queried now are charged to the rows that use them, and to no other.
-    length, _ = next_code_length(last_before, settings, report=True, n_attempts=terms.n_attempts)
-    length_with_classes, _ = next_code_length(
-        last, settings, report=True, n_attempts=terms.n_attempts
-    )
-    levels = row_levels(plan, last_before, settings, length=length, n_attempts=terms.n_attempts)
+    length, _ = next_code_length(last, settings, report=True, n_attempts=terms.n_attempts)
+    levels = row_levels(plan, last, settings, length=length, n_attempts=terms.n_attempts)
     row_contents = []
     proven_rows = []
     scales = {}
-    for row_index, statement in enumerate(plan.statements):
-        log_correction = length - length_with_classes if statement.proven == CLASSES else 0.0
+    for statement in plan.statements:
         row = rows.row(
             statement,
-            by_class=by_class.get(row_index),
-            log_proven=levels.log_proven + log_correction,
+            log_proven=levels.log_proven,
             log_approximate=levels.log_approximate,
             log_alone=levels.log_alone,
         )
@@ -226,7 +224,7 @@ def _exact_report(holdout, plan, terms):
         size=len(answers),
         n_answered=last.n_answered + len(answers),
         n_above=last.n_above + len(answers),
-        code_length=length_with_classes,
+        code_length=length,
         cells={},
         scales={answer.metric: list(answer.scale) for answer in answers},
         spending={
@@ -383,6 +381,7 @@ class Rows:
         self.times: float | None = None
         self.weights = np.ones(n)  # weight of each record
         self.unit_sizes: Any = None  # divisors of the sums over a unit's records
+        self._evaluations: dict[Any, Any] = {}  # of metrics by class
         rng = np.random.default_rng([seed, 1])  # slices have a stream of their own (theory G19)
         if plan.dependence in ("dependent", "past"):
             self.units = self.scheme.record_blocks
@@ -397,6 +396,9 @@ class Rows:
         units = self.units = rng.permutation(int(units.max()) + 1)[units]
         sizes = np.bincount(units)
         self.count = len(sizes)
+        #: Positions of one record of each unit, in the order of units (theory G19).
+        by_unit = np.lexsort((np.random.default_rng([seed, 2]).random(n), units))
+        self.one_of_each_unit = by_unit[np.cumsum(sizes) - sizes]
         if self.scheme.has_independent_records:
             self.words = "records"
         elif plan.per == "unit":
@@ -422,35 +424,8 @@ class Rows:
         """Return the mean of records' values on each date, which weigh equally."""
         return self.totals(values) * (self.count / len(self.units))
 
-    def settled(self, terms: Any) -> tuple[Any, dict[int, Any]]:
-        """Query class proportions if groups need them; return terms and evaluations by row.
-
-        For independent records the counts are read: given the labels, every bound is valid.
-        """
-        class_evaluations: dict[int, Any] = {}
-        model = self.model
-        n = len(self.records.y)
-        for row_index, statement in enumerate(self.plan.statements):
-            if statement.proven != CLASSES:
-                continue
-            model_and_data = self.records.asked(statement.models[0])
-            class_evaluations[row_index] = statement.measure.metric.evaluate(
-                *model_and_data, self.records.y
-            )
-            evaluation = class_evaluations[row_index]
-            if evaluation.by_class is not None and not self.scheme.has_independent_records:
-                batch = make_batch(n, model, [statement.expected], evaluations=[evaluation])
-                class_evaluations[row_index], terms = release_class_proportions(batch, terms)
-        return terms, class_evaluations
-
     def row(
-        self,
-        statement: Statement,
-        *,
-        log_proven: float,
-        log_approximate: float,
-        log_alone: float,
-        by_class: Any,
+        self, statement: Statement, *, log_proven: float, log_approximate: float, log_alone: float
     ) -> Any:
         """Return a row in JSON.
 
@@ -469,8 +444,8 @@ class Rows:
             with np.errstate(all="ignore"):
                 row["value"] = self.value(statement)
                 if statement.proven:
-                    ends = self.proven(statement, log_proven, by_class)
-                    ends_alone = self.proven(statement, log_alone, by_class)
+                    ends = self.proven(statement, log_proven)
+                    ends_alone = self.proven(statement, log_alone)
                     half = 0.5 * (ends[1] - ends[0])
                     half_alone = 0.5 * (ends_alone[1] - ends_alone[0])
                     row["proven"] = _finite(ends)
@@ -588,16 +563,21 @@ class Rows:
 
     # -- proven limits --------------------------------------------------------------------------
 
-    def proven(self, statement: Statement, log_level: float, by_class: Any) -> tuple[float, float]:
+    def proven(self, statement: Statement, log_level: float) -> tuple[float, float]:
         """Return limits in score units; ``log_level``: the log of their failure probability."""
         if len(statement.inside) == 2:  # both limits of each subgroup get half the level
-            parts = [dataclasses.replace(statement, inside=(part,)) for part in statement.inside]
-            first, second = (self.proven(part, log_level - math.log(2.0), None) for part in parts)
+            parts = [statement.in_subgroup(part) for part in statement.inside]
+            first, second = (self.proven(part, log_level - math.log(2.0)) for part in parts)
             return second[0] - first[1], second[1] - first[0]
+        if statement.recalls:  # each recall gets the same part of the level
+            log_part = log_level - math.log(len(statement.recalls))
+            limits = [self.proven(recall, log_part) for recall in statement.recalls]
+            lower, upper = np.mean(limits, axis=0).tolist()
+            return lower, upper
         low, high = statement.measure.span
         span = high - low
         if statement.proven == CLASSES:
-            return self._by_class(by_class, log_level)
+            return self._by_class(statement, log_level)
         if statement.proven == PAST:
             return past_row(statement, self.records, self, self.plan.classes, log_level)
         mask = self.plan.masks[statement.inside[0]] if statement.inside else 1.0
@@ -639,23 +619,29 @@ class Rows:
             )
         return low + span * lower, low + span * upper
 
-    def _by_class(self, evaluation, log_level):
-        """Return limits of ROC AUC or balanced accuracy (G12; of groups G19, G20)."""
-        if hasattr(evaluation, "tails"):
-            lower, upper = evaluation.limits(
-                evaluation.values, evaluation.values, np.array([log_level])
+    def _by_class(self, statement, log_level):
+        """Return limits of ROC AUC or of a mean over classes (theory G12, G19, G36)."""
+        name = statement.models[0]
+        key = name, repr(statement.measure.metric)
+        if key not in self._evaluations:
+            self._evaluations[key] = statement.measure.metric.evaluate(
+                *self.records.asked(name), self.records.y
             )
-            return float(lower[0]), float(upper[0])
-        shape = dataclasses.asdict(evaluation.shape)
-        value = evaluation.value
-        if evaluation.by_class is not None:
-            floors = tuple(evaluation.by_class.least_counts(len(evaluation.shape.classes)).tolist())
-            shape["class_floors"] = floors
-            value = evaluation.by_class.value(floors)
-        tail = score_tail(self.model, len(self.records.y), **shape)
-        values = np.array([value])
-        lower, upper = tail.limits(values, values, np.array([log_level - math.log(2.0)]))
-        return float(lower[0]), float(upper[0])
+        evaluation = self._evaluations[key]
+        positions = self.one_of_each_unit
+        if statement.inside:
+            positions = positions[self.plan.masks[statement.inside[0]][positions] > 0.0]
+        if evaluation.by_class is not None and evaluation.shape.kind == "pairs":
+            return auc_limits(
+                evaluation.by_class,
+                positions,
+                log_level,
+                statement.moments,
+                bets=not self.plan.dependence.startswith("stratified"),
+            )
+        return class_mean_limits(
+            evaluation, positions, log_level, model=self.model, n=len(self.records.y)
+        )
 
     # -- approximate limits ---------------------------------------------------------------------
 

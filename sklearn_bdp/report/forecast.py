@@ -7,14 +7,12 @@ computed as in a report, at the levels that a report would have now. No holdout 
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sklearn_bdp.ledger.ledger import Fact
-from sklearn_bdp.metrics.proofs import CLASSES
 from sklearn_bdp.release.batch_context import check_open, next_code_length
 from sklearn_bdp.report.final import Rows, row_levels
 from sklearn_bdp.report.plan import Plan, models_of_fold, planned_report, prepared, training_folds
@@ -182,17 +180,8 @@ def _computed_rows(plan: Plan, sample: _TrainingSample) -> tuple[RowForecast, ..
     rows = Rows(plan, sample, seed=0)
     forecasts = []
     for statement in plan.statements:
-        by_class = None
-        if statement.proven == CLASSES:
-            model_and_data = rows.records.asked(statement.models[0])
-            metric: Any = statement.measure.metric
-            by_class = metric.evaluate(*model_and_data, rows.records.y)
-            if not rows.scheme.has_independent_records:  # class proportions would be queried
-                shape = metric.expected_shape(sample.n)
-                by_class = dataclasses.replace(by_class, by_class=None, shape=shape)
         content = rows.row(
             statement,
-            by_class=by_class,
             log_proven=levels.log_proven,
             log_approximate=levels.log_approximate,
             log_alone=levels.log_alone,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import secrets
 import warnings
 from collections.abc import Mapping
@@ -18,20 +19,23 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from scipy.stats import norm
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GroupKFold, check_cv
 
 from sklearn_bdp.correlation.components import check_one_kind_of_labels
 from sklearn_bdp.diagnostics.scores import check_later_rows, non_sklearn_components
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
-from sklearn_bdp.intervals.bounds import UnitMoments, unit_moments
+from sklearn_bdp.intervals.bounds import UnitMoments, share_limits, unit_moments
+from sklearn_bdp.intervals.concentration import ClassMeansTail, half_of
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.metrics.base import BoundedMetric, as_labels, check_schema
 from sklearn_bdp.metrics.error_clips import ErrorClips, has_undeclared_range
-from sklearn_bdp.metrics.proofs import CLASSES, PAST, UNIT_INTERVALS
+from sklearn_bdp.metrics.proofs import CLASSES, COUNTS, PAST, RECALLS, UNIT_INTERVALS
 from sklearn_bdp.metrics.scoring import get_metric
 from sklearn_bdp.release.context import CVData, PastRecords
 from sklearn_bdp.release.query_batch import check_cv_score
+from sklearn_bdp.report.by_class import AucMoments, scores_by_class
 from sklearn_bdp.report.in_time import (
     align_predictions,
     forecast,
@@ -63,6 +67,7 @@ from sklearn_bdp.utils.validation import check_boolean, check_option
 
 _MOST_LEVELS = 20  # of a column that makes subgroups
 _TRIED = 32  # most training records that every model and metric is tried on
+_BET_EXCESS = 1.2  # width of a betting interval over that of a normal approximation
 _UNKNOWN = UnitMoments(0.5, 0.25, 1.0)  # any moments are valid (theory G28)
 
 #: Two subgroups, each at half the level of their gap.
@@ -94,11 +99,25 @@ class Statement:
     measure: Measure
     inside: tuple[str, ...] = ()  # empty for all records, a subgroup, or two for their gap
     proven: str = ""  # the method, one of `metrics.proofs`; empty without a proof
-    moments: UnitMoments = _UNKNOWN  # expected moments that bets use
+    moments: Any = _UNKNOWN  # expected moments that bets use: UnitMoments, of AUC AucMoments
     most: float = 1.0  # larger differences, in units of [0, 1], are clipped to it
     ahead: int = 1  # dates from the conditioning date to the score (theory G26)
     skill: bool = False  # 1 - the ratio of losses
     expected: float = 0.5  # cross-validated value in [0, 1]
+    #: Of a mean over classes: the recall of each class, if their limits prove the row.
+    recalls: tuple[Statement, ...] = ()
+
+    def in_subgroup(self, name: str) -> Statement:
+        """Return the statement of one subgroup."""
+        recalls = tuple(recall.in_subgroup(name) for recall in self.recalls)
+        return dataclasses.replace(self, inside=(name,), recalls=recalls)
+
+    @property
+    def method(self) -> str:
+        """Return the method of the proof; empty without one."""
+        if self.recalls:
+            return f"{self.recalls[0].proven} for each class"
+        return self.proven
 
     @property
     def ends(self) -> tuple[str, float, float]:
@@ -118,7 +137,7 @@ class Statement:
             "metric": f"skill score ({metric})" if self.skill else metric,
             "subgroup": " minus ".join(self.inside[::-1]), "value": None,
             "proven": None, "approximate": None, "parts": [], "notes": [],
-            "method": self.proven + _GAP * (bool(self.proven) and len(self.inside) == 2),
+            "method": self.method + _GAP * (bool(self.proven) and len(self.inside) == 2),
             "positive": "" if positive is None else str(positive),
             "n_units": n_units, "n_events": None,
         }  # fmt: skip
@@ -187,9 +206,9 @@ class Plan:
             )
         return sorted(filter(None, caveats))
 
-    def n_rounds(self, scheme: Any) -> int:
+    def n_rounds(self) -> int:
         """Return how much of a declared budget is needed, shares of classes included."""
-        if self.approximate and scheme.has_independent_records:  # counts of classes are read
+        if self.approximate:  # counts of classes are read
             return self.n_proven
         metrics_by_class = [
             statement.measure.metric for statement in self.statements if statement.proven == CLASSES
@@ -259,10 +278,7 @@ def planned_report(
         )
     y = _training_targets(holdout, training)
     dependence = dependence_of(holdout)
-    past_records = holdout.context.past_records
-    if scheme.calendar is not None and training is not None and past_records is None:
-        dates = np.arange(-num_samples(training[1]), 0)  # right before it, in time order
-        past_records = PastRecords(training[0], training[1], dates)
+    past_records = _records_before(holdout, training, scheme)
     models, baseline, refit, expected = _resolve_models(
         estimators, cv_scores, compare, refit_every, holdout, y, past_records
     )
@@ -271,72 +287,29 @@ def planned_report(
         _resolve_metric(scoring_of_metric, models, y, private=private, name=name)
         for name, scoring_of_metric in named_metrics(scoring)
     ]
+    metrics = [measure.metric for by_model in measures for measure in by_model.values()]
     error_clips = None
-    if scheme.calendar is not None and any(
-        has_undeclared_range(measure.metric)
-        for by_model in measures
-        for measure in by_model.values()
-    ):
+    if scheme.calendar is not None and any(map(has_undeclared_range, metrics)):
         error_clips = _error_clips(holdout, models, training, past_records)
         measures = [
             {name: with_clips(measure, error_clips) for name, measure in by_model.items()}
             for by_model in measures
         ]
     per = "unit" if per is None else check_option("per", per, ("record",))
-    metrics = [measure.metric for by_model in measures for measure in by_model.values()]
     if private and "groups" in dependence and any(metric.is_mean for metric in metrics):
         per = "record"  # noise is added to means over records
-    # All models, then their subgroups and gaps, then differences to a baseline.
-    rows: list[tuple[Any, ...]] = [
-        (by_model, (name,), (), False) for by_model in measures for name in by_model
-    ]
-    rows += [
-        (by_model, (name,), subgroups, False)
-        for by_model in measures
-        for name in by_model
-        for subgroups in levels
-    ]
-    for by_model in measures if baseline is not None else []:
-        for name, measure in by_model.items():
-            if measure.name != by_model[baseline].name:
-                raise ValueError(
-                    f"compare needs one metric for all models, got {by_model[baseline].name} and "
-                    f"{measure.name}. Give all models the same scoring."
-                )
-            if name != baseline:
-                rows.append((by_model, (baseline, name), (), False))
-                if scheme.calendar is not None and measure.metric.is_loss:
-                    rows.append((by_model, (baseline, name), (), True))
-    statements = []
+    is_by_date = scheme.calendar is not None
     horizon = past_horizon(scheme)
-    for by_model, names, inside, skill in rows:
-        measure = by_model[names[-1]]
-        expected_value = 0.5
-        has_cv_values = by_model is measures[0] and expected.keys() >= set(names)
-        if has_cv_values and not inside and measure.is_sum:
-            cv_values = [float(expected[name]) for name in names]
-            if measure.is_mean:
-                cv_values = [check_cv_score(measure.metric, value) for value in cv_values]
-            cv_values = np.clip(cv_values, 0.0, 1.0).tolist()
-            expected_value = (
-                cv_values[0] if len(cv_values) == 1 else 0.5 * (cv_values[1] - cv_values[0] + 1.0)
-            )
-        if scheme.calendar is not None and len(names) == 2:
-            measure = without_clip(measure, skill=skill)
-        statement = Statement(
-            models=names, measure=measure, inside=inside, skill=skill, expected=expected_value
-        )
-        proven = ""
-        if not skill:
-            proven = measure.metric.proof(
-                dependence,
-                is_difference=len(names) == 2,
-                in_subgroup=bool(inside),
-                is_private=private,
-            )
-        if proven == CLASSES and per == "record" and "groups" in dependence:
-            proven = ""  # G19 is about a random record of a random group
-        statement = dataclasses.replace(statement, proven=proven)
+    statements = []
+    for statement in _unproven_statements(measures, levels, baseline, is_by_date=is_by_date):
+        measure_ranks = statement.measure.name == measures[0][statement.models[-1]].name
+        if measure_ranks and not statement.inside and expected.keys() >= set(statement.models):
+            cv_values = [float(expected[name]) for name in statement.models]
+            statement = _with_cv_values(statement, cv_values)
+        if is_by_date and len(statement.models) == 2:
+            measure = without_clip(statement.measure, skill=statement.skill)
+            statement = dataclasses.replace(statement, measure=measure)
+        statement = _with_proof(statement, models, y, dependence, per, private=private)
         statements.append(statement)
         if horizon > 1:  # the other of two targets
             statements.append(dataclasses.replace(statement, ahead=horizon))
@@ -358,6 +331,93 @@ def planned_report(
     )
     _check_plan(plan, holdout, training)
     return plan
+
+
+def _records_before(holdout, training, scheme):
+    """Return the records before a holdout in time; None without them."""
+    past_records = holdout.context.past_records
+    if scheme.calendar is None or training is None or past_records is not None:
+        return past_records
+    dates = np.arange(-num_samples(training[1]), 0)  # right before it, in time order
+    return PastRecords(training[0], training[1], dates)
+
+
+def _unproven_statements(measures, levels, baseline, *, is_by_date):
+    """Return the statements of all rows: models, their subgroups and gaps, then differences."""
+    statements = [
+        Statement(models=(name,), measure=measure)
+        for by_model in measures
+        for name, measure in by_model.items()
+    ]
+    statements += [
+        Statement(models=(name,), measure=measure, inside=subgroups)
+        for by_model in measures
+        for name, measure in by_model.items()
+        for subgroups in levels
+    ]
+    for by_model in measures if baseline is not None else []:
+        for name, measure in by_model.items():
+            if measure.name != by_model[baseline].name:
+                raise ValueError(
+                    f"compare needs one metric for all models, got {by_model[baseline].name} and "
+                    f"{measure.name}. Give all models the same scoring."
+                )
+            if name != baseline:
+                statements.append(Statement(models=(baseline, name), measure=measure))
+                if is_by_date and measure.metric.is_loss:
+                    skill = Statement(models=(baseline, name), measure=measure, skill=True)
+                    statements.append(skill)
+    return statements
+
+
+def _with_cv_values(statement, cv_values):
+    """Return a statement with the value to be expected after cross-validation, in [0, 1]."""
+    if not statement.measure.is_sum:
+        return statement
+    if statement.measure.is_mean:
+        metric = statement.measure.metric
+        cv_values = [check_cv_score(metric, value) for value in cv_values]
+    values = np.clip(cv_values, 0.0, 1.0).tolist()
+    expected = values[0] if len(values) == 1 else 0.5 * (values[1] - values[0] + 1.0)
+    return dataclasses.replace(statement, expected=expected)
+
+
+def _with_proof(statement, models, y, dependence, per, *, private):
+    """Return a statement with the method that proves it."""
+    if statement.skill:
+        return statement
+    proven = statement.measure.metric.proof(
+        dependence,
+        is_difference=len(statement.models) == 2,
+        in_subgroup=bool(statement.inside),
+        is_private=private,
+    )
+    if proven == CLASSES and per == "record" and "groups" in dependence:
+        proven = ""  # G19 is about a random record of a random group
+    statement = dataclasses.replace(statement, proven=proven)
+    if proven not in (CLASSES, RECALLS) or private:
+        return statement
+    recalls = _recall_statements(statement, models[statement.models[-1]], y, dependence)
+    return dataclasses.replace(statement, recalls=recalls)
+
+
+def _recall_statements(statement, model, y, dependence):
+    """Return the statements on the recall of each class; none for a metric of pairs."""
+    metric = statement.measure.metric
+    classes = metric.classes or classes_of(model, y)
+    if metric.expected_shape(1).kind == "pairs" or classes is None:
+        return ()
+    recalls = []
+    for label in classes:
+        recall = get_metric("recall", estimator=model, y=y, pos_label=label)
+        proven = recall.proof(dependence, is_difference=len(statement.models) == 2)
+        measure = Measure(name=recall.name, metric=recall, positive=label)
+        recalls.append(
+            Statement(
+                models=statement.models, measure=measure, inside=statement.inside, proven=proven
+            )
+        )
+    return tuple(recalls)
 
 
 def _resolve_metric(scoring, models, y, *, private, name):
@@ -692,31 +752,110 @@ def prepared(plan: Plan, training: Any, variance: float | None, holdout: Any) ->
     cross-validated again if that is not enough: for differences, several models, and metrics that
     the search did not rank by.
     """
-    betting = [statement for statement in plan.statements if statement.proven in UNIT_INTERVALS]
+    expecting = [
+        statement
+        for statement in plan.statements
+        if statement.proven in (*UNIT_INTERVALS, CLASSES, RECALLS)
+    ]
     training_data = None if training is None else CVData(*training)
-    if training_data is None and not (variance and betting == plan.statements[:1]):
+    if training_data is None and not (variance and expecting == plan.statements[:1]):
         training_data = holdout.context.cv_data
     scored_folds = None
-    if betting and training_data is not None:
+    if expecting and training_data is not None:
         scored_folds = _out_of_fold_records(plan, training_data)
+    n_units = holdout.dependence.sampling_scheme(holdout.n).n_units
     first = plan.statements[0]
     statements = []
     for statement in plan.statements:
-        moments = statement.moments
-        max_difference = 1.0
         if statement.proven == PAST:
             is_scored = statement.models == first.models and statement.measure is first.measure
             moments = past_moments(statement, plan, holdout, variance if is_scored else None)
-        elif statement.proven in UNIT_INTERVALS:
-            moments = _default_moments(statement, plan)
-            if statement is first and variance is not None and variance > 0.0:
-                moments = moments._replace(variance=max(variance, 1e-4))
-            if scored_folds is not None and not _has_predictions(statement, plan):
-                # Default moments are valid, too: folds may have no unit of a row, or no score.
-                with contextlib.suppress(ValueError, UndefinedScore):
-                    moments, max_difference = _out_of_fold_moments(statement, plan, *scored_folds)
-        statements.append(dataclasses.replace(statement, moments=moments, most=max_difference))
+            statements.append(dataclasses.replace(statement, moments=moments))
+        elif statement.recalls:
+            level = holdout.account.settings.beta
+            statements.append(_with_recalls(statement, plan, scored_folds, n_units, level))
+        elif statement.proven == CLASSES:
+            statements.append(_with_auc_moments(statement, plan, scored_folds))
+        else:
+            first_variance = variance if statement is first else None
+            statements.append(_with_moments(statement, plan, scored_folds, first_variance))
     return dataclasses.replace(plan, statements=statements)
+
+
+def _with_moments(statement, plan, scored_folds, variance=None):
+    """Return a statement with the moments of training units, if bets use them."""
+    if statement.proven not in UNIT_INTERVALS:
+        return statement
+    moments = _default_moments(statement, plan)
+    if variance is not None and variance > 0.0:
+        moments = moments._replace(variance=max(variance, 1e-4))
+    max_difference = 1.0
+    if scored_folds is not None and not _has_predictions(statement, plan):
+        # Default moments are valid, too: folds may have no unit of a row, or no score.
+        with contextlib.suppress(ValueError, UndefinedScore):
+            moments, max_difference = _out_of_fold_moments(statement, plan, *scored_folds)
+    return dataclasses.replace(statement, moments=moments, most=max_difference)
+
+
+def _with_auc_moments(statement, plan, scored_folds):
+    """Return a statement on ROC AUC with the moments of placements."""
+    moments = AucMoments.default(None if statement.expected == 0.5 else statement.expected)
+    if scored_folds is not None and not _has_predictions(statement, plan):
+        # Default moments are valid, too: folds may lack a class, or have no score.
+        with contextlib.suppress(ValueError, UndefinedScore):
+            moments = _out_of_fold_auc_moments(statement, scored_folds[0])
+    return dataclasses.replace(statement, moments=moments)
+
+
+def _out_of_fold_auc_moments(statement, folds):
+    """Return the moments of placements of training records out of fold."""
+    metric = statement.measure.metric
+    scores_by_fold = []
+    for records, _ in folds:
+        model, X = records.asked(statement.models[0])
+        by_class = metric.evaluate(model, X, records.y).by_class
+        if by_class is not None:  # not constant by construction
+            scores_by_fold.append(scores_by_class(by_class, np.arange(len(records.y))))
+    return AucMoments.from_folds(scores_by_fold)
+
+
+def _with_recalls(statement, plan, scored_folds, n_units, level):
+    """Return a statement on a mean over classes with the moments of its recalls.
+
+    Without its recalls if the training records expect narrower limits of the mean itself.
+    """
+    recalls = tuple(_with_moments(recall, plan, scored_folds) for recall in statement.recalls)
+    if statement.proven == RECALLS:
+        return dataclasses.replace(statement, recalls=recalls)
+    if scored_folds is None or _has_predictions(statement, plan):
+        return dataclasses.replace(statement, recalls=())
+    expected_widths = []
+    floors = []
+    values = []
+    # Folds may lack a class, or have no score: the mean itself then.
+    with contextlib.suppress(ValueError, UndefinedScore):
+        for recall in recalls:
+            moments, _ = _out_of_fold_moments(recall, plan, *scored_folds)
+            floors.append(max(1, round(n_units * moments.mean_count)))
+            values.append(moments.center)
+            expected_widths.append(
+                _expected_width(recall.proven, moments, n_units, level / len(recalls))
+            )
+        tail = ClassMeansTail(tuple(floors))
+        mean_half_width = half_of(tail, float(np.mean(values)), math.log(0.5 * level))
+        if 0.5 * np.mean(expected_widths) < mean_half_width:
+            return dataclasses.replace(statement, recalls=recalls)
+    return dataclasses.replace(statement, recalls=())
+
+
+def _expected_width(method, moments, n_units, level):
+    """Return the width of the limits of a recall if the holdout is like the training records."""
+    if method == COUNTS:
+        count = max(1, round(n_units * moments.mean_count))
+        lower, upper = share_limits(round(count * moments.center), count, min(level, 0.5))
+        return upper - lower
+    error = math.sqrt(moments.variance / n_units) / moments.mean_count
+    return 2.0 * _BET_EXCESS * norm.isf(0.5 * level) * error
 
 
 def _default_moments(statement, plan):
