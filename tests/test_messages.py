@@ -7,6 +7,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import loguniform
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -108,6 +109,26 @@ MISTAKES = {
     "a confidence for a failure probability": (
         lambda: HoldoutConfig(confidence_level=0.05),
         "Set confidence_level=0.95 if intervals may be wrong with probability 0.05.",
+    ),
+    "a level of privacy in words": (
+        lambda: HoldoutConfig(epsilon="low"),
+        "epsilon must be a number above 0 or 'auto', got epsilon='low'.",
+    ),
+    "a ledger as the size of the holdout": (
+        lambda: HoldoutConfig("holdout.sqlite"),
+        "To keep a ledger file, pass HoldoutConfig(ledger=path).",
+    ),
+    "a distribution without n_iter": (
+        lambda: search(grid={"C": loguniform(0.1, 1.0)}),
+        "param_grid['C'] is a distribution, which needs n_iter. Set n_iter=20",
+    ),
+    "a missing target": (
+        lambda: search(y=np.where(np.arange(200) == 3, np.nan, Y)),
+        "y must hold a target for each record, got 1 missing.",
+    ),
+    "a metric of final reports": (
+        lambda: search(scoring="calibration_slope"),
+        "is a metric of final reports: final_report(scoring='calibration_slope').",
     ),
     "a metric misspelled": (lambda: search(scoring="acuracy"), "Did you mean 'accuracy'?"),
     "a metric without bounds": (

@@ -41,9 +41,9 @@ from sklearn_bdp.utils.sklearn_compat import inside_validation, is_frame, num_sa
 SECOND_HOLDOUT = Diagnostic(
     "another account",
     "arguments",
-    "Queries about these targets were answered before in this process, by another account. The "
-    "intervals are not valid together. Pass holdout=search.holdout_ on with "
-    "X[search.train_indices_], or give both one ledger.",
+    "Another holdout of these targets answered queries before in this process. The intervals of "
+    "both are not valid together. To search again, pass holdout=search.holdout_ with "
+    "X[search.train_indices_], or give both holdouts one ledger.",
     SecondHoldoutWarning,
 )
 #: Possible findings of a check, in the order of the search: it reports at most one.

@@ -173,7 +173,8 @@ class HoldoutConfig:
         if not is_splitter(self.test_size):
             if isinstance(self.test_size, bool) or not isinstance(self.test_size, numbers.Real):
                 raise TypeError(
-                    "test_size must be a fraction of the records or a splitter with one split, "
+                    "test_size must be a fraction of the records or a splitter with one split. To "
+                    "keep a ledger file, pass HoldoutConfig(ledger=path). Got "
                     f"got {type(self.test_size).__name__}."
                 )
             check_fraction("test_size", self.test_size)
@@ -385,5 +386,10 @@ def _parameter_section(docstring):
 def _number_or_auto(name, value, *, low, high=math.inf, closed="both"):
     """Return a number in an interval as a float, or the text "auto"."""
     if isinstance(value, str):
-        return check_option(name, value, ("auto",))
+        if value == "auto":
+            return value
+        raise ValueError(
+            f"{name} must be a number above {low:g} or 'auto', got {name}={value!r}. Leave "
+            f"{name}='auto' unless you need a fixed one."
+        )
     return check_real(name, value, low=low, high=high, closed=closed)

@@ -889,7 +889,9 @@ class ReusableHoldout:
         scoring : str, BoundedMetric, scorer, None, a list or a dict of them, default=None
             Metrics; a dict names them. ``None``: the usual one for the estimator. Scorers of
             scikit-learn and functions ``(estimator, X, y)`` without a proven interval get an
-            approximate row. The class that counts is ``pos_label`` as in scikit-learn.
+            approximate row. ``"calibration_slope"``, ``"calibration_intercept"`` and
+            ``"net_benefit_0.2"`` are for reports only. The class that counts is ``pos_label`` as in
+            scikit-learn.
         compare : bool, str, estimator or array-like, default=None
             Report the difference of each model to a baseline, too: ``True`` (the first model), the
             name of a model, another estimator or its predictions. It is known better than either

@@ -26,7 +26,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from sklearn_bdp._typing import Array
-from sklearn_bdp.intervals.bounds import MAX_STAKE, PRIOR_UNITS
+from sklearn_bdp.intervals.bounds import CAUTION, MAX_STAKE, PRIOR_UNITS
 from sklearn_bdp.utils.validation import check_array, check_real
 
 #: Weight of the constant 1 in the mixture with N: it bounds the wealth that any bet must reach.
@@ -191,7 +191,8 @@ def _not_rejected(values, points, nats, variance):
     for number, value in enumerate(values):
         deviations = value - points
         variance_to_come = squares / (PRIOR_UNITS + number) * (len(values) - number)
-        stakes = np.minimum(np.sqrt(2.0 * np.maximum(nats, 0.0) / variance_to_come), max_stakes)
+        best_stakes = CAUTION * np.sqrt(2.0 * np.maximum(nats, 0.0) / variance_to_come)
+        stakes = np.minimum(best_stakes, max_stakes)
         # Rejected points have 0 nats left and stake nothing more.
         nats = np.where(nats > 0.0, nats - np.log1p(stakes * deviations), 0.0)
         squares = squares + deviations**2

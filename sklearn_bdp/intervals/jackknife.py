@@ -300,7 +300,10 @@ def _warnings(statistic, n_units, rarest_count, level, paired, times):
     if times is not None or n_units < _MANY_UNITS:
         trust = max(trust, _BLOCK_LEVEL)
     if level < trust:
-        yield f"Its level, {level:.2g}, is below {trust:g}, down to which this method was checked."
+        yield (
+            f"The failure probability of this row, {level:.2g}, is below {trust:g}, down to which "
+            "this method was checked."
+        )
 
 
 def long_memory(series: Array) -> bool:

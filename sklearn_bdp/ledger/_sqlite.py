@@ -308,7 +308,11 @@ class SQLiteBackend(Backend):
         if not isinstance(error, sqlite3.Error):
             return error
         name = getattr(error, "sqlite_errorname", None) or type(error).__name__
-        kind, said = LedgerCorruptedError, "is truncated, overwritten, edited or not a ledger"
+        kind = LedgerCorruptedError
+        said = (
+            "is truncated, overwritten, edited or not a ledger. Pass the path of a new file, or "
+            "restore a backup"
+        )
         if name.startswith(_BUSY):
             kind = LedgerBusyError
             said = "is held by another process for longer than ledger_timeout"

@@ -245,6 +245,12 @@ def _refuse(name):
         if family in _REPORTED:
             message += f" A report shows {name} at the end: final_report(scoring={name!r})."
         raise UnboundedMetricError(message)
+    if name in METRICS:  # those that can choose candidates were found before
+        raise ValueError(
+            f"scoring={name!r} is a metric of final reports: final_report(scoring={name!r}). "
+            "Choose candidates by another one, such as 'neg_log_loss' or 'neg_brier_score'. The "
+            "holdout was not queried."
+        )
     similar_names = difflib.get_close_matches(str(name), [*available_metrics(), *_REASONS], n=1)
     hint = f" Did you mean {similar_names[0]!r}?" if similar_names else ""
     raise ValueError(

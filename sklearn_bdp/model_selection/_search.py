@@ -266,7 +266,16 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         scikit-learn's halving calls this method by its name.
         """
         if self.n_iter is None:
-            return ParameterGrid(self.param_grid)
+            grids = self.param_grid
+            for grid in [grids] if isinstance(grids, Mapping) else grids:
+                for name, values in grid.items():
+                    if hasattr(values, "rvs"):
+                        raise TypeError(
+                            f"param_grid[{name!r}] is a distribution, which needs n_iter. Set "
+                            "n_iter=20 to sample 20 candidates, or pass a list of values. The "
+                            "holdout was not queried."
+                        )
+            return ParameterGrid(grids)
         # A resumed search samples the same candidates.
         seed = self.random_state
         if seed is None:

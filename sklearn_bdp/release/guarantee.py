@@ -64,6 +64,10 @@ def _single_query_half_width(last, settings, model, code=None):
     return threshold, max(threshold + below, cell + above), sampling
 
 
+#: Half-width for which a warning states the number of units.
+_USEFUL_HALF_WIDTH = 0.1
+
+
 def warn_if_vacuous(settings, model):
     """Warn if even the interval of a first score near 1/2 is [0, 1]; return whether it is."""
     width = sum(_single_query_half_width(BatchRecord(), settings, model)[1:])
@@ -72,12 +76,14 @@ def warn_if_vacuous(settings, model):
     required_text = ""
     scheme = model.sampling_scheme(settings.n)
     if math.isfinite(width):  # intervals shrink with the root of n
-        n_required = math.ceil(scheme.n_units * (2 * width) ** 2)
-        required_text = f"About {n_required:,} {scheme.unit_name} would do. "
+        n_required = math.ceil(scheme.n_units * (width / _USEFUL_HALF_WIDTH) ** 2)
+        required_text = (
+            f"About {n_required:,} {scheme.unit_name} would give ±{_USEFUL_HALF_WIDTH:g}. "
+        )
     warnings.warn(
         f"The holdout of {scheme.n_units} {scheme.unit_name} is too small: a first score near 1/2 "
         f"is only known to ±{min(width, 0.5):.2g}. {required_text}plan_holdout computes the number "
-        "for a given width.",
+        "for another half-width.",
         UninformativeIntervalWarning,
         stacklevel=caller_level(),
     )

@@ -67,6 +67,8 @@ from sklearn_bdp.utils.validation import check_boolean, check_option
 
 _MOST_LEVELS = 20  # of a column that makes subgroups
 _TRIED = 32  # most training records that every model and metric is tried on
+#: Differences beyond this quantile of the training records, times a factor, count as that.
+_GAP_QUANTILE, _GAP_EXCESS = 0.999, 1.1
 _BET_EXCESS = 1.2  # width of a betting interval over that of a normal approximation
 _UNKNOWN = UnitMoments(0.5, 0.25, 1.0)  # any moments are valid (theory G28)
 
@@ -962,7 +964,9 @@ def _out_of_fold_moments(statement, plan, scored_folds, groups):
     max_difference = 1.0
     if len(sums_and_counts) == 2:
         gap = sums_and_counts[1][0] - sums
-        max_difference = min(1.0, 1.5 * float(np.abs(gap).max())) or 1.0
+        if not statement.measure.metric.is_binary:
+            largest = float(np.quantile(np.abs(gap), _GAP_QUANTILE))
+            max_difference = min(1.0, _GAP_EXCESS * largest) or 1.0
         sums = 0.5 * (counts + np.clip(gap / max_difference, -1.0, 1.0))
     order = np.concatenate([test for _, test in scored_folds])
     unit_labels = order if groups is None else np.asarray(groups)[order]
