@@ -29,7 +29,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from sklearn_bdp import ReusableHoldoutSearchCV
-from sklearn_bdp.intervals.jackknife import STATISTICS, approximate_row
+from sklearn_bdp.intervals.jackknife import approximate_row
+from sklearn_bdp.metrics.registry import statistic_of
 
 try:
     import confidenceinterval
@@ -95,14 +96,14 @@ def closed_search(X, y, groups, seed):
 
 def response(name, model, X):
     """Return the predictions of a model that a statistic reads."""
-    reads_labels = STATISTICS[name].response == "labels"
+    reads_labels = statistic_of(name).response == "labels"
     return model.predict(X) if reads_labels else model.predict_proba(X)[:, 1]
 
 
 def jackknife(name, X, y, patients, models):
     """Return the value and the half-width over patients of one model or of a difference."""
     sides = [(response(name, model, X), None) for model in models[::-1]]
-    row = approximate_row(STATISTICS[name], y, sides, units=patients, level=0.05)
+    row = approximate_row(statistic_of(name), y, sides, units=patients, level=0.05)
     return row.value, 0.5 * (row.upper - row.lower)
 
 
