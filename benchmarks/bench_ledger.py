@@ -23,8 +23,8 @@ import numpy as np
 
 from sklearn_bdp._cli import main as command_line
 from sklearn_bdp.holdout import ExpertSettings, ReusableHoldout
+from sklearn_bdp.ledger.batch_record import BatchRecord
 from sklearn_bdp.ledger.ledger import Chain, backend_at
-from sklearn_bdp.ledger.records import BatchRecord
 
 N = 1000
 X, Y = np.arange(2.0 * N).reshape(N, 2), np.arange(N) % 2
@@ -115,7 +115,8 @@ def open_large(n_answers):
         record = BatchRecord.from_content(json.loads(rows[-1].content))
         for number in range(2, n_answers + 1):
             last = rows[-1]
-            content = dataclasses.replace(record, number=number, n_answered=number).to_json()
+            totals = dataclasses.replace(record.totals, number=number, n_answered=number)
+            content = dataclasses.replace(record, totals=totals).to_json()
             answers = last.answers.replace(f'"key {number - 1}"', f'"key {number}"')
             link = chain.link(last.digest, "batch", content, answers, last.commitment)
             rows.append(last._replace(number=number, content=content, answers=answers, digest=link))

@@ -328,7 +328,7 @@ def _spending_over_time(book):
     spent, rows = 0.0, []
     for record in book.records():
         spent += settings.sampling_failure * record.spending.get("weight", 0.0)
-        rows.append((record.time, spent, record.user))
+        rows.append((record.totals.time, spent, record.user))
     return rows
 
 

@@ -946,12 +946,13 @@ class ReusableHoldout:
     def report_(self) -> FinalReport:
         """The final report that closed the holdout, from the ledger."""
         with self.account.read_transaction() as book:
-            last = book.last
-        if not last.closed:
+            is_closed = book.last.closed
+            record = book.latest_record
+        if not is_closed:
             raise AttributeError("This holdout has not given a final report yet.")
-        if "statements" in last.cells:
+        if "statements" in record.cells:
             raise AttributeError("A filter closed this holdout: its final_report() shows it again.")
-        return shown_report(self, last)
+        return shown_report(self, record)
 
     # -- checks -------------------------------------------------------------------------------
 

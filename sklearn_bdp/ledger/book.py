@@ -11,14 +11,8 @@ from typing import Any
 
 from sklearn_bdp.exceptions import LedgerCorruptedError
 from sklearn_bdp.ledger.backend import Row
-from sklearn_bdp.ledger.records import (
-    AnswerRecord,
-    Answers,
-    BatchRecord,
-    History,
-    canonical,
-    parse_json,
-)
+from sklearn_bdp.ledger.batch_record import BatchRecord, LedgerTotals
+from sklearn_bdp.ledger.records import AnswerRecord, Answers, History, canonical, parse_json
 
 #: Cross-validated scores closer than this are the same: they differ by rounding.
 SAME_VALUE = 1e-6
@@ -144,7 +138,8 @@ class Book:
     ) -> None:
         self.header = header
         self.head = (0, start)
-        self.last = BatchRecord()
+        self.last = LedgerTotals()
+        self.latest_record: BatchRecord | None = None
         self.digests: list[str] = []
         self._unread_batch: Row | None = None
         self._start = start
@@ -182,7 +177,7 @@ class Book:
         """Read the latest batch, if its content was not read: it has all counts."""
         row, self._unread_batch = self._unread_batch, None
         if row is not None:
-            self.last = parse_entry(row, last=None).record or self.last
+            self._use_record(parse_entry(row, last=None).record)
 
     def add_entry(self, row: Row, entry: Entry) -> None:
         """Take in the entry that follows the head."""
@@ -196,8 +191,14 @@ class Book:
             if name is Fact.CLOSING:
                 self.settle()
                 self.last = self.last.with_unfinished_report(self._charge(content))
-        elif entry.record is not None:
-            self.last = entry.record
+        else:
+            self._use_record(entry.record)
+
+    def _use_record(self, record):
+        """Take in the record of the latest batch or check; None for a note."""
+        if record is not None:
+            self.latest_record = record
+            self.last = record.totals
 
     def _charge(self, closing):
         """Return the charge of a final report that was begun."""
@@ -359,14 +360,12 @@ class _Rows:
         return self.rows[after : after + limit]
 
 
-def parse_entry(row: Any, *, last: BatchRecord | None) -> Entry:
+def parse_entry(row: Any, *, last: LedgerTotals | None) -> Entry:
     """Return the :class:`Entry` that a row says; an error of any kind if it cannot be one.
 
     Its ``content`` and ``answers`` are texts, or a :class:`BatchRecord` and :class:`Answers` that
     were just made and need no second check.
-    ``last``: the record before it, or None if it was not read. With answers it goes on where the
-    last one stood. Without them it adds a check and its cost, or it closes, after asking for shares
-    of classes: at the amount spent before the report was begun.
+    ``last``: the totals before it, or None if they were not read.
     """
     number, kind, content, answers, _, commitment, link = row
     fields: Any = parse_json(content) if isinstance(content, str) else None
@@ -382,23 +381,36 @@ def parse_entry(row: Any, *, last: BatchRecord | None) -> Entry:
     record = content if fields is None else BatchRecord.from_content(fields)
     if isinstance(answers, str):
         silent = answers == "[]" and record.size == 0
-        answers = () if silent else Answers.parsed(parse_json(answers), record)
+        answers = () if silent else Answers.from_stored(parse_json(answers), record)
     if last is None:
         return Entry(number, link, commitment, record, answers, None)
-    n_above = last.n_above
-    if answers:
-        whole = record.number == last.number + 1 and len(answers) <= record.size
-        n_above += int(answers.columns["corrected"].sum())
-    else:
-        closes = record.closed and not last.closed
-        whole = (
-            (closes or record.checks)
-            and record.closed == closes
-            and record.number == last.number + closes
-            and (record.n_rounds == last.n_rounds or (closes and record.n_rounds > last.n_rounds))
-            and (closes or record.released >= last.released)
-        )
-    counts = (record.n_answered, record.n_above)
-    if not whole or counts != (last.n_answered + len(answers), n_above):
-        raise ValueError("the counts do not add up")
+    _check_continuation(record, answers, last)
     return Entry(number, link, commitment, record, answers, None)
+
+
+def _check_continuation(record, answers, last):
+    """Raise ValueError unless a record continues from the totals before it.
+
+    With answers it counts them. Without answers it adds a check and its cost, or it closes the
+    holdout at what was spent before the report was begun, after a release of class proportions.
+    """
+    totals = record.totals
+    n_corrected = 0
+    if answers:
+        is_next = totals.number == last.number + 1 and len(answers) <= record.size
+        n_corrected = int(answers.columns["corrected"].sum())
+    else:
+        closes = totals.closed and not last.closed
+        has_rounds = totals.n_rounds == last.n_rounds
+        if closes:
+            has_rounds = totals.n_rounds >= last.n_rounds
+        is_next = (
+            (closes or bool(record.checks))
+            and totals.closed == closes
+            and totals.number == last.number + closes
+            and has_rounds
+            and (closes or totals.released >= last.released)
+        )
+    expected_counts = (last.n_answered + len(answers), last.n_above + n_corrected)
+    if not is_next or (totals.n_answered, totals.n_above) != expected_counts:
+        raise ValueError("the counts do not add up")

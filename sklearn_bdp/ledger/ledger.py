@@ -38,9 +38,10 @@ from sklearn_bdp.ledger.backend import (
     corrupted,
     other_format,
 )
+from sklearn_bdp.ledger.batch_record import LedgerTotals
 from sklearn_bdp.ledger.book import PAGE, RECENT, Book, Fact, parse_entry
 from sklearn_bdp.ledger.postgresql import PostgreSQLBackend, is_url
-from sklearn_bdp.ledger.records import BatchRecord, canonical, parse_json
+from sklearn_bdp.ledger.records import canonical, parse_json
 from sklearn_bdp.utils.digests import keyed_digest, text_digest
 from sklearn_bdp.utils.process import process_user
 from sklearn_bdp.utils.validation import strip_traceback_frames
@@ -159,7 +160,7 @@ class Ledger:
             All that was verified.
         """
         with self.transaction() as book:
-            last = BatchRecord()
+            last = LedgerTotals()
             for row in book.rows():
                 try:
                     entry = parse_entry(row, last=last)
@@ -167,7 +168,8 @@ class Ledger:
                     entry = None
                 if entry is None:
                     raise corrupted(self.backend, f"entry {row.number} cannot be read")
-                last = entry.record or last
+                if entry.record is not None:
+                    last = entry.record.totals
             return book
 
     @contextlib.contextmanager
@@ -324,7 +326,7 @@ class Ledger:
         user = process_user()
         if kind == "batch":
             record = dataclasses.replace(content, user=user)
-            answers = answers.asked_by(user) if answers else answers
+            answers = answers.with_user(user) if answers else answers
             text = record.to_json()
         else:
             record = text = content
@@ -350,9 +352,9 @@ class Ledger:
         n_corrected = int(entry.answers.columns["corrected"].sum()) if n_answers else 0
         _LOGGER.debug(
             "ledger %s: batch %d of user %s recorded, answers: %d, corrected: %d",
-            self.backend, entry.record.number, entry.record.user, n_answers, n_corrected,
+            self.backend, entry.record.totals.number, entry.record.user, n_answers, n_corrected,
         )  # fmt: skip
-        if entry.record.closed:
+        if entry.record.totals.closed:
             _LOGGER.info("ledger %s: closed by the final report", self.backend)
 
     def _open(self, stored):

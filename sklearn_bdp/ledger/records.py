@@ -30,105 +30,17 @@ parse_json = json.JSONDecoder(parse_constant=_refused).decode
 _PACKED_STATE = 10
 
 
-def _pack_doubles(values):
+def pack_doubles(values):
     """Return the text of doubles, to the last bit."""
     return base64.b64encode(np.asarray(values, dtype="<f8").tobytes()).decode()
 
 
-def _unpack_doubles(text):
+def unpack_doubles(text):
     """Return the doubles of a text."""
     return np.frombuffer(base64.b64decode(text, validate=True), "<f8")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class BatchRecord:
-    """One batch of queries, and what has been spent after it."""
-
-    number: int = 0  # 1 for the first batch that held a new query, then 2, 3, ...
-    time: str = ""  # when it was decided, ISO 8601, UTC
-    size: int = 0  # new queries in the batch, fixed before any was answered
-    #: Code length of a query before its place in the batch is coded, in nats: the information spent
-    #: before the batch, and its number.
-    code_length: float = 0.0
-    n_answered: int = 0  # answers, and corrected answers, up to and including this batch
-    n_above: int = 0
-    #: Times the holdout was looked at so far: a corrected answer that was refined counts twice.
-    n_rounds: int = 0
-    released: float = 0.0  # code length of everything released so far, in nats
-    #: Public state of the predictive code after the batch.
-    code: dict = dataclasses.field(default_factory=dict)
-    #: What was released, cell by cell, and what it was asked with: with the answers enough to work
-    #: out every prediction again.
-    cells: dict = dataclasses.field(default_factory=dict)
-    #: Largest distance from an answer to an end of its interval so far, but for relaxed ones.
-    widest: float = 0.0
-    n_relaxed: int = 0  # answers so far whose interval was left wider on purpose (``relaxed_to``)
-    #: Pure-DP level spent so far; ``None`` where no finite level holds.
-    dp_epsilon: float | None = 0.0
-    seeded: bool = False  # whether a fixed ``random_state`` made the noise of any batch so far
-    closed: bool = False  # whether this batch was the final report: nothing new is answered after
-    #: What each metric of the batch is in words, and its range in score units, by the name that the
-    #: answers have it under: ``{metric: [words, low, high]}``.
-    scales: dict = dataclasses.field(default_factory=dict)
-    #: What a check that read the holdout said (theory G21); it has a record of its own, without
-    #: answers: ``{"of": what was compared, "finding": its name or None}``.
-    checks: dict = dataclasses.field(default_factory=dict)
-    #: Shares of the holdout's classes that were asked with this batch (theory G20), as released.
-    shares: dict = dataclasses.field(default_factory=dict)
-    #: How the failure probability is spent, and the batch's part of it (theory G16).
-    spending: dict = dataclasses.field(default_factory=dict)
-    #: Who asked: the user of the process; empty in ledgers of version 0.1.
-    user: str = ""
-
-    def to_json(self) -> str:
-        """Return the canonical text of this record, without fields that have their default."""
-        content = {
-            name: value
-            for name in self.__slots__
-            if (value := getattr(self, name)) != _DEFAULTS[name] or name in _ALWAYS
-        }
-        if self.code:
-            content["code"] = {
-                name: _pack_doubles(value) if _is_packed(value) else value
-                for name, value in self.code.items()
-            }
-        return canonical(content)
-
-    @classmethod
-    def from_content(cls, content: dict[str, Any]) -> Self:
-        """Rebuild a record from parsed JSON; ``ValueError`` where a field is none of its kind."""
-        if not _ALWAYS <= content.keys() <= _KINDS.keys():
-            raise ValueError("a batch record has other fields.")
-        code = content.get("code", {})
-        if isinstance(code, dict) and any(isinstance(value, str) for value in code.values()):
-            unpacked = {
-                name: _unpack_doubles(value).tolist() if isinstance(value, str) else value
-                for name, value in code.items()
-            }
-            content = {**content, "code": unpacked}
-        return cls(**content)
-
-    def with_unfinished_report(self, charge: Any) -> Self:
-        """Return what has been spent if a final report that was begun does not finish (theory G35).
-
-        ``charge``: nats. How it ended has no level of privacy.
-        """
-        if not (isinstance(charge, float) and charge >= 0.0):
-            raise ValueError("the charge of a report must be a number of at least 0.")
-        return dataclasses.replace(self, released=self.released + charge, dp_epsilon=None)
-
-    def __post_init__(self):
-        for name, kind in _KINDS.items():
-            value = getattr(self, name)
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if number and kind is not int:
-                value = float(value)
-            sound = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
-            if not sound or (number and not 0 <= value < _MOST):
-                raise ValueError(f"{name} of a batch record is of another kind.")
-
-
-def _is_packed(value):
+def is_packed(value):
     """Return whether a value of a code's state is a list of numbers that is packed."""
     return (
         isinstance(value, list)
@@ -137,11 +49,7 @@ def _is_packed(value):
     )
 
 
-_KINDS: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(BatchRecord)}
-_MOST = 1e300  # finite, and no product of ours overflows
-#: Values of fields that a text does not state. (``BatchRecord()`` needs what stands above.)
-_DEFAULTS: dict[str, Any] = {name: getattr(BatchRecord(), name) for name in _KINDS}
-_ALWAYS = {"number", "n_answered", "closed"}  # in each text: what kind of entry it is
+LARGEST_NUMBER = 1e300  # finite, and no product of ours overflows
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,48 +178,45 @@ class AnswerRecord:
         return "none" if self.shape["family"] == "none" else "approximate"
 
 
-#: Columns of a batch as they are kept and hashed, and what stands in them: ``text`` or nothing,
-#: numbers in the ``unit`` interval, nonnegative ``lengths``, ``flags``.
+#: Columns of a batch in the ledger, and their content: ``text`` or None, numbers in the ``unit``
+#: interval, nonnegative ``length``, ``flag``.
 COLUMNS = {
     "key": "text", "metric": "text", "model": "text", "submitter": "text", "code_length": "length",
     "cv_score": "unit", "value": "unit", "lower": "unit", "upper": "unit", "corrected": "flag",
 }  # fmt: skip
 #: Names of columns in a ledger's text, if they differ: a ledger keeps its names for life.
 STORED_NAMES = {"submitter": "by", "cv_score": "training_value", "corrected": "above"}
+#: Answers up to which a batch is written in decimals.
+MAX_DECIMAL_ANSWERS = 100
+
 _TYPES = {"text": {str, type(None)}}  # of values; other columns hold numbers, at most:
-_NUMBERS = [name for name, kind in COLUMNS.items() if kind != "text"]
-_LARGEST = np.array([_MOST if COLUMNS[name] == "length" else 1.0 for name in _NUMBERS])
+_NUMBERS = [name for name, content in COLUMNS.items() if content != "text"]
+_LARGEST = np.array([LARGEST_NUMBER if COLUMNS[name] == "length" else 1.0 for name in _NUMBERS])
 
 
 class Answers(Sequence[AnswerRecord]):
-    """The answers of one batch in their order, kept as columns and checked as columns.
+    """Answers of one batch in their order, stored and checked as columns.
 
-    Texts are lists, everything else arrays. Each answer is a view of its row and of what the
-    record of the batch says of its metric: scale and shape. ``ValueError`` where a column is none.
+    Texts are lists, all other columns arrays. Each answer is a view of its row, with scale and
+    shape of its metric from the record of the batch. ``ValueError`` for a column of another kind.
     """
 
     def __init__(
         self, columns, *, batch=0, time="", user="", scales=None, shapes=(None,), shape_of=0
     ):
-        self.batch, self.time, self.user = batch, time, user
+        self.batch = batch
+        self.time = time
+        self.user = user
         self._scales = {name: tuple(scale) for name, scale in (scales or {}).items()}
-        for words, low, high, *open_ends in self._scales.values():
-            is_known = open_ends in ([], ["lower"], ["both"])
-            if not (isinstance(words, str) and -_MOST < low < high < _MOST and is_known):
-                raise ValueError("no scale")
+        for scale in self._scales.values():
+            _check_scale(*scale)
         if not columns.keys() <= COLUMNS.keys():
             raise ValueError("other columns")
         count = len(columns["value"])
         #: Values by name: an array, or the list of texts.
         self.columns: dict[str, Any] = {}
-        for name, kind in COLUMNS.items():
-            values = columns.get(name, [None])
-            if len(values) == 1 != count:
-                values = [values[0]] * count  # one value is that of all
-            kinds = {float} if isinstance(values, np.ndarray) else set(map(type, values))
-            if len(values) != count or not kinds <= _TYPES.get(kind, {int, float}):
-                raise ValueError(f"{name} must hold {count} values of its kind")
-            self.columns[name] = list(values) if kind == "text" else values
+        for name, content in COLUMNS.items():
+            self.columns[name] = _checked_column(name, content, columns.get(name, [None]), count)
         # -0.0 has no text of its own.
         numbers = np.array([self.columns[name] for name in _NUMBERS], dtype=float) + 0.0
         if not (count and (numbers >= 0.0).all() and (numbers.T <= _LARGEST).all()):
@@ -319,39 +224,39 @@ class Answers(Sequence[AnswerRecord]):
         self.columns |= zip(_NUMBERS, numbers, strict=True)
         self.columns["corrected"] = numbers[-1].astype(int)
         if (self.columns["corrected"] != numbers[-1]).any():
-            raise ValueError("no flags")
+            raise ValueError("corrected must be a flag")
+        if not (self.columns["lower"] <= self.columns["upper"]).all():
+            raise ValueError("a lower end is above the upper one")
         self._shapes = shapes
         self._shape_of = np.broadcast_to(np.asarray(shape_of, dtype=int), (count,)).tolist()
-        if not all(0 <= of < len(shapes) for of in set(self._shape_of)):
-            raise ValueError("no shape")
-        if not (self.columns["lower"] <= self.columns["upper"]).all():
-            raise ValueError("no answers")
+        if not all(0 <= shape_index < len(shapes) for shape_index in set(self._shape_of)):
+            raise ValueError("an answer has no shape")
 
     @classmethod
-    def parsed(cls, columns, record):
-        """Return what the columns of a batch in a ledger say."""
+    def from_stored(cls, columns, record):
+        """Return the answers of a batch in a ledger from its columns and its record."""
         names = {STORED_NAMES.get(name, name): name for name in COLUMNS}
         if not columns.keys() <= names.keys():
             raise ValueError("other columns")
         columns = {names[stored_name]: column for stored_name, column in columns.items()}
         for name, column in columns.items():
             if isinstance(column, str):
-                columns[name] = _unpack_doubles(column)
-        asked = {name: record.cells[name] for name in {"shapes", "shape_of"} & record.cells.keys()}
+                columns[name] = unpack_doubles(column)
         return cls(
             columns,
-            batch=record.number,
-            time=record.time,
+            batch=record.totals.number,
+            time=record.totals.time,
             user=record.user,
             scales=record.scales,
-            **asked,
+            shapes=record.cells.get("shapes", (None,)),
+            shape_of=record.cells.get("shape_of", 0),
         )
 
-    def asked_by(self, user):
-        """Return the same answers with the name of who asked."""
-        named = copy.copy(self)
-        named.user = user
-        return named
+    def with_user(self, user):
+        """Return the same answers with the name of the user who queried."""
+        answers = copy.copy(self)
+        answers.user = user
+        return answers
 
     def to_json(self):
         """Return the canonical text of the columns; one whose values are all equal is one value.
@@ -361,36 +266,54 @@ class Answers(Sequence[AnswerRecord]):
         texts = {}
         for name, column in self.columns.items():
             stored_name = STORED_NAMES.get(name, name)
-            listed = column if isinstance(column, list) else column.tolist()
-            if name != "value" and listed.count(listed[0]) == len(listed):
-                texts[stored_name] = listed[:1]
-            elif len(listed) > PACKED and COLUMNS[name] in ("unit", "length"):
-                texts[stored_name] = _pack_doubles(column)
+            values = column if isinstance(column, list) else column.tolist()
+            if name != "value" and values.count(values[0]) == len(values):
+                texts[stored_name] = values[:1]
+            elif len(values) > MAX_DECIMAL_ANSWERS and COLUMNS[name] in ("unit", "length"):
+                texts[stored_name] = pack_doubles(column)
             else:
-                texts[stored_name] = listed
+                texts[stored_name] = values
         return canonical(texts)
 
     def __len__(self) -> int:
         return len(self.columns["value"])
 
-    def __getitem__(self, place):
-        if isinstance(place, slice):
-            return list(self)[place]
-        said = {
-            name: column[place] if isinstance(column, list) else column[place].item()
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return list(self)[index]
+        fields = {
+            name: column[index] if isinstance(column, list) else column[index].item()
             for name, column in self.columns.items()
         }
-        said["corrected"] = bool(said["corrected"])
-        place = range(len(self))[place]
-        said["shape"] = self._shapes[self._shape_of[place]]
-        said["scale"] = self._scales.get(said["metric"])
+        position = range(len(self))[index]
         return AnswerRecord(
-            batch=self.batch, position=place, time=self.time, user=self.user, **said
+            batch=self.batch,
+            position=position,
+            time=self.time,
+            user=self.user,
+            shape=self._shapes[self._shape_of[position]],
+            scale=self._scales.get(fields["metric"]),
+            **(fields | {"corrected": bool(fields["corrected"])}),
         )
 
 
-#: Answers up to which a batch is written in decimals.
-PACKED = 100
+def _check_scale(display_name, low, high, *open_ends):
+    """Raise ValueError if a scale is not a name, a range and at most one word on open ends."""
+    is_range = -LARGEST_NUMBER < low < high < LARGEST_NUMBER
+    if not (
+        isinstance(display_name, str) and is_range and open_ends in ((), ("lower",), ("both",))
+    ):
+        raise ValueError("a scale must be a name and a range")
+
+
+def _checked_column(name, content, values, count):
+    """Return a column of ``count`` values of its kind; one value is that of all answers."""
+    if len(values) == 1 != count:
+        values = [values[0]] * count
+    types = {float} if isinstance(values, np.ndarray) else set(map(type, values))
+    if len(values) != count or not types <= _TYPES.get(content, {int, float}):
+        raise ValueError(f"{name} must hold {count} values of its kind")
+    return list(values) if content == "text" else values
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

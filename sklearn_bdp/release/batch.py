@@ -14,7 +14,8 @@ import numpy as np
 from sklearn_bdp.accounting.noise_calibration import auto_threshold
 from sklearn_bdp.exceptions import BudgetExhaustedError
 from sklearn_bdp.intervals.concentration import ModelTail
-from sklearn_bdp.ledger.records import Answers, BatchRecord
+from sklearn_bdp.ledger.batch_record import BatchRecord, LedgerTotals
+from sklearn_bdp.ledger.records import Answers
 from sklearn_bdp.release.batch_context import cell_width_policy, next_code_length
 from sklearn_bdp.release.class_proportions import release_class_proportions
 from sklearn_bdp.release.denominators import release_denominator_floors
@@ -93,8 +94,8 @@ def answer_batch(batch, context, *, n_statements=None):
     }
     answers = Answers(
         columns,
-        batch=record.number,
-        time=record.time,
+        batch=record.totals.number,
+        time=record.totals.time,
         scales={metric: scale for metric, scale in zip(metrics, scales, strict=True) if scale},
         shapes=batch.shapes,
         shape_of=batch.tail_of[:n_answered],
@@ -136,24 +137,31 @@ def _batch_record(
     half_widths = np.maximum(values - lower, upper - values)[is_unrelaxed]
     number = last.number + 1
     weight = spending.report_weight(last.number) if closes else spending.batch_weight(number)
-    return BatchRecord(
+    kinds = {shape["kind"] for shape in batch.shapes}
+    totals = LedgerTotals(
         number=number,
         time=context.time,
-        size=len(batch),
-        shares=last.shares,
-        seeded=bool(context.seeded or last.seeded),
-        scales={metric: list(scale) for metric, scale, *_ in batch.labels if scale},
-        code_length=length,
         n_answered=last.n_answered + n_answered,
         n_above=last.n_above + int(outcome.above.sum()),
         n_rounds=last.n_rounds + outcome.n_above + moments.n_rejected,
         released=last.released + outcome.released + moments.released,
-        code=code_state,
-        cells=_cells(batch, outcome, moments.cells, last, theorem=theorem),
         widest=max(last.widest, float(np.max(half_widths, initial=0.0))),
         n_relaxed=last.n_relaxed + n_answered - int(is_unrelaxed.sum()),
         dp_epsilon=_privacy_level(batch, context, noise_ratio),
+        seeded=bool(context.seeded or last.seeded),
         closed=closes,
+        shares=last.shares,
+        has_pairs=last.has_pairs or "pairs" in kinds,
+        has_ratios=last.has_ratios or "ratio" in kinds,
+        has_approximate=last.has_approximate or "approximate" in kinds,
+    )
+    return BatchRecord(
+        totals=totals,
+        size=len(batch),
+        code_length=length,
+        code=code_state,
+        cells=_cells(batch, outcome, moments.cells, theorem=theorem),
+        scales={metric: list(scale) for metric, scale, *_ in batch.labels if scale},
         spending={"name": spending.name, "weight": weight},
     )
 
@@ -314,20 +322,13 @@ def _relative_deviations(batch):
     return ratios
 
 
-def _cells(batch, outcome, squares, last, *, theorem):
+def _cells(batch, outcome, squares, *, theorem):
     """Return the released cells and the public inputs, from which all answers can be recomputed."""
     names = ("training_sizes", "relaxed_to", "secondary", "sensitivities", "own_cells")
     public = {name: getattr(batch, name) for name in names}
     public["shape_of"] = batch.tail_of
     cells = {
         "route": theorem,
-        # Whether a score over pairs was ever queried: the certificate reports it.
-        "pairs": bool(last.cells.get("pairs")) or any(s["kind"] == "pairs" for s in batch.shapes),
-        # The same of precision, Jaccard or F1, which are shares of hits.
-        "ratios": bool(last.cells.get("ratios")) or any(s["kind"] == "ratio" for s in batch.shapes),
-        # Whether a metric without a proven bound was ever queried (theory G34).
-        "approximate": bool(last.cells.get("approximate"))
-        or any(shape["kind"] == "approximate" for shape in batch.shapes),
         "first": outcome.first,
         "fine": outcome.fine,
         "shapes": list(batch.shapes),

@@ -14,7 +14,7 @@ from sklearn_bdp.accounting.spending import (
     report_attempt_length,
 )
 from sklearn_bdp.exceptions import HoldoutClosedError
-from sklearn_bdp.ledger.records import BatchRecord
+from sklearn_bdp.ledger.batch_record import LedgerTotals
 from sklearn_bdp.release.graded_release import paced
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class BatchContext:
     """Context in which a batch is answered. It advances ``code`` and ``mechanism``."""
 
-    last: BatchRecord  # spending before the batch
+    last: LedgerTotals  # spending before the batch
     code: PredictiveCode
     mechanism: Thresholdout = dataclasses.field(repr=False)
     settings: Calibration
@@ -55,7 +55,7 @@ def information_spent(last: BatchRecord, settings: Calibration) -> tuple[float, 
 
 
 def next_code_length(
-    last: BatchRecord, settings: Calibration, *, report: bool = False, n_attempts: int = 0
+    last: LedgerTotals, settings: Calibration, *, report: bool = False, n_attempts: int = 0
 ) -> tuple[float, str]:
     """Return the code length of the next batch in nats, without ranks, and its theorem's name.
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_bdp.intervals.concentration import least_counts, score_tail, share_cells, shares_needed
-from sklearn_bdp.ledger.records import BatchRecord
+from sklearn_bdp.ledger.batch_record import LedgerTotals
 from sklearn_bdp.release.batch_context import BatchContext
 from sklearn_bdp.release.query_batch import Batch, in_order_of_groups
 
@@ -105,9 +105,9 @@ def _release_proportion(
     grid: Any,
     *,
     context: BatchContext,
-    last: BatchRecord,
+    last: LedgerTotals,
     record_share: float,
-) -> BatchRecord:
+) -> LedgerTotals:
     """Compare one class proportion with its prediction; return the record with the release.
 
     ``record_share``: the change of a proportion by one record, in units of ``1 / n``.

@@ -16,8 +16,8 @@ from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.exceptions import UninformativeIntervalWarning
 from sklearn_bdp.intervals.bounds import UnitMoments, star_limits
 from sklearn_bdp.intervals.concentration import ModelTail, half_of, half_width, score_tail
+from sklearn_bdp.ledger.batch_record import LedgerTotals
 from sklearn_bdp.ledger.ledger import Fact
-from sklearn_bdp.ledger.records import BatchRecord
 from sklearn_bdp.release.batch_context import cell_width_policy, information_spent, next_code_length
 from sklearn_bdp.release.certificate import (
     AnswerCounts,
@@ -70,7 +70,7 @@ _USEFUL_HALF_WIDTH = 0.1
 
 def warn_if_vacuous(settings, model):
     """Warn if even the interval of a first score near 1/2 is [0, 1]; return whether it is."""
-    width = sum(_single_query_half_width(BatchRecord(), settings, model)[1:])
+    width = sum(_single_query_half_width(LedgerTotals(), settings, model)[1:])
     if width < 0.5:
         return False
     required_text = ""
@@ -167,7 +167,7 @@ def _privacy_levels(last, settings, model):
 
 def _count_intervals(last, book):
     """Return the numbers of answers with an approximate interval and without one."""
-    if not last.cells.get("approximate"):
+    if not last.has_approximate:
         return 0, 0
     interval_types = [answer.interval for answer in book.history()]
     return interval_types.count("approximate"), interval_types.count("none")
@@ -291,9 +291,9 @@ def _assumptions(account, book):
             "training records that equal holdout records are other records that look the same "
             "(allowed by allow_shared_rows)"
         )
-    if last.cells.get("pairs"):
+    if last.has_pairs:
         lines.append("records of one class are identically distributed (for ROC AUC)")
-    if last.cells.get("ratios"):
+    if last.has_ratios:
         lines.append("records are identically distributed (for precision, Jaccard and F1)")
     if settings.cut_failure > 0:
         lines.append(
@@ -344,7 +344,7 @@ def _notes(last, *, settings, model, n_unfinished):
             f"the next answer rests on {carried}, {nats:.3g} nats{comparison}; both hold at half "
             "the failure probability each, and every answer uses the one that makes it sharper (G9)"
         )
-    if last.cells.get("approximate"):
+    if last.has_approximate:
         notes.append(
             "no level of privacy is stated: one record may change a metric without a proven bound "
             "by any amount. Approximate intervals rest on the spread of out-of-fold predictions of "

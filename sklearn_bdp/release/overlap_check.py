@@ -8,6 +8,7 @@ from typing import Any
 
 from sklearn_bdp.accounting.spending import outcome_code_length
 from sklearn_bdp.diagnostics.overlap import OVERLAP_FINDINGS, RELABELED_GROUPS_ASSUMPTION
+from sklearn_bdp.ledger.batch_record import BatchRecord
 from sklearn_bdp.utils.validation import strip_traceback_frames
 
 
@@ -43,15 +44,14 @@ def check_overlap(holdout: Any, side: Any, *, explicit: bool = False) -> str:
                     complaint=finding is not None,
                     n_findings=len(OVERLAP_FINDINGS),
                 )
-                updated_record = dataclasses.replace(
+                totals = dataclasses.replace(
                     last,
                     time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
-                    size=0,
                     released=last.released + length,
-                    dp_epsilon=None,  # no finite level of privacy holds from now on
-                    checks={"of": side.digest, "finding": finding},
+                    dp_epsilon=None,  # no finite level of privacy is valid from now on
                 )
-                book.append(updated_record)
+                checks = {"of": side.digest, "finding": finding}
+                book.append(BatchRecord(totals=totals, checks=checks))
     if finding in ("rows", "labels"):
         # Which table contains the records is not reported: the charge covers one word only.
         raise OVERLAP_FINDINGS[finding].error(remark=side.remark() if finding == "rows" else "")

@@ -42,7 +42,7 @@ def closing_record(book: Any, identity: dict[str, Any]) -> Any:
         If another report closed it.
     """
     if book.last.closed and book.notes(Fact.CLOSING)[-1]["asked"] == identity:
-        return book.last
+        return book.latest_record
     check_open(book)
     return None
 

@@ -16,6 +16,7 @@ from sklearn_bdp.accounting.spending import report_attempt_length
 from sklearn_bdp.intervals.concentration import ModelTail
 from sklearn_bdp.intervals.dates import about_training_mean, date_row, median_row, too_few_dates
 from sklearn_bdp.intervals.jackknife import SKILL, ApproximateRow, approximate_row, public_refusal
+from sklearn_bdp.ledger.batch_record import BatchRecord
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.ledger.records import Answers, canonical
 from sklearn_bdp.metrics.approximate import approximate_metric
@@ -219,13 +220,11 @@ def _exact_report(holdout, plan, terms):
         columns["corrected"] = [1]
         columns["code_length"] = [length + math.log(max(1, plan.n_proven))]
         answers = Answers(columns, batch=last.number + 1, time=terms.time, scales=scales)
-    closed = _closed(
-        terms,
+    record = BatchRecord(
+        totals=_closed(terms, n_answers=len(answers)),
         size=len(answers),
-        n_answered=last.n_answered + len(answers),
-        n_above=last.n_above + len(answers),
         code_length=length,
-        cells={},
+        code=terms.code.state(after=len(terms.code.pairs)),
         scales={answer.metric: list(answer.scale) for answer in answers},
         spending={
             "name": settings.spending.name,
@@ -238,7 +237,7 @@ def _exact_report(holdout, plan, terms):
         "information_spent": length,
     }
     content = recorded_levels | {"rows": row_contents, "units": [rows.count, rows.words]}
-    return closed, answers, content
+    return record, answers, content
 
 
 class RowLevels(NamedTuple):
@@ -253,7 +252,7 @@ class RowLevels(NamedTuple):
 def row_levels(
     plan: Plan, last: Any, settings: Any, *, length: float, n_attempts: int
 ) -> RowLevels:
-    """Return the levels of the rows of a report after the record ``last``.
+    """Return the levels of the rows of a report after the totals ``last``.
 
     ``length``: code length of the report. Theory G28: each family at its own level. Approximate
     rows take the weight 1 if no interim answer is in their family, else the weight of a report, as
@@ -264,7 +263,7 @@ def row_levels(
     n_rows = len(plan.statements) if plan.joint else 1
     log_approximate = math.log(settings.beta / n_rows) - last.released
     log_approximate -= report_attempt_length(n_earlier=n_attempts, finished=True)
-    if last.cells.get("approximate"):
+    if last.has_approximate:
         log_approximate += math.log(settings.spending.report_weight(last.number))
     return RowLevels(
         log_proven=math.log(settings.sampling_failure / n_proven) - length,
@@ -273,20 +272,17 @@ def row_levels(
     )
 
 
-def _closed(terms, **changes):
-    """Return the record of a report that reads the closed holdout.
-
-    ``changes``: further fields of the record that differ from the last one.
-    """
+def _closed(terms, *, n_answers=0):
+    """Return the totals after a report that reads the closed holdout."""
+    last = terms.last
     return dataclasses.replace(
-        terms.last,
-        closed=True,
-        dp_epsilon=None,
-        number=terms.last.number + 1,
+        last,
+        number=last.number + 1,
         time=terms.time,
-        code=terms.code.state(after=len(terms.code.pairs)),
-        checks={},
-        **changes,
+        n_answered=last.n_answered + n_answers,
+        n_above=last.n_above + n_answers,
+        dp_epsilon=None,
+        closed=True,
     )
 
 
@@ -355,7 +351,7 @@ def shown_report(holdout: Any, record: Any) -> FinalReport:
         **(fields | described),
         confidence_level=holdout.confidence_level,
         n=settings.n,
-        time=record.time,
+        time=record.totals.time,
     )
 
 
@@ -845,7 +841,7 @@ def report_statements(holdout: Any, key: str, compute: Callable[[float], Any]) -
 
         def computed(terms):
             cells = {"statements": json.loads(canonical(compute(length)))}
-            return _closed(terms, size=0, code_length=length, cells=cells), ()
+            return BatchRecord(totals=_closed(terms), code_length=length, cells=cells), ()
 
         record = close_holdout(account, identity, computed)
     return record.cells["statements"]

@@ -31,8 +31,9 @@ from sklearn_bdp.exceptions import (
 )
 from sklearn_bdp.holdout import ExpertSettings, ReusableHoldout
 from sklearn_bdp.ledger import read_notes
+from sklearn_bdp.ledger.batch_record import BatchRecord, LedgerTotals
 from sklearn_bdp.ledger.ledger import Chain, Fact, Ledger
-from sklearn_bdp.ledger.records import Answers, BatchRecord
+from sklearn_bdp.ledger.records import Answers
 from tests.facts import refused
 from tests.holdout import workers
 from tests.ledger.failing import FailingBackend
@@ -480,8 +481,8 @@ def test_columns_are_read_back_as_they_were_written():
         answers = Answers(columns, shape_of=shape_of, **batch_context)
         cells = {"shapes": batch_context["shapes"], "shape_of": shape_of}
         scales = {"m": ["accuracy", 0.0, 1.0]}
-        record = BatchRecord(number=4, time="now", scales=scales, cells=cells)
-        parsed = Answers.parsed(json.loads(answers.to_json()), record)
+        record = BatchRecord(totals=LedgerTotals(number=4, time="now"), scales=scales, cells=cells)
+        parsed = Answers.from_stored(json.loads(answers.to_json()), record)
         assert list(parsed) == list(answers) == [answers[0], answers[1], answers[-1]]
         assert parsed.to_json() == answers.to_json()
         assert answers[1].corrected is True
@@ -490,13 +491,15 @@ def test_columns_are_read_back_as_they_were_written():
     long_columns = {name: np.tile(column, 60) for name, column in columns.items()}
     long_columns |= {name: columns[name] * 60 for name in ("key", "metric", "model")}
     long_json = Answers(long_columns, batch=4, time="now", scales=batch_context["scales"]).to_json()
-    record = BatchRecord(number=4, time="now", scales={"m": ["accuracy", 0.0, 1.0]})
-    parsed = Answers.parsed(json.loads(long_json), record)
+    record = BatchRecord(
+        totals=LedgerTotals(number=4, time="now"), scales={"m": ["accuracy", 0.0, 1.0]}
+    )
+    parsed = Answers.from_stored(json.loads(long_json), record)
     assert list(parsed)[:3] == list(Answers(columns, **batch_context | {"shapes": (None,)}))
     assert len(parsed) == 180
     for text in ("AAAA", "?", ""):
         with refused(ValueError):
-            Answers.parsed(json.loads(long_json) | {"value": text}, record)
+            Answers.from_stored(json.loads(long_json) | {"value": text}, record)
     for invalid_shape_of in (2, -1, [0, 1], "x"):
         with refused(ValueError):
             Answers(columns, shape_of=invalid_shape_of, **batch_context)

@@ -18,8 +18,9 @@ from sklearn.dummy import DummyClassifier
 from sklearn_bdp.exceptions import LedgerCorruptedError
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.ledger.backend import Row
+from sklearn_bdp.ledger.batch_record import BatchRecord
 from sklearn_bdp.ledger.ledger import Chain, Ledger, backend_at
-from sklearn_bdp.ledger.records import BatchRecord, canonical
+from sklearn_bdp.ledger.records import canonical
 from sklearn_bdp.utils.digests import text_digest
 from tests.holdout import workers
 from tests.holdout.workers import X, Y, scores
@@ -85,7 +86,8 @@ def large_ledger(tmp_path_factory):
     last_record = BatchRecord.from_content(json.loads(last_row.content))
     last_answers = json.loads(last_row.answers)
     for number in range(len(rows) + 1, 20_001):
-        content = dataclasses.replace(last_record, number=number, n_answered=number).to_json()
+        totals = dataclasses.replace(last_record.totals, number=number, n_answered=number)
+        content = dataclasses.replace(last_record, totals=totals).to_json()
         text = canonical(last_answers | {"key": [f"key {number}"]})
         link = chain.link(rows[-1].digest, "batch", content, text, last_row.commitment)
         rows.append(Row(number, "batch", content, text, last_row.sealed, last_row.commitment, link))

@@ -12,7 +12,7 @@ from sklearn_bdp.correlation import Independent
 from sklearn_bdp.holdout import HoldoutConfig
 from sklearn_bdp.intervals.bounds import Units
 from sklearn_bdp.intervals.concentration import ModelTail, half_width
-from sklearn_bdp.ledger.records import BatchRecord
+from sklearn_bdp.ledger.batch_record import LedgerTotals
 from sklearn_bdp.planning import certify
 from sklearn_bdp.release.batch import answer_batch
 from sklearn_bdp.release.batch_context import BatchContext, cell_width_policy, next_code_length
@@ -58,7 +58,7 @@ class Account:
         self.tail = ModelTail(model, n, binary=True)
         self.mechanism = self.settings.make_mechanism(random_state=rng)
         self.code = PredictiveCode()
-        self.last_record = BatchRecord()
+        self.last_totals = LedgerTotals()
         self.cells = []
 
     def edge(self, values):
@@ -68,7 +68,7 @@ class Account:
         code.observe_cv_scores(values)
         centers, drifts = code.predict(values)
         pace = cell_width_policy(
-            self.last_record, self.settings, next_code_length(self.last_record, self.settings)[0]
+            self.last_totals, self.settings, next_code_length(self.last_totals, self.settings)[0]
         )
         return centers + fine_half_width(
             pace, code, predictions=centers, deviation=self.tail.standard_deviation,
@@ -93,23 +93,25 @@ class Account:
             secondary=np.zeros(count, dtype=bool),
             keys=[None] * count,
             variances=np.full(count, np.nan),
+            kurtosis=np.full(count, np.nan),
             squares=np.full(count, np.nan),
             units=Units.records(self.n),
             by_class=[None] * count,
             labels=[(None, None, None, None)] * count,
         )
         terms = BatchContext(
-            last=self.last_record, code=self.code, mechanism=self.mechanism, settings=self.settings,
+            last=self.last_totals, code=self.code, mechanism=self.mechanism, settings=self.settings,
             model=self.model, time="now", seeded=True, seed=0,
         )  # fmt: skip
-        self.last_record, answers = answer_batch(queries, terms)
+        record, answers = answer_batch(queries, terms)
+        self.last_totals = record.totals
         return tuple(np.array([(a.value, a.corrected) for a in answers]).T)
 
     def close(self, score):
         """Give a final report on one score, without noise and its margin (G16)."""
         length = final_code_length(
-            released=self.last_record.released,
-            n_batches=self.last_record.number,
+            released=self.last_totals.released,
+            n_batches=self.last_totals.number,
             spending=self.settings.spending,
         )
         log_failure = math.log(self.settings.sampling_failure / 2.0) - length

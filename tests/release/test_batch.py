@@ -19,7 +19,7 @@ from sklearn_bdp.correlation.levels import sequential_information
 from sklearn_bdp.holdout import ExpertSettings, HoldoutConfig
 from sklearn_bdp.intervals.bounds import Units
 from sklearn_bdp.intervals.concentration import ClassMeansTail, ModelTail
-from sklearn_bdp.ledger.records import BatchRecord
+from sklearn_bdp.ledger.batch_record import LedgerTotals
 from sklearn_bdp.release.batch import answer_batch
 from sklearn_bdp.release.batch_context import BatchContext, next_code_length
 from sklearn_bdp.release.calibration import Calibration
@@ -27,7 +27,7 @@ from sklearn_bdp.release.query_batch import Batch
 
 N = 500
 MODEL = Independent()
-EMPTY = BatchRecord()
+EMPTY = LedgerTotals()
 
 
 def settings(**options):
@@ -49,6 +49,7 @@ def queries(cv_scores, values, scale=1.0, relaxed_to=0.0):
         secondary=np.zeros(count, dtype=bool),
         keys=[None] * count,
         variances=np.full(count, np.nan),
+        kurtosis=np.full(count, np.nan),
         squares=np.full((count, 2), np.nan),
         units=Units.records(N),
         by_class=[None] * count,
@@ -56,9 +57,9 @@ def queries(cv_scores, values, scale=1.0, relaxed_to=0.0):
     )
 
 
-def run(batch, calibration, *, last_record=EMPTY, code=None, mechanism=None):
+def run(batch, calibration, *, last_totals=EMPTY, code=None, mechanism=None):
     terms = BatchContext(
-        last=last_record,
+        last=last_totals,
         code=code or PredictiveCode(),
         mechanism=mechanism or calibration.make_mechanism(random_state=0),
         settings=calibration,
@@ -81,13 +82,17 @@ def test_the_charge_consists_of_releases_rank_and_order():
     assert [answer.code_length for answer in answers] == pytest.approx(
         code_length(released=0.0, batch_index=1) + rank_code_lengths([0.9, 0.5])
     )
-    assert next_code_length(first_record, calibration)[0] == pytest.approx(
-        code_length(released=first_record.released, batch_index=2)
+    assert next_code_length(first_record.totals, calibration)[0] == pytest.approx(
+        code_length(released=first_record.totals.released, batch_index=2)
     )
     second_record, _ = run(
-        queries([0.5], [0.5]), calibration, last_record=first_record, mechanism=mechanism, code=code
+        queries([0.5], [0.5]),
+        calibration,
+        last_totals=first_record.totals,
+        mechanism=mechanism,
+        code=code,
     )
-    assert second_record.released > first_record.released > 2.0
+    assert second_record.totals.released > first_record.totals.released > 2.0
 
 
 def test_leakage_and_code_share_beta_and_the_shorter_carries_the_answer():
@@ -113,21 +118,22 @@ def test_counts_and_widths_add_up_over_batches():
     calibration = settings()
     mechanism = calibration.make_mechanism(random_state=0)
     code = PredictiveCode()
-    last_record = EMPTY
+    last_totals = EMPTY
     for number in range(1, 6):
-        last_record, answers = run(
+        record, answers = run(
             queries([0.5, 0.1], [0.5, 0.9]),
             calibration,
-            last_record=last_record,
+            last_totals=last_totals,
             mechanism=mechanism,
             code=code,
         )
-        assert last_record.number == number
-        assert last_record.n_answered == 2 * number
-        assert last_record.widest >= max(
+        last_totals = record.totals
+        assert last_totals.number == number
+        assert last_totals.n_answered == 2 * number
+        assert last_totals.widest >= max(
             max(answer.value - answer.lower, answer.upper - answer.value) for answer in answers
         )
-    assert last_record.dp_epsilon == pytest.approx(mechanism.dp_epsilon_used(1 / N))
+    assert last_totals.dp_epsilon == pytest.approx(mechanism.dp_epsilon_used(1 / N))
 
 
 def test_intervals_are_those_of_the_theory():
@@ -175,7 +181,7 @@ def test_a_long_batch_of_confirmed_queries_is_charged_alike():
     values = np.full(10_000, 0.5)
     record, answers = run(queries(values, values), calibration)
     assert len(answers) == 10_000
-    assert sum(answer.corrected for answer in answers) == record.n_above <= 2
+    assert sum(answer.corrected for answer in answers) == record.totals.n_above <= 2
 
 
 def test_raw_scores_are_not_in_records_and_answers():
@@ -198,10 +204,10 @@ def test_relaxed_to_is_a_minimum_of_automatic_thresholds():
 def test_an_empty_budget_answers_nothing():
     calibration = settings(budget=1)
     mechanism = calibration.make_mechanism(random_state=0)
-    last_record, answers = run(queries([0.9, 0.9], [0.1, 0.9]), calibration, mechanism=mechanism)
+    record, answers = run(queries([0.9, 0.9], [0.1, 0.9]), calibration, mechanism=mechanism)
     assert len(answers) == 1
     assert run(
-        queries([0.5], [0.5]), calibration, last_record=last_record, mechanism=mechanism
+        queries([0.5], [0.5]), calibration, last_totals=record.totals, mechanism=mechanism
     ) == (None, [])
 
 

@@ -12,7 +12,7 @@ from sklearn_bdp.accounting.noise_calibration import noise_share
 from sklearn_bdp.accounting.spending import PredictiveCode
 from sklearn_bdp.correlation import Independent, MarkovChain
 from sklearn_bdp.intervals.concentration import ModelTail, score_tail
-from sklearn_bdp.ledger.records import BatchRecord
+from sklearn_bdp.ledger.batch_record import LedgerTotals
 from sklearn_bdp.release.batch_context import cell_width_policy
 from sklearn_bdp.release.graded_release import Pace, Race
 
@@ -65,7 +65,7 @@ def replay(record, last, rows, code, holdout):
         code=code,
         ask=reply,
         margins=holdout.account.settings.noise_margins,
-        n_above=record.n_rounds - _looked(cells),
+        n_above=record.totals.n_rounds - _looked(cells),
         cv_scores=np.array([row.cv_score for row in rows]),
         relaxed_to=np.broadcast_to(cells["relaxed_to"], m),
         secondary=np.broadcast_to(cells["secondary"], m),
@@ -96,14 +96,14 @@ def test_predictions_cells_and_intervals_follow_from_the_ledger_alone(correlatio
         rows = [row for entry in transaction.entries for row in entry.answers]
     code = PredictiveCode()
     released = 0.0
-    last_record = BatchRecord()
+    last_totals = LedgerTotals()
     for record in records:
-        batch_rows = [row for row in rows if row.batch == record.number]
+        batch_rows = [row for row in rows if row.batch == record.totals.number]
         earlier_code = code.copy()
-        outcome, tail = replay(record, last_record, batch_rows, code, holdout)
-        last_record = record
+        outcome, tail = replay(record, last_totals, batch_rows, code, holdout)
+        last_totals = record.totals
         released += outcome.released
-        assert released == pytest.approx(record.released, abs=1e-9)
+        assert released == pytest.approx(record.totals.released, abs=1e-9)
         assert [row.value for row in batch_rows] == outcome.values.tolist()
         assert [row.corrected for row in batch_rows] == outcome.above.tolist()
         lengths = record.code_length + outcome.places
@@ -118,8 +118,8 @@ def test_predictions_cells_and_intervals_follow_from_the_ledger_alone(correlatio
         earlier_code.update_from_state(record.code)
         assert earlier_code.state() == code.state() or len(code.pairs) > 64
         code = earlier_code
-    assert sum(_looked(record.cells) for record in records) == records[-1].n_rounds
-    assert records[-1].n_rounds >= (4 if spending == "even" else 2)
+    assert sum(_looked(record.cells) for record in records) == records[-1].totals.n_rounds
+    assert records[-1].totals.n_rounds >= (4 if spending == "even" else 2)
     assert any(record.cells["fine"] for record in records) or spending == "final"
 
 

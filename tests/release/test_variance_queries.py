@@ -85,7 +85,7 @@ def test_released_second_moments_are_recorded_and_charged():
         for _, level in cells["squares"]:  # limits are tried from the one that last held
             n_rounds += (len(LEVELS) if level is None else level) - first_limit
             first_limit = len(LEVELS) - 1 if level is None else level
-    assert records[-1].n_rounds == n_rounds
+    assert records[-1].totals.n_rounds == n_rounds
 
 
 @pytest.mark.parametrize(
