@@ -363,73 +363,24 @@ class CrossValidation:
     def evaluate(self, candidate_params, cv=None, more_results=None, callback_ctx=None):
         """Cross-validate candidates; the signature is that of scikit-learn's searches."""
         search = self.search
-        division = self.division
-        verifier = self.verifier
-        new_candidates = [Candidate(params) for params in candidate_params]
-        first = len(self.candidates)
+        candidates = [Candidate(params) for params in candidate_params]
         splits = self._splits(cv or self.splitter)
         if search.verbose > 0:
-            fits_text = f"{len(splits)} folds for each of {len(new_candidates)} candidates"
-            print(f"Fitting {fits_text}, totalling {len(new_candidates) * len(splits)} fits")
+            fits_text = f"{len(splits)} folds for each of {len(candidates)} candidates"
+            print(f"Fitting {fits_text}, totalling {len(candidates) * len(splits)} fits")
+        first = len(self.candidates)
         tasks = [
-            Task(first + index, candidate, progress=(index, len(new_candidates)))
-            for index, candidate in enumerate(new_candidates)
+            Task(first + index, candidate, progress=(index, len(candidates)))
+            for index, candidate in enumerate(candidates)
         ]
-        results = {}  # results of scikit-learn by row and fold
-        jobs = self._fold_jobs(tasks, splits, results, callback_ctx)
-        caller = None if self.context is None else search
-        if (
-            search.verify == "all" and not search._eliminates
-        ):  # every candidate is fitted on the whole training set
-            final_fits = verifier.whole_tasks(tasks)
-            if caller is not None and self.verification is None:
-                self.verification = self.context.subcontext(
-                    task_name="verification", max_subtasks=None, sequential_subtasks=False
-                ).call_on_fit_task_begin(estimator=search)
-            if caller is not None:
-                make_context = self.verification.subcontext
-                final_fits = [
-                    replace(task, context=make_context(task_name="fit", task_id=task.row))
-                    for task in final_fits
-                ]
-            jobs.append((WholeJob(verifier.setting, caller), final_fits))
-        dates = division.time_ordered_dates()
-
-        def score(row):
-            fold_scores = [self._value(results.get((row, part))) for part in range(len(splits))]
-            return self._predicted(row, len(splits), float(np.mean(fold_scores)))
-
-        def take(job, task, result):
-            if isinstance(job, WholeJob):
-                verifier.take(task, result, guess=score(task.row))
-                return
-            results[task.row, job.part] = dict(result.result)
-            self._value(result.result)  # raises where the metric to verify is missing
-            units = result.scores
-            if units is not None and dates is not None:  # each date is predicted from its past
-                _, codes = np.unique(dates[job.options["test"]], return_inverse=True)
-                units = np.bincount(codes, weights=units.astype(float)) / np.bincount(codes)
-            weights = None if self._weights is None else self._weights[job.part]
-            self.progress.add(task.row, job.part, task.name, result, units, weights)
-
-        try:
-            run_jobs(jobs, take, **verifier.dispatch)
-        except INTERRUPTIONS:  # candidates with all fits are verified before the exit
-            scores = {task.row: self.metric.to_unit(score(task.row)) for task in tasks}
-            verifier.ask_finished(tasks, scores)
-            raise
-        out = [results[task.row, part] for task in tasks for part in range(len(splits))]
-        if not out:
-            raise ValueError(
-                "No fits were performed. Was the CV iterator empty? Were there no candidates?"
-            )
+        out = self._fit(tasks, splits, callback_ctx)
         report_failures(out, search.error_score)
         if callable(search.scoring):
             insert_error_scores(out, search.error_score)
         if search._eliminates:
             self.first = first
         self.splits = splits
-        self.candidates = self.candidates + new_candidates
+        self.candidates = self.candidates + candidates
         self.out = self.out + out
         for key, value in (more_results or {}).items():
             self._more[key].extend(value)
@@ -440,6 +391,68 @@ class CrossValidation:
         for row in range(self.first, len(self.scores)):
             self.scores[row] = self._predicted(row, len(splits), self.scores[row])
         return self.results
+
+    def _fit(self, tasks, splits, callback_ctx):
+        """Run all fits of these candidates; return scikit-learn's results by row and fold.
+
+        If an interrupt ends the fits, candidates with all fits are verified before the exit.
+        """
+        verifier = self.verifier
+        n_folds = len(splits)
+        results = {}  # results of scikit-learn by row and fold
+        jobs = self._fold_jobs(tasks, splits, results, callback_ctx)
+        if self.search.verify == "all" and not self.search._eliminates:
+            jobs.append(self._final_job(tasks))
+
+        def score(row):
+            fold_scores = [self._value(results.get((row, part))) for part in range(n_folds)]
+            return self._predicted(row, n_folds, float(np.mean(fold_scores)))
+
+        def take(job, task, result):
+            if isinstance(job, WholeJob):
+                verifier.take(task, result, guess=score(task.row))
+            else:
+                results[task.row, job.part] = dict(result.result)
+                self._take_fold(job, task, result)
+
+        try:
+            run_jobs(jobs, take, **verifier.dispatch)
+        except INTERRUPTIONS:
+            scores = {task.row: self.metric.to_unit(score(task.row)) for task in tasks}
+            verifier.ask_finished(tasks, scores)
+            raise
+        out = [results[task.row, part] for task in tasks for part in range(n_folds)]
+        if not out:
+            raise ValueError(
+                "No fits were performed. Was the CV iterator empty? Were there no candidates?"
+            )
+        return out
+
+    def _final_job(self, tasks):
+        """Return the fits of all candidates on the whole training set."""
+        final_fits = self.verifier.whole_tasks(tasks)
+        if self.context is None:
+            return WholeJob(self.verifier.setting), final_fits
+        if self.verification is None:
+            self.verification = self.context.subcontext(
+                task_name="verification", max_subtasks=None, sequential_subtasks=False
+            ).call_on_fit_task_begin(estimator=self.search)
+        final_fits = [
+            replace(task, context=self.verification.subcontext(task_name="fit", task_id=task.row))
+            for task in final_fits
+        ]
+        return WholeJob(self.verifier.setting, self.search), final_fits
+
+    def _take_fold(self, job, task, result):
+        """Store the scores of one fold."""
+        self._value(result.result)  # raises where the metric to verify is missing
+        units = result.scores
+        dates = self.division.time_ordered_dates()
+        if units is not None and dates is not None:  # each date is predicted from its past
+            _, codes = np.unique(dates[job.options["test"]], return_inverse=True)
+            units = np.bincount(codes, weights=units.astype(float)) / np.bincount(codes)
+        weights = None if self._weights is None else self._weights[job.part]
+        self.progress.add(task.row, job.part, task.name, result, units, weights)
 
     def _predicted(self, row, n_folds, mean):
         """Return the score of a row that predicts the holdout: ``mean`` without nodes."""

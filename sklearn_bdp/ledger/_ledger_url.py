@@ -45,8 +45,8 @@ class LedgerURL(str):
         public = [(name, value) for name, value in parameters if "password" not in name]
         user, at, hosts = parts.netloc.rpartition("@")
         netloc = user.partition(":")[0] + at + hosts
-        shown = parts._replace(netloc=netloc, query=urlencode(public), fragment="")
-        self = super().__new__(cls, urlunsplit(shown))
+        public_parts = parts._replace(netloc=netloc, query=urlencode(public), fragment="")
+        self = super().__new__(cls, urlunsplit(public_parts))
         self.holdout = self._only_value("holdout", parameters)
         self.schema = self._only_value("schema", parameters, default=SCHEMA)
         if not _SCHEMA_NAME.fullmatch(self.schema):

@@ -147,26 +147,27 @@ class SQLiteBackend(Backend):
             with contextlib.suppress(OSError):
                 draft.unlink()
 
-    def read(self, after, limit=None):
+    def read(self, after_number, limit=None):
         """Return the content of the file."""
         if self._connection is None and not os.path.isfile(self.path):
             return None
         with self._translated():
             if self._writing():
-                return self._stored(after, limit)
+                return self._stored(after_number, limit)
             try:
                 self._begin("BEGIN")
-                return self._stored(after, limit)
+                return self._stored(after_number, limit)
             finally:  # also if an interrupt comes right after it began
                 self._roll_back()
 
-    def _stored(self, after, limit):
+    def _stored(self, after_number, limit):
         connection = self._connection
         if _identity(self.path) != self._file:
             raise corrupted(self, "it was deleted or replaced while in use")
         headers = connection.execute("SELECT content, digest FROM header").fetchall()
         heads = connection.execute(
-            "SELECT number, digest, (SELECT digest FROM log WHERE number = ?) FROM head", (after,)
+            "SELECT number, digest, (SELECT digest FROM log WHERE number = ?) FROM head",
+            (after_number,),
         ).fetchall()
         if len(headers) != 1 or len(heads) != 1:
             raise corrupted(self, "its header or its head is missing")
@@ -174,10 +175,10 @@ class SQLiteBackend(Backend):
         # with OR SQLite would walk through the whole log.
         rows = connection.execute("SELECT * FROM log WHERE number < 1").fetchall()
         later = "SELECT * FROM log WHERE number > ? ORDER BY number LIMIT ?"
-        rows += connection.execute(later, (after, -1 if limit is None else limit)).fetchall()
-        (number, digest, known), (header, start) = heads[0], headers[0]
-        known = start if after == 0 else known
-        return Stored(header, start, (number, digest), known, list(map(Row._make, rows)))
+        rows += connection.execute(later, (after_number, -1 if limit is None else limit)).fetchall()
+        (number, digest, entry_digest), (header, start) = heads[0], headers[0]
+        entry_digest = start if after_number == 0 else entry_digest
+        return Stored(header, start, (number, digest), entry_digest, list(map(Row._make, rows)))
 
     @contextlib.contextmanager
     def lock(self, timeout):
@@ -308,25 +309,27 @@ class SQLiteBackend(Backend):
         if not isinstance(error, sqlite3.Error):
             return error
         name = getattr(error, "sqlite_errorname", None) or type(error).__name__
-        kind = LedgerCorruptedError
-        said = (
+        error_class: type[LedgerError] = LedgerCorruptedError
+        problem = (
             "is truncated, overwritten, edited or not a ledger. Pass the path of a new file, or "
             "restore a backup"
         )
         if name.startswith(_BUSY):
-            kind = LedgerBusyError
-            said = "is held by another process for longer than ledger_timeout"
+            error_class = LedgerBusyError
+            problem = "is held by another process for longer than ledger_timeout"
         elif name.startswith("SQLITE_READONLY"):
-            kind = LedgerUnavailableError
-            said = (
+            error_class = LedgerUnavailableError
+            problem = (
                 f"can be read but not written: {error}. Its file and its folder must be writable "
                 "for the user of this process"
             )
         elif name.startswith(_UNAVAILABLE):
-            kind, said = LedgerUnavailableError, f"cannot be read or written: {error}"
+            error_class = LedgerUnavailableError
+            problem = f"cannot be read or written: {error}"
         elif name.startswith(_REFUSED):
-            kind, said = LedgerError, "refused an operation"
-        return kind(f"ledger {self.path} {said} ({name}). The holdout was not queried.")
+            error_class = LedgerError
+            problem = "refused an operation"
+        return error_class(f"ledger {self.path} {problem} ({name}). The holdout was not queried.")
 
 
 def is_ledger_file(path):
@@ -344,13 +347,13 @@ def _check_schema(connection, path):
     """Raise unless the file is a whole ledger."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise LedgerCorruptedError(f"ledger {path} is not a ledger of this package.")
-    found = connection.execute("PRAGMA user_version").fetchone()[0]
-    if found not in FORMATS:
+    file_format = connection.execute("PRAGMA user_version").fetchone()[0]
+    if file_format not in FORMATS:
         made_by = "another version"
         with contextlib.suppress(Exception):  # its content may be arbitrary
             text = connection.execute("SELECT content FROM header").fetchone()[0]
             made_by = parse_json(text).get("made_by")
-        raise other_format(path, found, made_by)
+        raise other_format(path, file_format, made_by)
     # No view, trigger or table but ours: a crafted one could answer in their place.
     if set(connection.execute(_DECLARED)) != _expected_objects():
         raise LedgerCorruptedError(

@@ -79,8 +79,8 @@ class WriterTurn:
         if file is not None:
             file.close()
 
-    def _set_lock(self, kind: int, byte: int) -> bool:
-        request = struct.pack(_FLOCK, kind, os.SEEK_SET, byte, 1, 0)
+    def _set_lock(self, lock_type: int, byte: int) -> bool:
+        request = struct.pack(_FLOCK, lock_type, os.SEEK_SET, byte, 1, 0)
         try:
             fcntl.fcntl(self._file.fileno(), fcntl.F_OFD_SETLK, request)
         except (BlockingIOError, PermissionError):

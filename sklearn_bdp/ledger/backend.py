@@ -112,12 +112,12 @@ class Backend(abc.ABC):
         """
 
     @abc.abstractmethod
-    def read(self, after: int, limit: int | None = None) -> Stored | None:
+    def read(self, after_number: int, limit: int | None = None) -> Stored | None:
         """Return the stored content at one moment.
 
         Parameters
         ----------
-        after : int
+        after_number : int
             Number of the last entry that the reader knows; 0 for none.
         limit : int or None, default=None
             Largest number of entries to return. ``None``: all.
@@ -215,14 +215,16 @@ class MemoryBackend(Backend):
             return True
         return False
 
-    def read(self, after, limit=None):
+    def read(self, after_number, limit=None):
         """Return the stored content."""
         if self._header is None:
             return None
-        start, rows = self._header[1], self._rows
-        known = last_link(start, rows[after - 1 : after])[1]  # of none for 0
-        end = None if limit is None else after + limit
-        return Stored(*self._header, last_link(start, rows), known, rows[after:end])
+        rows = self._rows
+        _, start = self._header
+        _, entry_digest = last_link(start, rows[after_number - 1 : after_number])  # start, for 0
+        end = None if limit is None else after_number + limit
+        later_rows = rows[after_number:end]
+        return Stored(*self._header, last_link(start, rows), entry_digest, later_rows)
 
     @contextlib.contextmanager
     def lock(self, timeout):
@@ -250,15 +252,15 @@ class MemoryBackend(Backend):
             )
 
 
-def corrupted(place, problem):
+def corrupted(ledger, problem):
     """Return the error about a ledger that is not as this package wrote it."""
     return LedgerCorruptedError(
-        f"ledger {place} was edited, truncated or restored from an older copy: {problem}. The "
+        f"ledger {ledger} was edited, truncated or restored from an older copy: {problem}. The "
         "holdout was not queried."
     )
 
 
-def other_format(place, ledger_format, made_by):
+def other_format(ledger, ledger_format, made_by):
     """Return the error about a ledger of a format that holdouts do not use."""
     if ledger_format in FORMATS:
         fix = (
@@ -268,6 +270,6 @@ def other_format(place, ledger_format, made_by):
     else:
         fix = "Install a version of sklearn_bdp that reads this format"
     return LedgerVersionError(
-        f"ledger {place} has format {ledger_format!r:.20}, written by {made_by!s:.60}. This "
+        f"ledger {ledger} has format {ledger_format!r:.20}, written by {made_by!s:.60}. This "
         f"version writes format {FORMAT}. {fix}. The holdout was not queried."
     )

@@ -86,9 +86,9 @@ class BatchRecord:
             for name in _STORED_FIELDS[type(part)]
             if (value := getattr(part, name)) != _DEFAULTS[name] or name in _ALWAYS_STORED
         }
-        kinds = {key: getattr(self.totals, name) for name, key in _STORED_IN_CELLS.items()}
-        if self.cells or any(kinds.values()):
-            content["cells"] = self.cells | kinds
+        score_kinds = {key: getattr(self.totals, name) for name, key in _STORED_IN_CELLS.items()}
+        if self.cells or any(score_kinds.values()):
+            content["cells"] = self.cells | score_kinds
         if self.code:
             content["code"] = {
                 name: pack_doubles(value) if is_packed(value) else value
@@ -138,12 +138,14 @@ def _kinds(record_class):
 
 def _check_kinds(record):
     """Raise ValueError if a field of a record is of another kind, or a number out of range."""
-    for name, kind in _kinds(type(record)).items():
+    for name, field_type in _kinds(type(record)).items():
         value = getattr(record, name)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and kind is not int:
+        if is_number and field_type is not int:
             value = float(value)
-        is_of_kind = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+        is_of_kind = isinstance(value, field_type) and isinstance(value, bool) == (
+            field_type is bool
+        )
         if not is_of_kind or (is_number and not 0 <= value < LARGEST_NUMBER):
             raise ValueError(f"{name} of a batch record is of another kind.")
 

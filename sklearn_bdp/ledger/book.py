@@ -212,12 +212,12 @@ class Book:
 
     # -- reading -----------------------------------------------------------------------------
 
-    def rows(self, *, after: int = 0) -> Iterator[Row]:
+    def rows(self, *, after_number: int = 0) -> Iterator[Row]:
         """Yield later entries as they are stored, oldest first."""
-        while after < self.head[0]:
-            page = self._load(after, min(PAGE, self.head[0] - after))
+        while after_number < self.head[0]:
+            page = self._load(after_number, min(PAGE, self.head[0] - after_number))
             yield from page
-            after += len(page)
+            after_number += len(page)
 
     def entry(self, number: int) -> Entry:
         """Return one entry."""
@@ -233,11 +233,11 @@ class Book:
         """All entries, oldest first."""
         return self._later_entries(0)
 
-    def _later_entries(self, after):
-        kept = self._parsed
-        if all(number in kept for number in range(after + 1, self.head[0] + 1)):
-            return iter([kept[number] for number in range(after + 1, self.head[0] + 1)])
-        return map(self._parse, self.rows(after=after))
+    def _later_entries(self, after_number):
+        parsed = self._parsed
+        if all(number in parsed for number in range(after_number + 1, self.head[0] + 1)):
+            return iter([parsed[number] for number in range(after_number + 1, self.head[0] + 1)])
+        return map(self._parse, self.rows(after_number=after_number))
 
     def _parse(self, row):
         """Return the entry of a row that was verified, but not read."""
@@ -271,18 +271,22 @@ class Book:
         number = self.head[0]
         while number > 0:
             first = max(0, number - PAGE)
-            if any(each not in self._parsed for each in range(first + 1, number + 1)):
+            if any(
+                entry_number not in self._parsed for entry_number in range(first + 1, number + 1)
+            ):
                 entries = list(map(self._parse, self._load(first, number - first)))
             else:
-                entries = [self._parsed[each] for each in range(first + 1, number + 1)]
+                entries = [
+                    self._parsed[entry_number] for entry_number in range(first + 1, number + 1)
+                ]
             for entry in reversed(entries):
                 if entry.answers and entry.record is not None:
                     yield entry.record
             number = first
 
-    def records(self, *, after: int = 0) -> Iterator[BatchRecord]:
+    def records(self, *, after_number: int = 0) -> Iterator[BatchRecord]:
         """Yield the record of each batch in later entries, oldest first."""
-        for entry in self._later_entries(after):
+        for entry in self._later_entries(after_number):
             if entry.answers and entry.record is not None:
                 yield entry.record
 
@@ -297,15 +301,15 @@ class Book:
         asked with: under others the query is another one. ``None`` for the score: the key alone
         identifies the query.
         """
-        found = {}
+        answers = {}
         for key, cv_score, metric in queries:
             for number, position in self._index.find(key):  # the latest is kept
                 answer = self.entry(number).answers[position]
                 if cv_score is None or (
                     answer.metric == metric and abs(answer.cv_score - cv_score) <= SAME_VALUE
                 ):
-                    found[key, cv_score, metric] = answer
-        return found
+                    answers[key, cv_score, metric] = answer
+        return answers
 
     def last_value(self, submitter: str | None, metric: str | None) -> float | None:
         """Return the latest value in [0, 1] that a submitter has for a metric, or ``None``."""
@@ -314,12 +318,12 @@ class Book:
         number = self._index.latest(submitter, metric)
         if number is None:
             return None
-        own = [
+        values = [
             answer.value
             for answer in self.entry(number).answers
             if (answer.submitter, answer.metric) == (submitter, metric)
         ]
-        return own[-1]
+        return values[-1]
 
     def notes(self, name: Any) -> list[Any]:
         """Return the contents of all notes of that name (a :class:`Fact` or a text), in order."""
@@ -346,8 +350,8 @@ class Book:
         the data were split, that it was closed, which fits are done. Nothing computed from
         holdout scores may be among them, except released values.
         """
-        kind, stored_name = ("fact", name.value) if isinstance(name, Fact) else ("note", name)
-        self._write(kind, canonical({"name": stored_name, "content": content}), (), sealed)
+        entry_kind, stored_name = ("fact", name.value) if isinstance(name, Fact) else ("note", name)
+        self._write(entry_kind, canonical({"name": stored_name, "content": content}), (), sealed)
 
 
 class _Rows:
@@ -356,8 +360,8 @@ class _Rows:
     def __init__(self, rows):
         self.rows = rows
 
-    def __call__(self, after, limit):
-        return self.rows[after : after + limit]
+    def __call__(self, after_number, limit):
+        return self.rows[after_number : after_number + limit]
 
 
 def parse_entry(row: Any, *, last: LedgerTotals | None) -> Entry:
@@ -367,16 +371,16 @@ def parse_entry(row: Any, *, last: LedgerTotals | None) -> Entry:
     were just made and need no second check.
     ``last``: the totals before it, or None if they were not read.
     """
-    number, kind, content, answers, _, commitment, link = row
+    number, entry_kind, content, answers, _, commitment, link = row
     fields: Any = parse_json(content) if isinstance(content, str) else None
-    if kind in ("note", "fact"):
-        name = Fact(fields["name"]) if kind == "fact" else fields["name"]
+    if entry_kind in ("note", "fact"):
+        name = Fact(fields["name"]) if entry_kind == "fact" else fields["name"]
         if fields.keys() != {"name", "content"} or not isinstance(fields["name"], str):
             raise ValueError("no note")
         if answers != "[]":
             raise ValueError("a note has no answers")
         return Entry(number, link, commitment, None, (), (name, fields["content"]))
-    if kind != "batch":
+    if entry_kind != "batch":
         raise ValueError("no kind of entry")
     record = content if fields is None else BatchRecord.from_content(fields)
     if isinstance(answers, str):

@@ -78,15 +78,15 @@ class Chain:
         return keyed_digest(self._key, text)
 
 
-def backend_at(place: Any, *, timeout: float = 60.0) -> Backend:
+def backend_at(location: Any, *, timeout: float = 60.0) -> Backend:
     """Return the backend of a location: a path, a URL, a backend, ``None`` for memory."""
-    if place is None:
+    if location is None:
         return MemoryBackend()
-    if isinstance(place, Backend):
-        return place
-    if is_url(place):
-        return PostgreSQLBackend(place, timeout=timeout)
-    return SQLiteBackend(Path(place).absolute(), timeout=timeout)
+    if isinstance(location, Backend):
+        return location
+    if is_url(location):
+        return PostgreSQLBackend(location, timeout=timeout)
+    return SQLiteBackend(Path(location).absolute(), timeout=timeout)
 
 
 class Ledger:
@@ -101,7 +101,7 @@ class Ledger:
 
     def __init__(
         self,
-        place,
+        location,
         *,
         header=None,
         create=True,
@@ -111,7 +111,7 @@ class Ledger:
         older_data=None,
         checks_head=True,
     ):
-        self.backend = backend_at(place, timeout=timeout)
+        self.backend = backend_at(location, timeout=timeout)
         self.timeout = float(timeout)
         self._checks_head = checks_head
         self._header = header
@@ -125,8 +125,13 @@ class Ledger:
         self._lock, self._owner = threading.Lock(), os.getpid()
         if create and header is not None:
             facts = {k.value: v for k, v in (notes or {}).items() if isinstance(k, Fact)}
-            mine = {k: v for k, v in (notes or {}).items() if not isinstance(k, Fact)}
-            first = {"chain": self._chain.kind, "facts": facts, "format": FORMAT, "notes": mine}
+            user_notes = {k: v for k, v in (notes or {}).items() if not isinstance(k, Fact)}
+            first = {
+                "chain": self._chain.kind,
+                "facts": facts,
+                "format": FORMAT,
+                "notes": user_notes,
+            }
             text = canonical(header | first)
             self.backend.create(text, self._chain.link("header", text))
         with self.transaction() as book:  # walks and checks the whole chain
@@ -182,10 +187,10 @@ class Ledger:
         self.backend.check_process()
         if self._owner != os.getpid():  # forked: the holder of the lock does not exist here
             self._lock, self._owner = threading.Lock(), os.getpid()
-        held = False
+        is_locked = False
         try:
-            held = self._lock.acquire(timeout=self.timeout)
-            if not held:
+            is_locked = self._lock.acquire(timeout=self.timeout)
+            if not is_locked:
                 raise LedgerBusyError(
                     f"another thread held the ledger for more than {self.timeout:g} s. The holdout "
                     "was not queried. Try again."
@@ -195,11 +200,11 @@ class Ledger:
             yield self._book
         except BaseException:
             # An interrupt may have left half an entry in the book: the chain is read again.
-            if held and self._book is not None:
+            if is_locked and self._book is not None:
                 self._expected, self._book = self._book.head, None
             raise
         finally:
-            if held:
+            if is_locked:
                 self._lock.release()
 
     def mark_moved(self, target: str | None) -> None:
@@ -298,33 +303,33 @@ class Ledger:
 
         The sealed state of an earlier entry is not used again, and need not match its digest.
         """
-        stored_number, kind, content, answers, sealed, commitment, link = row
+        stored_number, entry_kind, content, answers, sealed, commitment, link = row
         is_whole = (
             stored_number == number
-            and type(kind) is type(content) is type(answers) is type(commitment) is str
+            and type(entry_kind) is type(content) is type(answers) is type(commitment) is str
             and (sealed is None or type(sealed) is str)
             and (sealed is None or not opens_seal or text_digest(sealed) == commitment)
-            and self._chain.link(previous, kind, content, answers, commitment) == link
+            and self._chain.link(previous, entry_kind, content, answers, commitment) == link
         )
         if not is_whole:
             raise corrupted(self.backend, f"the chain breaks at entry {number}")
 
-    def _load(self, after, limit):
+    def _load(self, after_number, limit):
         """Return rows that were verified earlier."""
-        rows = self.backend.read(after, limit).rows[:limit]
-        for number, row in enumerate(rows, after + 1):
+        rows = self.backend.read(after_number, limit).rows[:limit]
+        for number, row in enumerate(rows, after_number + 1):
             self._verify(row, number, self._book.link_before(number))
             if row.digest != self._book.digests[number - 1]:
                 raise corrupted(self.backend, f"entry {number} was replaced")
-        if len(rows) < min(limit, self._book.head[0] - after):
+        if len(rows) < min(limit, self._book.head[0] - after_number):
             raise corrupted(self.backend, "entries seen earlier are missing")
         return rows
 
-    def _write(self, kind, content, answers, sealed):
+    def _write(self, entry_kind, content, answers, sealed):
         """Write the entry that follows the head."""
         self._book._write = None  # a transaction writes one entry
         user = process_user()
-        if kind == "batch":
+        if entry_kind == "batch":
             record = dataclasses.replace(content, user=user)
             answers = answers.with_user(user) if answers else answers
             text = record.to_json()
@@ -333,10 +338,10 @@ class Ledger:
         number, previous = self._book.head
         answers_text = answers.to_json() if answers else "[]"
         commitment = text_digest(sealed)
-        link = self._chain.link(previous, kind, text, answers_text, commitment)
-        row = Row(number + 1, kind, text, answers_text, sealed, commitment, link)
-        made = row._replace(content=record, answers=answers or answers_text)
-        entry = parse_entry(made, last=self._book.last)  # else it is not written
+        link = self._chain.link(previous, entry_kind, text, answers_text, commitment)
+        row = Row(number + 1, entry_kind, text, answers_text, sealed, commitment, link)
+        checked_row = row._replace(content=record, answers=answers or answers_text)
+        entry = parse_entry(checked_row, last=self._book.last)  # else it is not written
         self.backend.append(self._book.head, row)
         self._book.add_entry(row, entry)
         self.sealed = sealed or self.sealed
@@ -359,12 +364,14 @@ class Ledger:
 
     def _open(self, stored):
         """Return an empty book under the verified header."""
-        header, wanted = None, self._header
+        header, expected_header = None, self._header
         with contextlib.suppress(Exception):  # its content may be arbitrary
             header = parse_json(stored.header)
         if not isinstance(header, dict):
             raise corrupted(self.backend, "its header is missing")
-        is_older = wanted is None and header.get("format") in FORMATS  # it is only looked at
+        is_older = (
+            expected_header is None and header.get("format") in FORMATS
+        )  # it is only looked at
         if header.get("format") != FORMAT and not is_older:
             raise other_format(self.backend, header.get("format"), header.get("made_by"))
         if header.get("chain") != self._chain.kind:
@@ -375,22 +382,22 @@ class Ledger:
                 "The holdout was not queried."
             )
         if self._chain.link("header", stored.header) != stored.start:
-            said = f"its header was edited, or sealed with another {KEY_VARIABLE}"
-            raise corrupted(self.backend, said)
+            problem = f"its header was edited, or sealed with another {KEY_VARIABLE}"
+            raise corrupted(self.backend, problem)
         problems = []  # names of differing settings, never their values
-        if wanted is not None and not self._has_same_data(wanted, header):
+        if expected_header is not None and not self._has_same_data(expected_header, header):
             problems = ["other data, order, test_size, random_state or correlation"]
-        elif wanted is not None:
-            columns = wanted.get("columns"), header.get("columns")
+        elif expected_header is not None:
+            columns = expected_header.get("columns"), header.get("columns")
             if None not in columns and columns[0] != columns[1]:
                 problems.append("other names of columns")
-            if wanted["correlation"] != header.get("correlation"):
+            if expected_header["correlation"] != header.get("correlation"):
                 problems.append("another correlation")
             theirs = header.get("parameters")
             theirs = theirs if isinstance(theirs, dict) else {}
             problems += [
                 _describe_difference(name, value, theirs.get(name))
-                for name, value in json.loads(json.dumps(wanted["parameters"])).items()
+                for name, value in json.loads(json.dumps(expected_header["parameters"])).items()
                 if value != theirs.get(name)
             ]
         if problems:
@@ -404,9 +411,9 @@ class Ledger:
             return Book(header, stored.start, self._load)
         raise corrupted(self.backend, "its header cannot be read")
 
-    def _has_same_data(self, wanted, header):
+    def _has_same_data(self, expected_header, header):
         """Return whether a header is about the records of a holdout."""
-        if wanted["data"] == header.get("data"):
+        if expected_header["data"] == header.get("data"):
             return True
         is_upgraded = "upgraded_from" in header and self._older_data is not None
         return is_upgraded and self._older_data() == header.get("data")

@@ -45,7 +45,7 @@ def list_ledgers(location: Any) -> list[Any]:
             return [url.with_holdout(name) for name in backend.holdouts()]
     path = Path(location)
     if path.is_dir():
-        return sorted(other for other in path.iterdir() if is_ledger_file(other))
+        return sorted(file for file in path.iterdir() if is_ledger_file(file))
     return [path]
 
 
@@ -168,10 +168,10 @@ def _create(backend, header, start, rows, *, head):
     if not backend.create(header, start, rows):
         raise _exists(backend)
     try:
-        made = Ledger(backend)
-        if made.verify().head != head:
+        copy = Ledger(backend)
+        if copy.verify().head != head:
             raise LedgerError(f"the copy at {backend} differs from its source.")
-        made.close()
+        copy.close()
     except BaseException:
         backend.delete()
         raise

@@ -76,8 +76,10 @@ class _Session:
             "keepalives_count": 3,
             "tcp_user_timeout": milliseconds,
         }
-        given = psycopg.conninfo.conninfo_to_dict(self.url.connection)
-        connection = psycopg.connect(autocommit=True, prepare_threshold=None, **(defaults | given))
+        parameters = psycopg.conninfo.conninfo_to_dict(self.url.connection)
+        connection = psycopg.connect(
+            autocommit=True, prepare_threshold=None, **(defaults | parameters)
+        )
         try:
             with _reply_within(connection, timeout + _GRACE):
                 # A commit returns when the entry is on the disk, whatever the server's default is.
@@ -149,8 +151,8 @@ class PostgreSQLBackend(Backend):
                 function = "SELECT {schema}.sklearn_bdp_create(%s, %s, %s, %s, %s)"
                 digests = (facts.get("data", start), facts.get("chain", ""))
                 values = (self.url.holdout, header, start, *digests)
-                other = self._execute(connection, function, values).fetchone()[0]
-                if other is None:
+                recorded_holdout = self._execute(connection, function, values).fetchone()[0]
+                if recorded_holdout is None:
                     previous = last_link(start, ())
                     for row in rows:
                         self._append_row(connection, previous, row)
@@ -159,17 +161,17 @@ class PostgreSQLBackend(Backend):
             finally:
                 self._roll_back(session)
             self._relations = None
-        if other is not None and other != self.url.holdout:
-            raise self._second_ledger(other, self.url.schema)
-        return other is None
+        if recorded_holdout is not None and recorded_holdout != self.url.holdout:
+            raise self._second_ledger(recorded_holdout, self.url.schema)
+        return recorded_holdout is None
 
-    def read(self, after, limit=None):
+    def read(self, after_number, limit=None):
         """Return the stored content at one moment."""
         with self._translated():
             if self._transaction is not None:
-                return self._select(self._transaction, after, limit)
+                return self._select(self._transaction, after_number, limit)
             with self._free_session() as session:
-                return self._read(session, after, limit)
+                return self._read(session, after_number, limit)
 
     @contextlib.contextmanager
     def lock(self, timeout):
@@ -228,25 +230,25 @@ class PostgreSQLBackend(Backend):
 
     def delete(self):
         """Delete the ledger and its entries, by the owner of the tables."""
-        asked = {"holdout": self.url.holdout}
+        parameters = {"holdout": self.url.holdout}
         with self._translated():
             if self._transaction is None:
                 with self._free_session() as session:
                     self._begin(session, "BEGIN")
                     try:
-                        self._delete(session.connection, asked)
+                        self._delete(session.connection, parameters)
                     finally:
                         self._roll_back(session)
             else:
-                self._delete(self._transaction, asked)
+                self._delete(self._transaction, parameters)
         self._relations = None
 
-    def _delete(self, connection, asked):
+    def _delete(self, connection, parameters):
         name = "SELECT set_config('sklearn_bdp.delete', %(holdout)s, true)"
-        self._execute(connection, name, asked)
+        self._execute(connection, name, parameters)
         for table in ("sklearn_bdp_log", "sklearn_bdp_ledger"):
             text = f"DELETE FROM {{schema}}.{table} WHERE holdout = %(holdout)s"
-            self._execute(connection, text, asked)
+            self._execute(connection, text, parameters)
         self._execute(connection, "COMMIT")
 
     def holdouts(self):
@@ -273,29 +275,31 @@ class PostgreSQLBackend(Backend):
 
     # -- reading ------------------------------------------------------------------------------
 
-    def _read(self, session, after, limit=None):
+    def _read(self, session, after_number, limit=None):
         """Return the stored content, in a transaction of its own."""
         self._begin(session, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         try:
-            return self._select(session.connection, after, limit)
+            return self._select(session.connection, after_number, limit)
         finally:
             self._roll_back(session)
 
-    def _select(self, connection, after, limit=None):
+    def _select(self, connection, after_number, limit=None):
         """Return the stored content, inside a transaction."""
         # Rights may be granted while this process runs, and a ledger may be made or upgraded.
         if self._relations is None or self._relations[1:] == _VIEWS or self._reads_older():
             self._relations = self._find_relations(connection)
         if self._relations is None:
             return None
-        asked = {"holdout": self.url.holdout, "after": after, "limit": limit}
-        head = self._query(connection, sql_texts.HEAD, asked).fetchone()
+        parameters = {"holdout": self.url.holdout, "after": after_number, "limit": limit}
+        head = self._query(connection, sql_texts.HEAD, parameters).fetchone()
         if head is None:
             self._relations = None
             return None
-        header, start, number, digest, known = head
-        rows = [Row(*row) for row in self._query(connection, sql_texts.ENTRIES, asked)]
-        return Stored(header, start, (number, digest), known if after else start, rows)
+        header, start, number, digest, entry_digest = head
+        rows = [Row(*row) for row in self._query(connection, sql_texts.ENTRIES, parameters)]
+        return Stored(
+            header, start, (number, digest), entry_digest if after_number else start, rows
+        )
 
     def _find_relations(self, connection):
         """Return schema and relations that hold this ledger for this role, or None without one."""
@@ -304,10 +308,10 @@ class PostgreSQLBackend(Backend):
             name: (is_readable, is_current)
             for name, is_readable, is_current in self._execute(connection, sql_texts.LAYOUTS)
         }
-        own = layouts.pop(own_schema, None)
+        own_layout = layouts.pop(own_schema, None)
         candidates = []
-        if own is not None:
-            may_read_views_only = own[1] and not own[0]
+        if own_layout is not None:
+            may_read_views_only = own_layout[1] and not own_layout[0]
             candidates.append((own_schema, *(_VIEWS if may_read_views_only else _TABLES)))
         # Version 0.1 made its tables wherever the search_path began.
         candidates += [
@@ -340,13 +344,13 @@ class PostgreSQLBackend(Backend):
             if name == self.url.schema:
                 has_tables = is_current
             elif is_readable and (is_current or not is_upgrade):
-                asked = {"holdout": self.url.holdout, "data": f'"data":"{data}"'}
+                parameters = {"holdout": self.url.holdout, "data": f'"data":"{data}"'}
                 relations = (name, *_TABLES)
-                other = self._query(
-                    connection, sql_texts.SAME_DATA, asked, relations=relations
+                recorded_holdout = self._query(
+                    connection, sql_texts.SAME_DATA, parameters, relations=relations
                 ).fetchone()
-                if other is not None:
-                    raise self._second_ledger(other[0], name)
+                if recorded_holdout is not None:
+                    raise self._second_ledger(recorded_holdout[0], name)
         if not has_tables:
             self._execute(connection, sql_texts.TABLES)
 
@@ -365,7 +369,7 @@ class PostgreSQLBackend(Backend):
             "SET LOCAL application_name = {writer}; SELECT {schema}.sklearn_bdp_lock({holdout})"
         )
         now = datetime.datetime.now(datetime.UTC)
-        texts = {"writer": _application_name(since=now), "holdout": self.url.holdout}
+        texts = {"writer": _application_name(start=now), "holdout": self.url.holdout}
         try:
             self._begin(session, "BEGIN", lock, **texts)
         except psycopg.errors.LockNotAvailable:
@@ -384,8 +388,8 @@ class PostgreSQLBackend(Backend):
         import psycopg
 
         try:
-            asked = {"holdout": self.url.holdout}
-            holder = self._execute(session.connection, sql_texts.HOLDER, asked).fetchone()
+            parameters = {"holdout": self.url.holdout}
+            holder = self._execute(session.connection, sql_texts.HOLDER, parameters).fetchone()
         except psycopg.Error:
             holder = None
         if holder is None:
@@ -449,8 +453,8 @@ class PostgreSQLBackend(Backend):
             f"SET LOCAL statement_timeout = {milliseconds + 500}; "  # a lock has its own limit
             f"SET LOCAL idle_in_transaction_session_timeout = {idle}"
         )
-        begin, *others = statements
-        statement = "; ".join([begin, limits, *others])
+        begin, *later_statements = statements
+        statement = "; ".join([begin, limits, *later_statements])
         if session.is_open():
             self._roll_back(session)
         if session.is_open():
@@ -583,9 +587,9 @@ def _reply_within(connection, seconds):
         timer.cancel()
 
 
-def _application_name(*, since=None):
+def _application_name(*, start=None):
     """Return the name of this process that other roles see in pg_stat_activity."""
-    suffix = "" if since is None else f" since {since:%H:%M:%S} UTC"
+    suffix = "" if start is None else f" since {start:%H:%M:%S} UTC"
     name = f"sklearn_bdp {process_user()}@{host_name()}"
     ascii_name = name.encode("ascii", "replace").decode()
     return ascii_name[: _LONGEST_NAME - len(suffix)] + suffix

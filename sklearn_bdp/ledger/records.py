@@ -140,8 +140,9 @@ class AnswerRecord:
     @property
     def source(self) -> str:
         """Where the answer came from: "cv", "holdout" or "unanswered"."""
-        given = "holdout" if self.corrected else "cv"
-        return given if self.answered else "unanswered"
+        if not self.answered:
+            return "unanswered"
+        return "holdout" if self.corrected else "cv"
 
     def in_units(self) -> Self:
         """Return the answer in the units of its metric, as far as they were recorded.

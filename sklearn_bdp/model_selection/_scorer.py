@@ -255,48 +255,18 @@ class HoldoutScorer:
         records = self.holdout.X
         if columns is not None:
             records = safe_indexing(records, columns, axis=1)
-        holdout_dtypes = {str(dtype).split("(")[0] for dtype in getattr(records, "dtypes", ())}
-        X_dtypes = getattr(X, "dtypes", [getattr(X, "dtype", "")])
-        if holdout_dtypes & _TEXT and not {"", *_TEXT} & {
-            str(dtype).split("(")[0] for dtype in X_dtypes
-        }:
-            raise ValueError(
-                "X has numbers where the holdout has text or categories. Fit one pipeline with the "
-                "transformer, then call scorer(pipeline, X, y) with the rows as they were. The "
-                "holdout was not queried."
-            )
+        _check_text_columns(records, X)
         scored_model = self._identify(estimator, X, y, in_validation)
-        memory = self._memory
         metric = scored_model.metric
-        key = scored_model.key
-        is_new = scored_model not in memory.models
-        alteration = Alteration() if is_new else recognise(scored_model.X, scored_model.y, X, y)
-        if (
-            alteration is None
-            and not in_validation
-            and num_samples(X) < num_samples(scored_model.X)
-        ):
-            raise ValueError(
-                f"X must be all {num_samples(scored_model.X)} rows that this model was scored on "
-                f"before, or some of them as they were, got {num_samples(X)} others. In "
-                "permutation_importance, set max_samples=1.0. The holdout was not queried."
-            )
+        memory = self._memory
+        alteration = self._alteration(scored_model, X, y, in_validation)
         if not alteration:
             # The training score of holdout records would release the raw holdout score.
             check_overlap(self.holdout, TrainingData(((X, y),)))
             self.holdout.check_model(estimator)
-        if is_new:  # and all checks of its rows and of the model passed
+        if scored_model not in memory.models:  # and all checks of its rows and of the model passed
             memory.models = [*memory.models, scored_model][-_MODELS:]
-        if (
-            key is not None and columns is not None
-        ):  # columns that are equal here may differ on the holdout
-            key = content_key("columns", key, [str(column) for column in columns])
-        try:
-            per_record, value = metric.training_scores(estimator, X, y)
-        except ScoreContractError:
-            raise
-        except Exception as error:
-            raise _ModelFailed from error
+        per_record, value = _training_scores(metric, estimator, X, y)
         if not alteration:
             memory.row_wise.ask(estimator, X)
             memory.row_wise.check_score(metric, estimator, X, y)
@@ -304,7 +274,6 @@ class HoldoutScorer:
             return float(metric.from_unit(value))  # training rows of the model
         if alteration:
             records = altered_records(records, X, alteration)
-            key = key and query_key("altered", key, alteration.shuffled, alteration.constant)
         if not memory.warned:
             clipping = metric.clipping(estimator, X, y, per_record)
             memory.warned = warn_clipped_score(metric, clipping, f"the {type(estimator).__name__}")
@@ -313,21 +282,45 @@ class HoldoutScorer:
         if metric.is_mean and not metric.is_binary:  # else the score determines it
             variance = min(float(np.var(metric.evaluate(estimator, X, y).per_record)), 0.25)
         if isinstance(metric, ApproximateMetric):
-            try:
-                metric, reference = self._reference(
-                    metric, estimator, X, y, out_of_sample=in_validation, altered=bool(alteration)
-                )
-            except Exception as error:  # the model cannot be cross-validated
-                raise _ModelFailed from error
+            metric, reference = self._compared_reference(
+                metric, estimator, X, y, out_of_sample=in_validation, altered=bool(alteration)
+            )
             value = metric.to_unit(reference.score)
-            if np.isnan(value):
-                raise _ModelFailed from ValueError(
-                    f"{metric.name} is undefined on the training records. The holdout was not "
-                    "queried."
-                )
+        key = _query_key(scored_model.key, columns, alteration)
         return self._ask(
             estimator, metric, records, value, key, num_samples(X), variance, reference
         )
+
+    def _alteration(self, scored_model, X, y, in_validation):
+        """Return how the rows of a scored model were altered; None for other rows.
+
+        The alteration of a model that was not scored before is empty.
+        """
+        if scored_model not in self._memory.models:
+            return Alteration()
+        alteration = recognise(scored_model.X, scored_model.y, X, y)
+        n_scored = num_samples(scored_model.X)
+        if alteration is None and not in_validation and num_samples(X) < n_scored:
+            raise ValueError(
+                f"X must be all {n_scored} rows that this model was scored on before, or some of "
+                f"them as they were, got {num_samples(X)} others. In permutation_importance, set "
+                "max_samples=1.0. The holdout was not queried."
+            )
+        return alteration
+
+    def _compared_reference(self, metric, estimator, X, y, *, out_of_sample, altered):
+        """Return the metric with its public range, and the reference with a finite score."""
+        try:
+            metric, reference = self._reference(
+                metric, estimator, X, y, out_of_sample=out_of_sample, altered=altered
+            )
+        except Exception as error:  # the model cannot be cross-validated
+            raise _ModelFailed from error
+        if np.isnan(metric.to_unit(reference.score)):
+            raise _ModelFailed from ValueError(
+                f"{metric.name} is undefined on the training records. The holdout was not queried."
+            )
+        return metric, reference
 
     def _reference(self, metric, estimator, X, y, *, out_of_sample, altered):
         """Return the metric with its public range, and the reference with its variance.
@@ -639,6 +632,43 @@ def find_columns(reference, X):
     )
     column_indices = [unique_index.get(digest) for digest in ordered(codes).tolist()]
     return None if None in column_indices else column_indices
+
+
+def _check_text_columns(records, X):
+    """Raise an error if numbers are scored where the holdout has text or categories."""
+    holdout_dtypes = {str(dtype).split("(")[0] for dtype in getattr(records, "dtypes", ())}
+    dtypes = getattr(X, "dtypes", [getattr(X, "dtype", "")])
+    known_dtypes = {str(dtype).split("(")[0] for dtype in dtypes}
+    if holdout_dtypes & _TEXT and not {"", *_TEXT} & known_dtypes:
+        raise ValueError(
+            "X has numbers where the holdout has text or categories. Fit one pipeline with the "
+            "transformer, then call scorer(pipeline, X, y) with the rows as they were. The "
+            "holdout was not queried."
+        )
+
+
+def _training_scores(metric, estimator, X, y):
+    """Return the scores of training records and their value; errors are those of the model."""
+    try:
+        return metric.training_scores(estimator, X, y)
+    except ScoreContractError:
+        raise
+    except Exception as error:
+        raise _ModelFailed from error
+
+
+def _query_key(key, columns, alteration):
+    """Return the key of a query about some columns, or about altered ones.
+
+    Columns that are equal on the training records may differ on the holdout.
+    """
+    if key is None:
+        return None
+    if columns is not None:
+        key = content_key("columns", key, [str(column) for column in columns])
+    if alteration:
+        key = query_key("altered", key, alteration.shuffled, alteration.constant)
+    return key
 
 
 def altered_records(records, X, alteration):

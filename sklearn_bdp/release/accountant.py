@@ -233,7 +233,7 @@ class HoldoutAccountant:
         """Return the predictive code after every recorded batch."""
         number, predictive_code = self._learned or (0, PredictiveCode())
         if number:
-            later_records = list(ledger_state.records(after=number))
+            later_records = list(ledger_state.records(after_number=number))
         else:
             later_records = _records_to_learn(ledger_state)
         if later_records:  # an interrupt leaves the earlier code unchanged

@@ -38,7 +38,7 @@ class BatchContext:
     n_attempts: int = 0  # at a final report, none of which finished
 
 
-def information_spent(last: BatchRecord, settings: Calibration) -> tuple[float, str]:
+def information_spent(last: LedgerTotals, settings: Calibration) -> tuple[float, str]:
     """Return what the answers have revealed, in nats, and the name of the theorem that bounds it.
 
     Theory G9: with a bound on leakage for the life of the holdout, leakage (G1) and code (G7) are
