@@ -174,7 +174,7 @@ def test_ctrl_c_in_a_correlation_filter(monkeypatch):
         raw_scores.extend(np.asarray(batch.values, dtype=float).tolist())
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(type(holdout.account), "ask", interrupted)
+    monkeypatch.setattr(type(holdout.account), "answer", interrupted)
     owner = HoldoutCorrelationFilter(holdout=holdout, alpha=0.999)
     with pytest.raises(KeyboardInterrupt) as caught:
         owner.fit(WIDE[TRAINING_ROWS], Y[TRAINING_ROWS])

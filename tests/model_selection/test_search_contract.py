@@ -172,7 +172,7 @@ def test_of_several_metrics_one_ranks_and_all_are_verified(data, refit):
     results = fitted.cv_results_
     assert np.isfinite(results["holdout_score_f1"]).all()
     assert set(results["holdout_interval"]) == {"proven"}
-    assert set(results["holdout_interval_f1"]) <= {"approximate", "none"}
+    assert set(results["holdout_interval_f1"]) <= {"proven", "none"}
     np.testing.assert_array_equal(results["answered_from"], results["answered_from_accuracy"])
     assert np.isfinite(results["holdout_score"]).all()
     np.testing.assert_array_equal(results["cv_score"], results["mean_test_accuracy"])
