@@ -14,7 +14,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.signal import lfilter
 from scipy.stats import norm
 from scipy.stats import t as student
 
@@ -328,6 +327,8 @@ def variance_of_mean(influence: Array, horizon: int = 1) -> float:
     float
         The variance.
     """
+    from scipy.signal import lfilter  # it takes longer to import than this package
+
     count = len(influence)
     if horizon > 1:
         return _bartlett_variance(influence, horizon)
