@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.accounting.spending import SPENDING_POLICIES, AlphaSpending
-from sklearn_bdp.exceptions import LedgerBusyError, LedgerCorruptedError
+from sklearn_bdp.exceptions import HoldoutClosedError, LedgerBusyError, LedgerCorruptedError
 from sklearn_bdp.holdout import ExpertSettings
 from sklearn_bdp.ledger import Backend
 from sklearn_bdp.metrics import get_metric
@@ -87,6 +87,23 @@ def test_a_metric_works_by_its_name_everywhere(recipe, name, expected):
     assert metric.proof("records") == row.method
     assert 10 < plan_search(0.1, scoring=name) < 10_000
     assert f"`{name}`" in metric_table()
+
+
+@mock.patch.dict(METRICS)
+def test_an_edited_metric_is_another_report(recipe, tmp_path):
+    labels = rng.integers(0, 4, 600)
+    predictions = (labels + rng.integers(0, 3, 600)) % 4
+    holdout = ReusableHoldout(X, labels, random_state=0)
+    recipe("A metric")
+    report = holdout.final_report(predictions, scoring="nearly_right")
+    recipe("A metric")  # the same code, imported again
+    assert holdout.final_report(predictions, scoring="nearly_right").rows == report.rows
+    path = tmp_path / "recipe.py"
+    path.write_text(path.read_text("utf-8").replace("<= 1", "<= 2"), "utf-8")
+    sys.modules.pop("recipe")
+    importlib.import_module("recipe")
+    with pytest.raises(HoldoutClosedError):
+        holdout.final_report(predictions, scoring="nearly_right")
 
 
 @mock.patch.dict(METRICS)

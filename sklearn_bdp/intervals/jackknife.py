@@ -96,7 +96,7 @@ _REMEMBERED = (
     "Intervals given the past (correlation='time') need no such assumption."
 )
 HEAVY_NOTE = "Rare large errors, which no sample shows, would make it too narrow."
-_ROUNDING = 1e-24  # of a value, squared: less is no spread
+_ROUNDING = 1e-24  # of a value, squared: smaller spreads count as 0
 
 _FEW_UNITS_REASON = "{} units are too few for an interval. At least 20 are needed."
 _FEW_TIMES_REASON = "{:.0f} autocorrelation times are too few. 200 are needed."
@@ -104,7 +104,7 @@ _NO_FIT = "The score is undefined for these records: its equations have no solut
 
 
 class ApproximateRow(NamedTuple):
-    """One approximate row; ``lower`` and ``upper`` are NaN where it is refused."""
+    """One approximate row; ``lower`` and ``upper`` are NaN without an interval."""
 
     value: float
     lower: float
@@ -114,7 +114,7 @@ class ApproximateRow(NamedTuple):
 
 
 def public_refusal(n_units: int, *, times: float | None = None) -> str:
-    """Return why no scores of so many units have an approximate interval; empty where some do.
+    """Return why no scores of so many units have an approximate interval; empty if some do.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a bounded metric is: a range, a sensitivity, and an evaluation that cannot fail."""
+"""Metrics: their facts, their registry, and evaluations that cannot fail."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def register_metric(*names: str) -> Callable[[MetricClass], MetricClass]:
     Parameters
     ----------
     *names : str
-        Names of the metric, scikit-learn's where it has one.
+        Names of the metric: that of scikit-learn's scorer, if there is one.
 
     Returns
     -------
@@ -70,13 +70,13 @@ def register_metric(*names: str) -> Callable[[MetricClass], MetricClass]:
 _lock = threading.Lock()
 #: Blocks of :func:`silenced` that were entered and not left, of all threads.
 _inside: list[object] = []
-#: What restores filters, streams and logging; None while no block is inside.
+#: Restores filters, streams and logging; None if no block is active.
 _saved: contextlib.ExitStack | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class ScoreShape:
-    """What is public about how a score varies: known from the metric and the training side.
+    """Public facts about how a score varies, from the metric and the training set.
 
     Its fields are the arguments of :func:`sklearn_bdp.intervals.score_tail`, described there. A
     holdout fills in ``class_floors``, once its mechanism was asked for the shares of the classes.
@@ -109,8 +109,8 @@ class Evaluation:
     per_record: np.ndarray | None  # in [0, 1], greater is better; None: no mean over records
     value: float  # the score in [0, 1]
     sensitivity: float  # how far one record can move the value, as far as that is public
-    shape: ScoreShape = ScoreShape()  # what is public about how the score varies
-    #: What a score by class is made of, once the shares of the classes are known.
+    shape: ScoreShape = ScoreShape()  # public facts about how the score varies
+    #: Raw parts of a score by class, combined once the shares of the classes are known.
     by_class: Any = None
     failing: Any = None  # positions of records that the model failed on: as raw as their scores
 
@@ -129,11 +129,11 @@ class Metric:
     Parameters
     ----------
     name : str
-        Name of the metric, scikit-learn's where it has one.
+        Name of the metric: that of scikit-learn's scorer, if there is one.
     lower, upper : float
         Range in score units.
     note : str, default=""
-        What was chosen on the caller's behalf, in a sentence; empty if nothing was.
+        A choice that was made on the caller's behalf, in a sentence; empty without one.
     """
 
     name: str
@@ -236,6 +236,11 @@ class Metric:
         return ""
 
     @property
+    def is_of_caller(self) -> bool:
+        """Whether the class is defined outside of the package, so that its code may be edited."""
+        return type(self).__module__.partition(".")[0] != __name__.partition(".")[0]
+
+    @property
     def has_bounded_differences(self) -> bool:
         """Whether this very class states :attr:`bounds_differences`."""
         return bool(vars(type(self)).get("bounds_differences", False))
@@ -302,11 +307,11 @@ class BoundedMetric(Metric, abc.ABC):
     Parameters
     ----------
     name : str
-        Name of the metric, scikit-learn's where it has one.
+        Name of the metric: that of scikit-learn's scorer, if there is one.
     lower, upper : float
         Range in score units.
     note : str, default=""
-        What was chosen on the caller's behalf, in a sentence; empty if nothing was.
+        A choice that was made on the caller's behalf, in a sentence; empty without one.
     """
 
     can_rank: ClassVar[bool] = True
@@ -329,7 +334,7 @@ class BoundedMetric(Metric, abc.ABC):
         return ""
 
     def clipping(self, estimator: Any, X: Any, y: ArrayLike, per_record: Array | None) -> Any:
-        """Return what clipping changes on some public records.
+        """Return the effect of clipping on some public records.
 
         Parameters
         ----------
@@ -346,7 +351,7 @@ class BoundedMetric(Metric, abc.ABC):
         return None
 
     def check_clipping(self, clipping: Any) -> None:
-        """Raise where the best candidate leaves a range that the caller declared.
+        """Raise if the best candidate leaves a range that the caller declared.
 
         Parameters
         ----------
@@ -377,7 +382,7 @@ class BoundedMetric(Metric, abc.ABC):
         return
 
     def informed(self, y: ArrayLike | None, groups: ArrayLike | None = None) -> BoundedMetric:
-        """Return the metric with what it may learn from training targets.
+        """Return the metric with the facts that it takes from training targets.
 
         Parameters
         ----------
@@ -394,7 +399,7 @@ class BoundedMetric(Metric, abc.ABC):
         return self
 
     def expected_shape(self, n: int) -> ScoreShape:
-        """Return what is public about how the score of records varies before there are any.
+        """Return public facts about how the score varies, before there are records.
 
         Parameters
         ----------
@@ -477,8 +482,8 @@ class BoundedMetric(Metric, abc.ABC):
         y = self.check_input(estimator, X, y)
         with silenced():
             rows = score_rows(self.record_scores, estimator, X, y)
-            found = self._evaluated(estimator, rows, y)
-        return dataclasses.replace(found, failing=np.flatnonzero(np.isnan(rows)))
+            evaluation = self._evaluated(estimator, rows, y)
+        return dataclasses.replace(evaluation, failing=np.flatnonzero(np.isnan(rows)))
 
     def training_score(self, estimator: Any, X: Any, y: ArrayLike) -> float:
         """Score a fitted estimator on public records; errors of the model propagate.
@@ -506,7 +511,7 @@ class BoundedMetric(Metric, abc.ABC):
         Returns
         -------
         per_record : ndarray of shape (n,) or None
-            Scores in [0, 1]; None where the score is not a mean over records.
+            Scores in [0, 1]; None for a score that is not a mean over records.
         value : float
             Their :meth:`training_score`.
         """
@@ -577,7 +582,7 @@ class BoundedMetric(Metric, abc.ABC):
         Returns
         -------
         lower, upper : float or ndarray
-            Ends in score units; infinite where the range of the metric is open.
+            Ends in score units; infinite at an open end of the range.
         """
         return self.from_unit(lower), self.from_unit(upper)
 
@@ -698,16 +703,18 @@ class UnboundedMetric(Metric):
 def check_schema(estimator, X, y):
     """Raise ValueError where columns or label types are not those the model was fitted with.
 
-    Facts about the form of the records, not about their values: they may be told, and nothing is
-    asked before.
+    These are facts about the form of the records, not about their values, so that messages may
+    state them. Nothing is queried before.
     """
-    fitted, given = getattr(estimator, "n_features_in_", None), getattr(X, "shape", (0,))[1:2]
-    if fitted is not None and given and given[0] != fitted:
+    n_fitted = getattr(estimator, "n_features_in_", None)
+    n_columns = getattr(X, "shape", (0,))[1:2]
+    if n_fitted is not None and n_columns and n_columns[0] != n_fitted:
         raise ValueError(
-            f"estimator must take the {given[0]} columns of the records, got one fitted on "
-            f"{fitted}. Select columns in a pipeline. The holdout was not queried."
+            f"estimator must take the {n_columns[0]} columns of the records, got one fitted on "
+            f"{n_fitted}. Select columns in a pipeline. The holdout was not queried."
         )
-    names, columns = getattr(estimator, "feature_names_in_", None), getattr(X, "columns", None)
+    names = getattr(estimator, "feature_names_in_", None)
+    columns = getattr(X, "columns", None)
     if names is not None and columns is not None and not same_names(names, columns):
         raise ValueError(
             "estimator must be fitted on the columns of the records in their order, got "
@@ -743,10 +750,10 @@ def n_records(X: Any) -> int:
 def as_labels(y: Any) -> Array:
     """Return targets as an array; a single column becomes one-dimensional."""
     y = y.toarray() if scipy.sparse.issparse(y) else np.asarray(y)
-    if y.dtype == object:
-        # Numbers in an object array (nullable columns of older pandas) are numbers.
-        plain = np.array(y.tolist()) if all(isinstance(v, numbers.Real) for v in y.flat) else y
-        y = plain if plain.dtype.kind in "iufb" else y
+    # Numbers in an object array (nullable columns of older pandas) are numbers.
+    if y.dtype == object and all(isinstance(v, numbers.Real) for v in y.flat):
+        plain_numbers = np.array(y.tolist())
+        y = plain_numbers if plain_numbers.dtype.kind in "iufb" else y
     return y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
 
 
@@ -818,7 +825,7 @@ def silenced():
 
     Filters, streams and logging belong to the process: when blocks of several threads overlap, the
     first one to leave would switch them back on for the others. Here the first block to enter saves
-    them and the last one to leave restores them, also where an interrupt arrives on the way in or
+    them and the last one to leave restores them, also if an interrupt arrives on the way in or
     on the way out.
     """
     block = object()
@@ -839,7 +846,7 @@ def _mute(block):
         _inside.append(block)
         if _saved is not None:
             return
-        _saved = contextlib.ExitStack()  # what is entered from here on is left by _unmute
+        _saved = contextlib.ExitStack()  # _unmute leaves all contexts entered from here on
         _saved.enter_context(warnings.catch_warnings())
         warnings.resetwarnings()  # forests enter every filter anew for each tree
         warnings.simplefilter("ignore")
@@ -847,7 +854,7 @@ def _mute(block):
         _saved.enter_context(contextlib.redirect_stdout(nowhere))
         _saved.enter_context(contextlib.redirect_stderr(nowhere))
         _saved.callback(logging.disable, logging.root.manager.disable)
-        logging.disable(sys.maxsize)  # also what is above CRITICAL
+        logging.disable(sys.maxsize)  # also levels above CRITICAL
 
 
 def _unmute(block):

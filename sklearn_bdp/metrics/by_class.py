@@ -34,7 +34,7 @@ class ClassRows:
     """The raw scores of one model with the classes of their records: for a mechanism only."""
 
     shape: ScoreShape
-    rows: np.ndarray  # responses or hits; NaN where the model failed
+    rows: np.ndarray  # responses or hits; NaN for records that the model failed on
     index: np.ndarray  # position of each record's class
 
     def __repr__(self) -> str:

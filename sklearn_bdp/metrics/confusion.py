@@ -15,7 +15,7 @@ _KNOWN_ARGUMENTS = {"average", "pos_label", "beta", "zero_division"}
 def confusion_scores(
     tables: Array, function_name: str, arguments: dict[str, Any], labels: Array
 ) -> Array | None:
-    """Return the score of each confusion matrix, or None where the metric is not known here.
+    """Return the score of each confusion matrix, or None for a metric without a formula here.
 
     Parameters
     ----------

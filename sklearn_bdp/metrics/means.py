@@ -87,8 +87,8 @@ class ClippedMetric(MeanMetric):
     @property
     def caveat(self) -> str:
         return (
-            f"what is measured is {self.measured}; the plain {self.name} counts records beyond "
-            "that limit in full and is worse, without a bound"
+            f"the measured quantity is {self.measured}. The plain {self.name} counts records "
+            "beyond that limit in full and is worse, without a bound"
         )
 
     @abc.abstractmethod

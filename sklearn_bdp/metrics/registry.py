@@ -92,7 +92,7 @@ def metric_without_range(name: Any) -> Metric | None:
 
 
 def _parse_number(metric_class, text):
-    """Return the number at the end of a name, or None if it is none that the metric takes."""
+    """Return the number at the end of a name, or None if the metric does not take it."""
     try:
         number = metric_class.number_type(text)
     except ValueError:

@@ -42,7 +42,7 @@ def scorer_metric(
     proof_needed_for: str = "",
     has_class_bounds: bool = True,
 ) -> BoundedMetric:
-    """Return the metric of a scorer, proven where a bound is known.
+    """Return the metric of a scorer, with a proven bound if one is known.
 
     Parameters
     ----------
@@ -50,12 +50,12 @@ def scorer_metric(
         As for :func:`~sklearn_bdp.metrics.get_metric`, any name of scikit-learn, a scorer, or a
         function ``(estimator, X, y)`` that returns one number. None: the estimator's own score.
     estimator : estimator
-        Decides what None means.
+        Decides the metric of None.
     y : array-like of shape (n_samples,) or None
         *Training* targets: they are public, and give the range of losses. A metric without a
         proven bound needs them.
     proof_needed_for : str, default=""
-        Setting under which only metrics with a proven bound are accepted; empty if there is none.
+        Setting under which only metrics with a proven bound are accepted; empty without one.
     has_class_bounds : bool, default=True
         Whether bounds of scores by class (ROC AUC, balanced accuracy) hold on the holdout. They
         need records that are alike. Otherwise these scores are approximate.
@@ -131,7 +131,7 @@ def check_scoring(scoring: Any) -> None:
 
 
 def _is_regressor(estimator):
-    """Return whether an object is a regressor; one without estimator tags is none."""
+    """Return whether an object has estimator tags of a regressor."""
     try:
         return is_regressor(estimator)
     except AttributeError:

@@ -131,7 +131,7 @@ def forecast_metric(scoring: Any) -> BoundedMetric | None:
 
 
 def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
-    """Return the metric that stands in for the estimator's ``score``.
+    """Return the metric of the estimator's own ``score``.
 
     Accuracy for classifiers, as in scikit-learn. For regressors the clipped absolute error:
     scikit-learn's R² divides by the variance of the holdout's targets, a ratio without a bounded
@@ -225,7 +225,7 @@ _FAMILIES = {
     ),
 }
 _REASONS = {name: reason for names, reason in _FAMILIES.items() for name in names.split()}
-#: What a final report gives, read from the closed holdout.
+#: Metrics that final reports show, read from the closed holdout.
 _REPORTED = {"f1", "precision", "average_precision", "r2", "explained_variance"}
 _REPORTED.add("root_mean_squared_error")
 

@@ -240,6 +240,8 @@ class Plan:
             measure = statement.measure
             if isinstance(measure.metric, ScorerMetric):
                 code.append(object_digest(measure.metric.scorer) or secrets.token_hex(16))
+            elif measure.metric.is_of_caller:
+                code.append(object_digest(measure.metric) or secrets.token_hex(16))
             statements.append(
                 [
                     statement.models,
