@@ -22,6 +22,11 @@ from sklearn_bdp.metrics.means import ClippedError, PinballLoss
 #: A clip is this many times a quantile of out-of-fold training errors: of absolute errors, and of
 #: squared errors.
 CLIP_FACTOR, ABSOLUTE_QUANTILE, SQUARED_QUANTILE = 1.5, 0.99, 0.999
+#: Note before the clip is known.
+CLIP_NOTE = (
+    "errors are clipped at a limit from out-of-fold errors of the training set; pass "
+    "bounds=(low, high) to set it"
+)
 #: Fewest errors for a quantile.
 _MIN_ERRORS = 30
 

@@ -481,10 +481,10 @@ def _moments_of_earlier_dates(statement, plan, holdout):
         models[name] = Predicted(y[rows - lag], plan.classes)
     records = Records(safe_indexing(earlier.X, rows), y[rows], models)
     if len(statement.models) == 2:
-        scores, least, most, _ = paired_difference(
+        scores, lowest, highest, _ = paired_difference(
             statement.measure, records, statement.models, plan.classes
         )
-        min_variance = _MIN_VARIANCE_OF_PAIR * float(np.mean(np.maximum(-least, most) ** 2))
+        min_variance = _MIN_VARIANCE_OF_PAIR * float(np.mean(np.maximum(-lowest, highest) ** 2))
     else:
         scores = records.contributions(statement.measure, statement.models[0])[0]
         min_variance = _MIN_VARIANCE

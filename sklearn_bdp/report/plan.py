@@ -523,7 +523,7 @@ def _error_clips(holdout, models, training, past_records):
         training_data = CVData(past_records.X, past_records.y)
     else:
         return None
-    if estimator is None:
+    if estimator is None or np.ndim(training_data.y) != 1:
         return None
     errors = [
         records.y - records.rows("", "values")

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
@@ -595,3 +596,27 @@ def test_a_refitted_recipe_has_the_row_of_its_predictions():
         dates=np.arange(len(held)), level=report.alpha_approximate,
     )  # fmt: skip
     np.testing.assert_allclose(report.rows[0].approximate, (again.lower, again.upper))
+
+
+def expected_clipped_loss(mean, predictions, clip):
+    """Return the mean expected clipped error over days whose targets are normal with variance 1."""
+    noise = norm.ppf((np.arange(2000) + 0.5) / 2000)
+    errors = np.abs((mean - predictions)[:, np.newaxis] + noise)
+    return float(np.minimum(errors, clip).mean())
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 60))]
+)
+def test_intervals_hold_for_clipped_errors_of_the_period(seed):
+    """Interim interval of the selected candidate and report, by the known law of each day."""
+    X, y, level = sales(620, seed)
+    search = searched(X, y)
+    held = search.holdout_indices_
+    mean = y[held] - level[held] + PHI * level[held - 1]  # known the day before
+    predictions = search.best_estimator_.predict(X.iloc[held])
+    lower, upper = search.best_interval_
+    report = search.final_report()
+    truth = -expected_clipped_loss(mean, predictions, largest_error(report))
+    assert lower <= truth <= upper
+    assert report.lower <= truth <= report.upper
