@@ -466,25 +466,34 @@ def test_errors_are_clipped_by_out_of_fold_errors_of_the_leading_candidate():
     search = searched(X, y)
     leader = search.cv_results_["params"][int(np.argmax(search.cv_results_["cv_score"]))]["alpha"]
     clip = out_of_fold_clip(search, X, y, leader)
-    assert f"clipped at errors of {clip:.4g}" in str(search.certificate_)
     later = ReusableHoldoutSearchCV(
         Ridge(), {"alpha": [1e4]}, scoring="neg_mean_absolute_error", holdout=search.holdout_
     ).fit(X.iloc[search.train_indices_], y[search.train_indices_])
-    assert f"clipped at errors of {clip:.4g}" in str(later.certificate_)
-    report = search.final_report(compare="seasonal-7")
-    row = report.rows[0]
+    stated = f"clipped at errors of {clip:.4g}"
+    assert stated in str(search.certificate_)
+    assert stated in str(later.certificate_)
+    report = search.final_report()
     assert largest_error(report) == pytest.approx(clip, rel=1e-3)
+    assert search.final_report() == report
+
+
+def test_a_report_states_its_clip_and_the_width_of_a_declared_range():
+    X, y, _ = sales(620)
+    row = searched(X, y).final_report().rows[0]
     notes = " ".join(row.notes)
     assert "out-of-fold training errors are beyond the clip" in notes
-    assert "bounds=(low, high)" in notes
     width = float(re.search(r"would be ±([\d.]*\d)", notes)[1])
     assert width > 0.5 * (row.proven[1] - row.proven[0])
-    assert search.final_report(compare="seasonal-7") == report
-    pair = differences(report)[0]
+
+
+def test_a_difference_of_absolute_errors_needs_no_clip():
+    X, y, _ = sales(620)
+    search = searched(X, y)
+    pair = differences(search.final_report(compare="seasonal-7"))[0]
     held = search.holdout_indices_
     errors = np.abs(y[held] - search.best_estimator_.predict(X.iloc[held]))
     assert pair.value == pytest.approx((np.abs(y[held] - y[held - 7]) - errors).mean())
-    assert not pair.notes  # a difference of absolute errors needs no clip
+    assert not pair.notes
 
 
 def test_holdout_errors_beyond_the_clip_are_counted():
