@@ -81,13 +81,16 @@ class ModelContract:
         assert scheme.target
         assert scheme.has_independent_units or not scheme.exchangeable
         assert (scheme.calendar is not None) == (scheme.bound is ConcentrationBound.MARTINGALE)
+        with refused(AttributeError, "n_units"):
+            scheme.n_units = 1
+
+    def test_weights_and_blocks_of_the_scheme_cover_every_record(self):
+        scheme = self.model().sampling_scheme(self.n)
         assert scheme.record_blocks.shape == (self.n,)
         if scheme.weights is not None:
             assert scheme.weights.sum() == pytest.approx(1.0)
         means = scheme.block_means(np.arange(self.n, dtype=float))
         assert means.shape == np.unique(scheme.record_blocks).shape
-        with refused(AttributeError, "n_units"):
-            scheme.n_units = 1
 
     def test_splits_and_folds_are_partitions_up_to_the_gap(self):
         model = self.model()

@@ -1,6 +1,7 @@
 """Only a holdout, its accountant and its context change their own attributes."""
 
 import ast
+import itertools
 from pathlib import Path
 
 import pytest
@@ -25,26 +26,32 @@ def last_name(expression):
     return getattr(expression, "id", None)
 
 
-def written(tree):
-    """Yield the expressions whose attributes a module sets or deletes."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
-            yield node.value
-        elif isinstance(node, ast.Call):
-            function = ast.unparse(node.func)
-            if function in {"setattr", "delattr", "object.__setattr__"}:
-                yield node.args[0]
-            elif function.startswith("vars(") and function.endswith((".update", ".pop")):
-                yield node.func.value.args[0]
-        elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
-            yield from node.value.args[:1] if ast.unparse(node.value).startswith("vars(") else ()
+def changed_by_call(call):
+    """Return the arguments whose attributes a call changes, such as that of ``setattr``."""
+    function = ast.unparse(call.func)
+    if function in {"setattr", "delattr", "object.__setattr__"}:
+        return call.args[:1]
+    if function.startswith("vars(") and function.endswith((".update", ".pop")):
+        return call.func.value.args[:1]
+    return []
+
+
+def changed(node):
+    """Return the expressions whose attributes a node of a syntax tree sets or deletes."""
+    if isinstance(node, ast.Call):
+        return changed_by_call(node)
+    if isinstance(getattr(node, "ctx", None), ast.Store | ast.Del):
+        if isinstance(node, ast.Attribute):
+            return [node.value]
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value).startswith("vars("):
+            return node.value.args[:1]
+    return []
 
 
 def writes_to_others(source):
     """Return the writes to attributes of a holdout or its parts other than by themselves."""
-    return [
-        ast.unparse(owner) for owner in written(ast.parse(source)) if last_name(owner) in OWNERS
-    ]
+    owners = itertools.chain.from_iterable(map(changed, ast.walk(ast.parse(source))))
+    return [ast.unparse(owner) for owner in owners if last_name(owner) in OWNERS]
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: path.stem)
