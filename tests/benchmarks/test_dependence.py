@@ -185,7 +185,7 @@ def test_metrics_of_chances_are_those_of_labels_if_labels_are_certain():
 
 
 def test_approximate_intervals_of_nodes_contain_the_average_conditional_score():
-    """One data set on the grid; the published figures of ``node_metrics`` are of the grid only."""
+    """One data set on the grid; the published figures of ``node_metrics`` are of five graphs."""
     graph = node_predictions.sparse.csr_array(node_predictions.graphs_as_matrices()["grid"])
     field = node_predictions.Field(graph, np.random.default_rng(5))
     missed = node_metrics.one_dataset(field, 0, 1000)
