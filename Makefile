@@ -104,10 +104,16 @@ docs: $(VENV)/.docs
 	$(PY) .ci/check_layout.py doc/_build/html
 	@echo "open doc/_build/html/index.html"
 
+# The wheel is checked, installed into a bare environment and used.
 dist: $(VENV)/.made
-	$(PY) -m pip install --quiet build
+	rm -rf dist build/export build/smoke
+	$(PY) -m pip install --quiet build twine
 	$(PY) .ci/export.py build/export $(URL)
 	$(PY) -m build --outdir dist build/export
+	$(PY) -m twine check --strict dist/*
+	$(PYTHON) -m venv build/smoke
+	build/smoke/bin/python -m pip install --quiet dist/*.whl
+	build/smoke/bin/python .ci/smoke.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-oldest doc/_build doc/auto_examples doc/generated doc/api*.rst build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis $(OUTPUT)
