@@ -29,11 +29,11 @@ def search(**params):
 
 
 def count_warnings(run):
-    """Return how often another account was warned about."""
+    """Return how often another holdout was warned about."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run()
-    return sum("another account" in str(warning.message) for warning in caught)
+    return sum("Another holdout" in str(warning.message) for warning in caught)
 
 
 def answer_once(holdout):
