@@ -17,7 +17,9 @@ class Replies(BaseEstimator):
     """A model with fixed replies: row ``i`` of ``X`` is the number of a reply."""
 
     def __init__(self, replies=None, method="predict", classes=None, fails=()):
-        self.replies, self.method, self.fails = replies, method, fails
+        self.replies = replies
+        self.method = method
+        self.fails = fails
         if classes is not None:
             self.classes_ = np.asarray(classes)
         setattr(self, method, self._reply)
@@ -80,23 +82,26 @@ class MetricContract:
     def test_scores_are_scikit_learns_and_bounded(self):
         y = self.targets()
         for replies in self.draws():
-            found = self.evaluate(replies)
-            assert self.metric.from_unit(found.value) == pytest.approx(
+            evaluation = self.evaluate(replies)
+            assert self.metric.from_unit(evaluation.value) == pytest.approx(
                 self.expected(y, replies), abs=1e-9
             )
-            assert 0.0 <= found.value <= 1.0
-            known = self.metric.training_score(self.model(replies), np.arange(len(y))[:, None], y)
-            assert known == found.value
+            assert 0.0 <= evaluation.value <= 1.0
+            training_score = self.metric.training_score(
+                self.model(replies), np.arange(len(y))[:, None], y
+            )
+            assert training_score == evaluation.value
             if self.metric.is_mean:
-                assert ((found.per_record >= 0.0) & (found.per_record <= 1.0)).all()
-                assert found.value == pytest.approx(found.per_record.mean())
-                if found.shape.binary:
-                    assert np.isin(found.per_record, (0.0, 1.0)).all()
+                assert ((evaluation.per_record >= 0.0) & (evaluation.per_record <= 1.0)).all()
+                assert evaluation.value == pytest.approx(evaluation.per_record.mean())
+                if evaluation.shape.binary:
+                    assert np.isin(evaluation.per_record, (0.0, 1.0)).all()
             else:
-                assert found.per_record is None
+                assert evaluation.per_record is None
 
     def test_units_are_linear_increasing_and_inverse(self):
-        metric, units = self.metric, np.linspace(0.0, 1.0, 11)
+        metric = self.metric
+        units = np.linspace(0.0, 1.0, 11)
         scores = metric.from_unit(units)
         assert scores[0] == metric.lower
         assert scores[-1] == pytest.approx(metric.upper)
@@ -104,17 +109,21 @@ class MetricContract:
         np.testing.assert_allclose(metric.to_unit(scores), units, atol=1e-12)
 
     def test_no_record_moves_the_score_by_more_than_its_sensitivity(self):
-        first, second = self.draws(2)
-        before = self.evaluate(first)
-        value, sensitivity = before.value, before.sensitivity
-        if before.by_class is not None:
-            counts = before.by_class.least_counts(len(before.shape.classes))
-            sensitivity = before.by_class.sensitivity(tuple(counts))
-        for row in range(len(first)):
-            changed = np.array(first)
-            changed[row] = np.asarray(second)[row]
-            for moved in (self.evaluate(changed), self.evaluate(first, fails=[row])):
-                assert abs(moved.value - value) <= sensitivity * (1 + 1e-9)
+        first_replies, second_replies = self.draws(2)
+        evaluation = self.evaluate(first_replies)
+        value = evaluation.value
+        sensitivity = evaluation.sensitivity
+        if evaluation.by_class is not None:
+            counts = evaluation.by_class.least_counts(len(evaluation.shape.classes))
+            sensitivity = evaluation.by_class.sensitivity(tuple(counts))
+        for row in range(len(first_replies)):
+            changed = np.array(first_replies)
+            changed[row] = np.asarray(second_replies)[row]
+            for changed_evaluation in (
+                self.evaluate(changed),
+                self.evaluate(first_replies, fails=[row]),
+            ):
+                assert abs(changed_evaluation.value - value) <= sensitivity * (1 + 1e-9)
 
     def test_a_failing_record_gets_the_worst_score(self):
         (replies,) = self.draws(1)
@@ -125,12 +134,12 @@ class MetricContract:
                 assert failed.per_record[row] == 0.0
 
     def test_the_shape_makes_a_tail_of_public_quantities_only(self):
-        first, second = (self.evaluate(replies).shape for replies in self.draws(2))
-        assert first == second
-        assert hash(first) == hash(second)
-        assert first.is_mean == self.metric.is_mean
+        first_shape, second_shape = (self.evaluate(replies).shape for replies in self.draws(2))
+        assert first_shape == second_shape
+        assert hash(first_shape) == hash(second_shape)
+        assert first_shape.is_mean == self.metric.is_mean
         for model in (Independent(), Groups(np.arange(24) // 2)):
-            tail = score_tail(model, 24, **dataclasses.asdict(first))
+            tail = score_tail(model, 24, **dataclasses.asdict(first_shape))
             assert 0.0 <= tail.lower_limit([0.9], -3.0)[0] <= 0.9
             assert tail.standard_deviation(0.9) > 0.0
 
@@ -141,10 +150,11 @@ class MetricContract:
                 self.metric.evaluate(object(), np.arange(24)[:, None], y)
 
     def test_it_is_a_value(self):
-        metric, same = self.metric, self.metric
+        metric = self.metric
+        equal_metric = self.metric
         assert isinstance(metric, BoundedMetric)
-        assert (metric, repr(metric)) == (same, repr(same))
-        assert hash(metric) == hash(same)
+        assert (metric, repr(metric)) == (equal_metric, repr(equal_metric))
+        assert hash(metric) == hash(equal_metric)
         assert pickle.loads(pickle.dumps(metric)) == metric
         with pytest.raises(AttributeError):
             metric.lower = 0.5

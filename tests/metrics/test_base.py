@@ -32,7 +32,8 @@ METRICS = {
     "balanced_accuracy": {},
     "roc_auc": {},
 }
-RAISES, GIVES_NAN = 1, 2
+RAISES = 1
+GIVES_NAN = 2
 
 
 class Stub(BaseEstimator):
@@ -62,8 +63,8 @@ def records(n, marks=()):
     """Predictions alternate 0, 1; every target is 1."""
     X = np.zeros((n, 2))
     X[:, 0] = np.arange(n) % 2
-    for row, kind in marks:
-        X[row, 1] = kind
+    for row, failure in marks:
+        X[row, 1] = failure
     return X, np.ones(n)
 
 
@@ -83,8 +84,8 @@ def test_units_accept_arrays_clip_scores_and_keep_nan():
 @given(st.data())
 def test_exactly_the_failing_rows_get_the_worst_score(data):
     n = data.draw(st.integers(1, 40))
-    kinds = st.sampled_from([RAISES, GIVES_NAN])
-    marks = data.draw(st.lists(st.tuples(st.integers(0, n - 1), kinds), max_size=9))
+    failures = st.sampled_from([RAISES, GIVES_NAN])
+    marks = data.draw(st.lists(st.tuples(st.integers(0, n - 1), failures), max_size=9))
     X, y = records(n, marks)
     metric = get_metric("neg_mean_absolute_error", bounds=(0, 2))
     evaluation = metric.evaluate(Stub(), X, y)
@@ -100,10 +101,11 @@ def test_a_model_that_always_fails_gets_zero_everywhere():
 
 def test_one_bad_row_costs_a_logarithm_of_calls_and_the_order_is_fixed():
     X, y = records(1024, [(700, RAISES)])
-    calls, again = [], []
+    calls = []
+    repeated_calls = []
     get_metric("accuracy").evaluate(Stub(calls), X, y)
-    get_metric("accuracy").evaluate(Stub(again), X, y)
-    assert calls == again
+    get_metric("accuracy").evaluate(Stub(repeated_calls), X, y)
+    assert calls == repeated_calls
     assert len(calls) == 1 + 2 * 10
 
 
@@ -167,14 +169,14 @@ def test_models_that_work_in_place_do_not_change_the_records(convert):
     frame = convert(X)
     rows = [get_metric("accuracy").evaluate(InPlace(), frame, y).per_record for _ in range(2)]
     np.testing.assert_array_equal(*rows)
-    kept = frame.toarray() if scipy.sparse.issparse(frame) else np.asarray(frame)
-    np.testing.assert_array_equal(kept, X)
+    records_after = frame.toarray() if scipy.sparse.issparse(frame) else np.asarray(frame)
+    np.testing.assert_array_equal(records_after, X)
 
 
 # -- Silence ---------------------------------------------------------------------------------------
 
 
-class Chatty(Stub):
+class PrintingModel(Stub):
     def predict(self, X):
         warnings.warn("row 3 looks like nothing in training", UserWarning, stacklevel=1)
         return X[:, 0]
@@ -183,17 +185,18 @@ class Chatty(Stub):
 def test_warnings_of_the_model_stay_inside_on_the_holdout_only():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        evaluation = get_metric("accuracy").evaluate(Chatty(), *records(8))
+        evaluation = get_metric("accuracy").evaluate(PrintingModel(), *records(8))
     assert evaluation.value == 0.5  # silenced, so the warning did not become an error either
     with warned(UserWarning, "row 3"):
-        get_metric("accuracy").training_score(Chatty(), *records(8))
+        get_metric("accuracy").training_score(PrintingModel(), *records(8))
 
 
 class InterruptLine:
     """Raises KeyboardInterrupt at one of the lines of a file that are run."""
 
     def __init__(self, file, at):
-        self.file, self.left = file, at
+        self.file = file
+        self.left = at
 
     def __call__(self, frame, event, arg):
         return self.line if frame.f_code.co_filename == self.file else None
@@ -215,40 +218,43 @@ def shown_by_process():
 
 
 def test_an_interrupt_at_any_line_leaves_streams_filters_and_logging_as_they_were():
-    before, at, finished = shown_by_process(), 0, False
-    while not finished:
-        at += 1
+    state_before = shown_by_process()
+    n_lines = 0
+    is_finished = False
+    while not is_finished:
+        n_lines += 1
         trace = sys.gettrace()
-        sys.settrace(InterruptLine(silenced.__wrapped__.__code__.co_filename, at))
+        sys.settrace(InterruptLine(silenced.__wrapped__.__code__.co_filename, n_lines))
         try:
             with silenced():
                 print("hidden")
-            finished = True
+            is_finished = True
         except KeyboardInterrupt:
             pass
         finally:
             sys.settrace(trace)
-        assert shown_by_process() == before, at
-    assert at > 20  # it went through all of them
+        assert shown_by_process() == state_before, n_lines
+    assert n_lines > 20  # it went through all of them
 
 
 def test_overlapping_threads_stay_silent_and_restore_the_filters():
-    before = list(warnings.filters)
-    inside, leave = threading.Event(), threading.Event()
+    filters_before = list(warnings.filters)
+    is_silenced = threading.Event()
+    may_leave = threading.Event()
 
-    def hold():
+    def hold_silence():
         with silenced():
-            inside.set()
-            leave.wait(5)
+            is_silenced.set()
+            may_leave.wait(5)
 
-    thread = threading.Thread(target=hold)
+    thread = threading.Thread(target=hold_silence)
     with silenced():
         thread.start()
-        inside.wait(5)
+        is_silenced.wait(5)
     assert warnings.filters[0][0] == "ignore"  # the other thread still needs it
-    leave.set()
+    may_leave.set()
     thread.join()
-    assert list(warnings.filters) == before
+    assert list(warnings.filters) == filters_before
 
 
 def test_the_record_of_an_evaluation_hides_its_numbers():
@@ -262,11 +268,12 @@ def test_the_record_of_an_evaluation_hides_its_numbers():
 
 def test_frames_sparse_matrices_and_lists_are_records_too():
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
+    X = rng.normal(size=(60, 3))
+    y = rng.integers(0, 2, 60)
     model = LogisticRegression().fit(X, y)
     expected = get_metric("accuracy").evaluate(model, X, y).per_record
-    for other in (scipy.sparse.csr_matrix(X), scipy.sparse.coo_array(X), X.tolist()):
-        rows = get_metric("accuracy").evaluate(model, other, y.tolist()).per_record
+    for X_converted in (scipy.sparse.csr_matrix(X), scipy.sparse.coo_array(X), X.tolist()):
+        rows = get_metric("accuracy").evaluate(model, X_converted, y.tolist()).per_record
         np.testing.assert_array_equal(rows, expected)
     frame = pd.DataFrame(X, columns=list("abc"))
     model = LogisticRegression().fit(frame, y)
@@ -322,29 +329,37 @@ def test_several_outputs_are_rejected_where_not_supported(name):
 
 def by_class(name, records, **options):
     """Return the by-class parts of a score of records (label, prediction or None for a failure)."""
-    labels, given = zip(*records, strict=True)
-    X = np.array([(one or 0, GIVES_NAN * (one is None)) for one in given], dtype=float)
+    labels, predictions = zip(*records, strict=True)
+    X = np.array(
+        [(prediction or 0, GIVES_NAN * (prediction is None)) for prediction in predictions],
+        dtype=float,
+    )
     return get_metric(name, **options).evaluate(Stub(), X, np.array(labels)).by_class
 
 
 @pytest.mark.parametrize("name", ["roc_auc", "balanced_accuracy", "recall", "specificity"])
 def test_no_neighbor_is_further_than_the_sensitivity_on_any_dataset(name):
     """G20, exactly: all datasets of four records, each replaced by all others, labels too."""
-    kinds = list(itertools.product([0, 1], [0, 1, None]))
-    unordered = itertools.combinations_with_replacement(range(len(kinds)), 4)
-    made = {dataset: by_class(name, [kinds[one] for one in dataset]) for dataset in unordered}
-    datasets = list(itertools.product(range(len(kinds)), repeat=4))
+    record_types = list(itertools.product([0, 1], [0, 1, None]))
+    unordered_datasets = itertools.combinations_with_replacement(range(len(record_types)), 4)
+    scores_by_dataset = {
+        dataset: by_class(name, [record_types[index] for index in dataset])
+        for dataset in unordered_datasets
+    }
+    datasets = list(itertools.product(range(len(record_types)), repeat=4))
     for floors in ((1, 1), (1, 2), (2, 2), (3, 1)):
-        known = {dataset: one.value(floors) for dataset, one in made.items()}
-        values = np.array([known[tuple(sorted(dataset))] for dataset in datasets])
-        values = values.reshape((len(kinds),) * 4)
+        values_by_dataset = {
+            dataset: score.value(floors) for dataset, score in scores_by_dataset.items()
+        }
+        values = np.array([values_by_dataset[tuple(sorted(dataset))] for dataset in datasets])
+        values = values.reshape((len(record_types),) * 4)
         assert 0.0 <= values.min() <= values.max() <= 1.0
         largest = max(np.ptp(values, axis=record).max() for record in range(4))
-        assert largest <= made[0, 0, 0, 0].sensitivity(floors) + 1e-12
+        assert largest <= scores_by_dataset[0, 0, 0, 0].sensitivity(floors) + 1e-12
         if name in ("recall", "specificity"):
-            counted = floors[int(name == "recall")]
-            assert made[0, 0, 0, 0].sensitivity(floors) == pytest.approx(1 / counted)
-            assert largest >= 0.5 / counted
+            n_counted = floors[int(name == "recall")]
+            assert scores_by_dataset[0, 0, 0, 0].sensitivity(floors) == pytest.approx(1 / n_counted)
+            assert largest >= 0.5 / n_counted
 
 
 def test_scores_by_class_are_plain_where_the_counts_reach_the_floors():
@@ -356,15 +371,15 @@ def test_scores_by_class_are_plain_where_the_counts_reach_the_floors():
     slices = np.array([[0, 1, 3], [0, 2, 4]])
     assert rows.least_counts(2, slices).tolist() == [2, 1]
     assert rows.value((2, 1), slices) == pytest.approx(0.5 * (0.75 + 0.5))
-    alone = by_class("roc_auc", [(1, 1), (1, 0)])
-    assert alone.value((0, 0)) == 0.5
+    one_class_scores = by_class("roc_auc", [(1, 1), (1, 0)])
+    assert one_class_scores.value((0, 0)) == 0.5
 
 
 def test_labels_that_training_lacks_are_failures_of_the_first_class():
     """G21: no error tells that the holdout has them."""
-    plain = by_class("recall", [(0, 0), (1, 1), (0, 1), (1, 0)], pos_label=0)
-    odd = by_class("recall", [(0, 0), (1, 1), (7, 0), (1, 0)], pos_label=0)
-    assert plain.value((1, 1)) == odd.value((1, 1)) == 0.5
+    scores_of_known_labels = by_class("recall", [(0, 0), (1, 1), (0, 1), (1, 0)], pos_label=0)
+    scores_with_unknown_label = by_class("recall", [(0, 0), (1, 1), (7, 0), (1, 0)], pos_label=0)
+    assert scores_of_known_labels.value((1, 1)) == scores_with_unknown_label.value((1, 1)) == 0.5
 
 
 def test_classes_come_from_training_labels_or_the_model_never_from_the_holdout():
@@ -390,8 +405,8 @@ def test_constant_predictions_are_known_by_construction():
         balanced = get_metric("balanced_accuracy").evaluate(dummy, X, y)
         assert (auc.shape.kind, auc.value, balanced.value) == ("known", 0.5, 0.5)
         assert get_metric("recall").evaluate(dummy, X, y).shape.kind == "class_means"
-    drawn = DummyClassifier(strategy="stratified", random_state=0).fit(X, y)
-    assert get_metric("roc_auc").evaluate(drawn, X, y).shape.kind == "pairs"
+    random_dummy = DummyClassifier(strategy="stratified", random_state=0).fit(X, y)
+    assert get_metric("roc_auc").evaluate(random_dummy, X, y).shape.kind == "pairs"
     X[:, 0] = 1.0
     assert get_metric("roc_auc").evaluate(Stub(), X, y).shape.kind == "pairs"
 

@@ -23,7 +23,8 @@ CASES = [
 
 
 def expected(name, arguments, table, labels):
-    actual, predicted = np.repeat(labels, len(labels)), np.tile(labels, len(labels))
+    actual = np.repeat(labels, len(labels))
+    predicted = np.tile(labels, len(labels))
     function = getattr(metrics, name)
     return function(actual, predicted, sample_weight=table.ravel(), **arguments)
 
@@ -34,8 +35,8 @@ def test_scores_agree_with_scikit_learn(name, arguments, n_labels):
     tables = np.random.default_rng(0).gamma(1.0, size=(5, n_labels, n_labels))
     labels = np.array(list("abcdefg")[:n_labels])
     scores = confusion_scores(tables, name, arguments, labels)
-    wanted = [expected(name, arguments, table, labels) for table in tables]
-    np.testing.assert_allclose(scores, wanted, rtol=1e-12)
+    expected_scores = [expected(name, arguments, table, labels) for table in tables]
+    np.testing.assert_allclose(scores, expected_scores, rtol=1e-12)
 
 
 @pytest.mark.parametrize("pos_label", [0, 1])
@@ -44,8 +45,8 @@ def test_the_positive_class_is_named(name, pos_label):
     tables = np.random.default_rng(0).gamma(1.0, size=(5, 2, 2))
     arguments = {"average": "binary", "pos_label": pos_label}
     scores = confusion_scores(tables, name, arguments, np.arange(2))
-    wanted = [expected(name, arguments, table, np.arange(2)) for table in tables]
-    np.testing.assert_allclose(scores, wanted, rtol=1e-12)
+    expected_scores = [expected(name, arguments, table, np.arange(2)) for table in tables]
+    np.testing.assert_allclose(scores, expected_scores, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -83,10 +84,10 @@ def test_scores_of_predictions_agree_with_scikit_learn(scoring, labels):
     y = rng.choice(labels, 300)
     response = np.where(rng.random(300) < 0.6, y, rng.choice(labels, 300))
     metric = approximate_metric(scoring, y)
-    known = RecordedPredictions(response).fit(None, y)
-    wanted = metrics.check_scoring(known, scoring)(known, np.arange(300), y)
+    model = RecordedPredictions(response).fit(None, y)
+    expected_scores = metrics.check_scoring(model, scoring)(model, np.arange(300), y)
     score = metric.score_predictions(Predictions(y, response))
-    assert score == pytest.approx(wanted, rel=1e-12)
+    assert score == pytest.approx(expected_scores, rel=1e-12)
 
 
 def test_correlation_of_one_class_is_that_of_scikit_learn():
@@ -103,6 +104,6 @@ def test_absent_classes_are_left_to_scikit_learn(response):
     metric = approximate_metric("f1_macro", y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        wanted = metrics.f1_score(y, response, average="macro")
+        expected_scores = metrics.f1_score(y, response, average="macro")
         score = metric.score_predictions(Predictions(y, np.array(response)))
-    assert score == pytest.approx(wanted)
+    assert score == pytest.approx(expected_scores)

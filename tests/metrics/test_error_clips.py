@@ -64,9 +64,9 @@ def test_scores_are_converted_as_if_they_were_computed_again(name):
     assert narrow.width < wide.width
     evaluation = wide.evaluate(model, X, Y)
     converted = reclipped(evaluation, wide, narrow)
-    again = narrow.evaluate(model, X, Y)
-    assert (again.per_record == 0.0).any()
-    np.testing.assert_allclose(converted.per_record, again.per_record, atol=1e-12)
-    assert converted.value == pytest.approx(again.value)
+    recomputed = narrow.evaluate(model, X, Y)
+    assert (recomputed.per_record == 0.0).any()
+    np.testing.assert_allclose(converted.per_record, recomputed.per_record, atol=1e-12)
+    assert converted.value == pytest.approx(recomputed.value)
     errors = errors_of_scores(evaluation.per_record, wide)
     np.testing.assert_allclose(errors, np.minimum(np.abs(Y - model.predict(X)), wide.width))

@@ -56,9 +56,13 @@ def test_every_name_is_taken_from_the_plan_to_the_report(name):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((240, 3))
     values = X[:, 0] + 0.5 * rng.standard_normal(240)
-    model, grid, y = LogisticRegression(), {"C": [0.1, 1.0]}, (values > 0).astype(int)
+    model = LogisticRegression()
+    grid = {"C": [0.1, 1.0]}
+    y = (values > 0).astype(int)
     if "error" in name or "pinball" in name:
-        model, grid, y = Ridge(), {"alpha": [0.1, 1.0]}, values
+        model = Ridge()
+        grid = {"alpha": [0.1, 1.0]}
+        y = values
     elif name == "top_k_accuracy":
         y = np.digitize(values, [-0.7, 0.7])
     assert plan_search(0.2, scoring=name, score=0.8) > 0
@@ -67,7 +71,8 @@ def test_every_name_is_taken_from_the_plan_to_the_report(name):
     assert measured in str(search.certificate_)
     assert search.holdout_.preview(2, scoring=name, prevalence=0.5).half_width > 0.0
     low, high = search.best_interval_
-    rows, scorer = search.train_indices_, HoldoutScorer(search.holdout_, name)
+    rows = search.train_indices_
+    scorer = HoldoutScorer(search.holdout_, name)
     assert low <= scorer(search.best_estimator_, X[rows], y[rows]) <= high
     [row] = search.final_report(scoring=[name]).rows
     assert row.metric.startswith(measured)
@@ -78,7 +83,7 @@ def test_every_name_is_taken_from_the_plan_to_the_report(name):
     "name",
     ["f1", "f1_macro", "precision", "average_precision", "r2", "neg_root_mean_squared_error"],
 )
-def test_what_the_final_report_gives_names_it(name):
+def test_errors_of_unbounded_metrics_name_the_final_report(name):
     with refused(UnboundedMetricError, f"final_report(scoring='{name}')"):
         get_metric(name)
 
@@ -187,7 +192,7 @@ def test_a_score_of_its_own_is_never_compared_with_accuracy(classifier):
     assert default_metric(LogisticRegression(), Y_CLASSES).note == ""
 
 
-def test_default_of_regressors_is_the_clipped_absolute_error_and_says_so_without_a_warning():
+def test_default_of_regressors_is_the_clipped_absolute_error_with_a_note():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         metric = get_metric(None, estimator=Ridge(), y=Y_NUMBERS)
@@ -338,7 +343,7 @@ def test_repr_of_a_declared_score_names_its_content_and_not_its_address():
 
 
 def test_scores_that_cannot_be_digested_are_never_recognized_again():
-    def score(estimator, X, y, _held=(n for n in range(3))):
+    def score(estimator, X, y, _generator=(n for n in range(3))):
         return np.zeros(len(y))
 
     metric = get_metric(PerRecordScore(score))

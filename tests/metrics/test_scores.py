@@ -30,9 +30,9 @@ class Fixed(ClassifierMixin, BaseEstimator):
         return np.asarray(self.labels)[X[:, 0]]
 
 
-def fixed(y, **told):
+def fixed(y, **replies):
     X = np.arange(len(y))[:, None]
-    return Fixed(**told), X, np.asarray(y)
+    return Fixed(**replies), X, np.asarray(y)
 
 
 @pytest.fixture(scope="module")
@@ -96,8 +96,8 @@ def test_no_record_counts_more_than_the_declared_error(name, power):
 
 
 def test_labels_unseen_in_training_are_misses_not_errors():
-    told = {"classes": ["a", "b"], "proba": [[0.5, 0.5], [1.0, 0.0]], "labels": ["a", "a"]}
-    model, X, y = fixed(["a", "c"], **told)
+    replies = {"classes": ["a", "b"], "proba": [[0.5, 0.5], [1.0, 0.0]], "labels": ["a", "a"]}
+    model, X, y = fixed(["a", "c"], **replies)
     assert get_metric("accuracy").evaluate(model, X, y).per_record.tolist() == [1, 0]
     brier = get_metric("neg_brier_score", n_classes=2).evaluate(model, X, y).per_record
     np.testing.assert_allclose(brier, [1 - 0.25, 0.0])
@@ -141,7 +141,8 @@ def test_top_k_breaks_ties_as_scikit_learn_does():
 
 def test_top_k_rejects_pairwise_decision_values():
     X, y = load_iris(return_X_y=True)
-    X, y = np.r_[X, X[:50] + 5], np.r_[y, np.full(50, 3)]
+    X = np.r_[X, X[:50] + 5]
+    y = np.r_[y, np.full(50, 3)]
     model = SVC(decision_function_shape="ovo").fit(X, y)
     with refused(ValueError, "top_k_accuracy", "(200, 6)"):
         get_metric("top_k_accuracy").training_score(model, X, y)
@@ -167,20 +168,20 @@ def test_columns_that_are_not_the_models_are_an_error_before_anything_is_asked()
 
 def test_a_class_that_the_holdout_lacks_is_no_error_and_tells_nothing():
     """G12: a missing class contributes chance, whichever model is asked."""
-    told = {"classes": [0, 1], "labels": [1, 0], "proba": [[0, 1], [1, 0]]}
-    model, X, y = fixed([1, 1], **told)
+    replies = {"classes": [0, 1], "labels": [1, 0], "proba": [[0, 1], [1, 0]]}
+    model, X, y = fixed([1, 1], **replies)
     assert get_metric("balanced_accuracy").evaluate(model, X, y).value == 0.5
     training = [0] * 30 + [1] * 70
     assert get_metric("balanced_accuracy", y=training).evaluate(model, X, y).value == 0.5
-    told["labels"] = [1, 1]
-    model, X, y = fixed([1, 1], **told)
+    replies["labels"] = [1, 1]
+    model, X, y = fixed([1, 1], **replies)
     assert get_metric("balanced_accuracy", y=training).evaluate(model, X, y).value == 0.75
     for y_train in (None, training):
         assert get_metric("roc_auc", y=y_train).evaluate(model, X, y).value == 0.5
 
 
 def test_roc_auc_rejects_a_model_of_other_classes():
-    told = {"classes": ["a", "b"], "proba": [[0, 1], [1, 0]]}
-    model, X, y = fixed(["a", "c"], **told)
+    replies = {"classes": ["a", "b"], "proba": [[0, 1], [1, 0]]}
+    model, X, y = fixed(["a", "c"], **replies)
     with refused(ValueError, "roc_auc", "['a', 'c']"):
         get_metric("roc_auc", y=["a", "c"]).evaluate(model, X, y)

@@ -42,7 +42,7 @@ def labels(n):
 
 
 @pytest.mark.parametrize("size", [9, 11, 18, 20, 21, 25, 35])
-def test_rows_of_groups_have_intervals_whatever_the_size_of_a_group(size):
+def test_rows_of_groups_of_any_size_have_intervals(size):
     """``sum([1 / 9] * 9)`` is more than 1 in floating point."""
     n = 40 * size
     holdout = ReusableHoldout(
@@ -79,7 +79,7 @@ def spend(holdout, nats):
 @pytest.mark.parametrize(
     "correlation", [None, Groups(np.arange(N) // 4), MarkovChain([[0.9, 0.1], [0.1, 0.9]])]
 )
-def test_a_holdout_that_has_revealed_everything_has_the_widest_intervals(correlation):
+def test_a_holdout_without_remaining_confidence_has_the_widest_intervals(correlation):
     """``exp(-750)`` is 0 in floating point; the level of a row is larger."""
     holdout = ReusableHoldout(X, Y, correlation=correlation, random_state=0)
     spend(holdout, 750.0)
@@ -115,8 +115,10 @@ def test_metrics_are_named_by_any_text_list_or_dict(scoring, names):
 def test_predictions_are_scored_by_any_scorer_of_labels():
     holdout = ReusableHoldout(X, Y, random_state=0)
     report = holdout.final_report(MODEL.predict(X), scoring=["f1_macro", "jaccard"])
-    own = ReusableHoldout(X, Y, random_state=0).final_report(MODEL, scoring=["f1_macro", "jaccard"])
-    assert [row.value for row in report.rows] == [row.value for row in own.rows]
+    report_of_model = ReusableHoldout(X, Y, random_state=0).final_report(
+        MODEL, scoring=["f1_macro", "jaccard"]
+    )
+    assert [row.value for row in report.rows] == [row.value for row in report_of_model.rows]
     assert all(row.approximate is not None for row in report.rows)
 
 
@@ -130,13 +132,13 @@ def test_the_calibration_slope_needs_no_training_records():
     """Blank records, on which models are tried, are all alike: no slope fits them."""
     [row] = ReusableHoldout(X, Y).final_report(MODEL, scoring="calibration_slope").rows
     assert row.approximate[0] < row.value < row.approximate[1]
-    [flat] = (
+    [constant_row] = (
         ReusableHoldout(X, Y)
         .final_report(DummyClassifier().fit(X, Y), scoring="calibration_slope")
         .rows
     )
-    assert math.isnan(flat.value)
-    assert flat.notes
+    assert math.isnan(constant_row.value)
+    assert constant_row.notes
 
 
 # -- Predictions ------------------------------------------------------------------------------
@@ -156,18 +158,18 @@ def test_the_calibration_slope_needs_no_training_records():
         np.array([None] * N),
     ],
 )
-def test_predictions_are_checked_alike_wherever_they_enter(predictions):
+def test_predictions_are_validated_alike_in_all_methods(predictions):
     """Queries, reports and baselines refuse the same ones, and the holdout stays open."""
     holdout = ReusableHoldout.from_targets(Y, training_targets=[0, 1], random_state=0)
-    enters = (
+    calls = (
         holdout.answer_predictions,
         holdout.final_report,
-        lambda given: holdout.final_report(Y, compare=given),
+        lambda baseline: holdout.final_report(Y, compare=baseline),
     )
     messages = set()
-    for enter in enters:
+    for call in calls:
         with refused((TypeError, ValueError)) as refusal:
-            enter(predictions)
+            call(predictions)
         names = str(refusal.value).replace("y_pred", "NAME").replace("predictions", "NAME")
         messages.add((refusal.type, names.replace("baseline", "NAME").replace("'", "")))
     assert len(messages) == 1
@@ -204,7 +206,7 @@ def test_a_report_without_any_interval_is_rejected_before_the_holdout_closes(
 
 
 @pytest.mark.parametrize("training", [None, (X, Y)])
-def test_one_number_for_all_records_is_no_score_of_records(training):
+def test_one_number_for_all_records_is_not_a_per_record_score(training):
     holdout = ReusableHoldout(X, Y, random_state=0)
     mean = PerRecordScore(lambda model, X, y: np.mean(model.predict(X) == y))
     with refused(ScoreContractError):
@@ -250,21 +252,23 @@ class FullDisk(MemoryBackend):
 def test_a_disk_that_is_full_before_a_report_begins_costs_nothing():
     disk = FullDisk()
     holdout = ReusableHoldout(X, Y, ledger=disk, random_state=0)
-    before, disk.fails_at = holdout.information_spent, 1
+    spent = holdout.information_spent
+    disk.fails_at = 1
     with refused(LedgerUnavailableError):
         holdout.final_report(ONES)
-    assert holdout.information_spent == before
+    assert holdout.information_spent == spent
     assert holdout.final_report(ONES).rows[0].proven is not None
 
 
 def test_a_disk_that_is_full_when_a_report_is_recorded_leaves_the_holdout_open():
     disk = FullDisk()
     holdout = ReusableHoldout(X, Y, ledger=disk, random_state=0)
-    before, disk.fails_at = holdout.information_spent, 2
+    spent = holdout.information_spent
+    disk.fails_at = 2
     with refused(LedgerUnavailableError, "final_report") as refusal:
         holdout.final_report(ONES)
     assert "not queried" not in str(refusal.value)
-    assert holdout.information_spent == pytest.approx(before + CHARGE)
+    assert holdout.information_spent == pytest.approx(spent + CHARGE)
     assert len(holdout.answer([0.5], np.ones((1, N)))) == 1
     assert holdout.final_report(ONES).rows[0].proven is not None
 
@@ -273,11 +277,12 @@ def test_a_disk_that_is_full_when_a_report_is_recorded_leaves_the_holdout_open()
 CHARGE = report_attempt_length(n_earlier=0, finished=False)
 
 
-class Stops:
+class StopsOnHoldout:
     """A scorer that raises an exception on the holdout, with the score in its message."""
 
-    def __init__(self, kind, bound=0.0):
-        self.kind, self.bound = kind, bound
+    def __init__(self, error_class, bound=0.0):
+        self.error_class = error_class
+        self.bound = bound
         self.lock = threading.Lock()  # no digest of it can be taken
 
     def __call__(self, estimator, X, y):
@@ -285,38 +290,38 @@ class Stops:
         warnings.warn(f"{score}", stacklevel=2)
         print(score)
         if len(X) == N and score > self.bound:
-            raise self.kind(f"{score}")
+            raise self.error_class(f"{score}")
         return score
 
 
-class Mine(BaseException):
+class UserError(BaseException):
     """No exception of Python's own."""
 
 
 @pytest.mark.parametrize(
-    ("kind", "raised"),
+    ("error_class", "expected_error"),
     [
         (KeyboardInterrupt, KeyboardInterrupt),
         (SystemExit, UnfinishedReportError),
         (GeneratorExit, UnfinishedReportError),
-        (Mine, UnfinishedReportError),
+        (UserError, UnfinishedReportError),
     ],
 )
-def test_a_report_that_a_scorer_stops_shows_nothing_and_leaves_the_holdout_open(
-    kind, raised, capfd, recwarn
+def test_a_report_that_a_scorer_stops_reveals_no_score_and_leaves_the_holdout_open(
+    error_class, expected_error, capfd, recwarn
 ):
     holdout = ReusableHoldout(X, Y, random_state=0)
-    before = holdout.information_spent
-    with pytest.raises(raised) as stop:
-        holdout.final_report(MODEL, scoring=["accuracy", Stops(kind)])
+    spent = holdout.information_spent
+    with pytest.raises(expected_error) as stop:
+        holdout.final_report(MODEL, scoring=["accuracy", StopsOnHoldout(error_class)])
     capfd.readouterr()
     score = f"{np.mean(MODEL.predict(X) == Y)}"
     assert score not in str(stop.value)
-    assert type(stop.value) is raised
+    assert type(stop.value) is expected_error
     assert (stop.value.__cause__, stop.value.__context__) == (None, None)
     assert f"{CHARGE:.2g}" in str(stop.value)
     assert not [warning for warning in recwarn if score in str(warning.message)]
-    assert holdout.information_spent == pytest.approx(before + CHARGE)
+    assert holdout.information_spent == pytest.approx(spent + CHARGE)
     assert "G35" in str(holdout.certificate())
     with pytest.raises(AttributeError):
         _ = holdout.report_
@@ -336,7 +341,7 @@ def test_an_error_of_this_package_leaves_the_holdout_open(monkeypatch):
     assert holdout.final_report(MODEL).rows[0].proven is not None
 
 
-def test_a_scorer_that_raises_an_ordinary_error_has_a_row_that_says_so():
+def test_a_scorer_that_raises_an_ordinary_error_has_a_row_with_a_note():
     def undefined(estimator, X, y):
         return 1 / 0 if len(X) == N else 0.5
 
@@ -370,7 +375,8 @@ def test_an_interrupt_that_depends_on_the_score_is_charged(runs):
     The score that is reported lies above two standard deviations in most runs. Without a charge
     nearly all of these intervals would miss 1/2.
     """
-    finished, missed = 0, 0
+    n_finished = 0
+    n_missed = 0
     for run in range(runs):
         rng = np.random.default_rng(run)
         targets = rng.integers(0, 2, N)
@@ -378,41 +384,43 @@ def test_an_interrupt_that_depends_on_the_score_is_charged(runs):
         for _ in range(50):
             guesses = rng.integers(0, 2, N)
 
-            def stops(estimator, X, y):
+            def stopping_score(estimator, X, y):
                 score = float(np.mean(estimator.predict(X) == y))
                 if len(X) == N and score < 0.55:
                     raise KeyboardInterrupt
                 return score
 
             try:
-                report = holdout.final_report(guesses, scoring=["accuracy", stops])
+                report = holdout.final_report(guesses, scoring=["accuracy", stopping_score])
             except KeyboardInterrupt:
                 continue
-            finished += 1
+            n_finished += 1
             for row in report.rows:
-                ends = row.proven or row.approximate or (0.0, 1.0)
-                missed += not ends[0] <= 0.5 <= ends[1]
+                limits = row.proven or row.approximate or (0.0, 1.0)
+                n_missed += not limits[0] <= 0.5 <= limits[1]
             break
-    assert finished >= 0.6 * runs
-    assert missed <= 0.1 * runs
+    assert n_finished >= 0.6 * runs
+    assert n_missed <= 0.1 * runs
 
 
 # -- Rows that are read alone, and events -----------------------------------------------------
 
 
-ALONE = ["accuracy", "recall", "roc_auc", "average_precision"]
+SINGLE_METRICS = ["accuracy", "recall", "roc_auc", "average_precision"]
 
 
-def test_rows_that_are_read_alone_are_those_of_a_report_of_one_row():
+def test_individual_rows_are_those_of_reports_of_one_row():
     """G32: each row has its own level, which does not depend on the other rows."""
-    report = ReusableHoldout(X, Y, random_state=0).final_report(MODEL, scoring=ALONE, joint=False)
+    report = ReusableHoldout(X, Y, random_state=0).final_report(
+        MODEL, scoring=SINGLE_METRICS, joint=False
+    )
     for row in report.rows:
         holdout = ReusableHoldout(X, Y, random_state=0)
-        [alone] = holdout.final_report(MODEL, scoring=row.metric).rows
-        assert (row.proven, row.approximate) == (alone.proven, alone.approximate)
-    joint = ReusableHoldout(X, Y, random_state=0).final_report(MODEL, scoring=ALONE)
-    for row, other in zip(report.rows, joint.rows, strict=True):
-        assert row.upper - row.lower < other.upper - other.lower
+        [single_row] = holdout.final_report(MODEL, scoring=row.metric).rows
+        assert (row.proven, row.approximate) == (single_row.proven, single_row.approximate)
+    joint = ReusableHoldout(X, Y, random_state=0).final_report(MODEL, scoring=SINGLE_METRICS)
+    for row, joint_row in zip(report.rows, joint.rows, strict=True):
+        assert row.upper - row.lower < joint_row.upper - joint_row.lower
     assert joint.joint
     assert "simultaneous" in joint.methods()
     assert "simultaneous" not in report.methods()
@@ -420,19 +428,23 @@ def test_rows_that_are_read_alone_are_those_of_a_report_of_one_row():
     assert "by itself" in str(report)
 
 
-def test_rows_that_are_read_alone_are_no_answers_that_hold_together():
+def test_individual_rows_are_not_simultaneous_answers():
     """The certificate counts answers that are correct together; the report returns again."""
     holdout = ReusableHoldout(X, Y, random_state=0)
     holdout.answer([0.5], np.ones((1, N)))
-    report = holdout.final_report(MODEL, scoring=ALONE, joint=False)
+    report = holdout.final_report(MODEL, scoring=SINGLE_METRICS, joint=False)
     assert len(holdout.history()) == 1
     assert holdout.certificate().answers.n_answers == 1
-    assert holdout.final_report(MODEL, scoring=ALONE, joint=False) == report == holdout.report_
+    assert (
+        holdout.final_report(MODEL, scoring=SINGLE_METRICS, joint=False)
+        == report
+        == holdout.report_
+    )
     with pytest.raises(HoldoutClosedError):
-        holdout.final_report(MODEL, scoring=ALONE)
+        holdout.final_report(MODEL, scoring=SINGLE_METRICS)
 
 
-def test_rows_through_noise_hold_together_only():
+def test_rows_with_noise_are_simultaneous_only():
     holdout = ReusableHoldout(X, Y, epsilon=1.0, budget=5, random_state=0)
     with refused(ValueError, "joint"):
         holdout.final_report(MODEL, joint=False)
@@ -440,7 +452,7 @@ def test_rows_through_noise_hold_together_only():
 
 
 @pytest.mark.parametrize("scoring", [["accuracy", "f1"], ["f1", "accuracy"], ["accuracy"]])
-def test_events_are_positives_whatever_the_order_of_metrics(scoring):
+def test_events_are_positives_for_any_order_of_metrics(scoring):
     rare = (X[:, 0] < 1.0).astype(int)  # most records are positive
     model = LogisticRegression().fit(X, rare)
     report = ReusableHoldout(X, rare, random_state=0).final_report(model, scoring=scoring)

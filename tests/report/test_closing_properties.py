@@ -59,7 +59,7 @@ REASONS = {
 }
 
 
-class Odd(ClassifierMixin, BaseEstimator):
+class RareEstimator(ClassifierMixin, BaseEstimator):
     """Fails on records whose first column is large; training records have none."""
 
     def fit(self, X, y):
@@ -73,7 +73,7 @@ class Odd(ClassifierMixin, BaseEstimator):
 
 
 CLASSIFIERS = [
-    LogisticRegression(), SVC(), GaussianNB(), DecisionTreeClassifier(max_depth=3), Odd(),
+    LogisticRegression(), SVC(), GaussianNB(), DecisionTreeClassifier(max_depth=3), RareEstimator(),
     RandomForestClassifier(3, random_state=0), DummyClassifier(), "labels", "probabilities",
 ]  # fmt: skip
 REGRESSORS = [
@@ -124,8 +124,8 @@ def drawn_model(rng, X, y, y_held, *, models):
     if model == "labels":
         return rng.permutation(y_held)
     if model == "probabilities":
-        chances = rng.random((len(y_held), len(np.unique(y))))
-        return chances / chances.sum(axis=1)[:, None]
+        probabilities = rng.random((len(y_held), len(np.unique(y))))
+        return probabilities / probabilities.sum(axis=1)[:, None]
     return type(model)(**model.get_params()).fit(X, y)
 
 
@@ -135,14 +135,15 @@ def drawn_report(rng, **settings):
     correlation = DEPENDENCES[rng.integers(len(DEPENDENCES))](rng, n)
     n = len(getattr(correlation, "codes_", np.empty(n)))
     X = rng.normal(size=(300 + n, 3))
-    targets, classifies = TARGETS[rng.integers(len(TARGETS))]
+    targets, is_classification = TARGETS[rng.integers(len(TARGETS))]
     y = targets(X[:, 0] + rng.normal(size=300 + n), rng)
-    (X, X_held), (y, y_held) = (X[:300], X[300:]), (y[:300], y[300:])
+    (X, X_held) = (X[:300], X[300:])
+    (y, y_held) = (y[:300], y[300:])
     holdout = ReusableHoldout(X_held, y_held, correlation=correlation, **settings)
-    kinds = CLASSIFIERS if classifies else REGRESSORS
-    models = [drawn_model(rng, X, y, y_held, models=kinds) for _ in range(2)]
-    names = METRICS if rng.random() < 0.3 else SUITED[classifies]
-    asked = {"scoring": [str(name) for name in rng.choice(names, rng.integers(1, 4))]}
+    model_types = CLASSIFIERS if is_classification else REGRESSORS
+    models = [drawn_model(rng, X, y, y_held, models=model_types) for _ in range(2)]
+    names = METRICS if rng.random() < 0.3 else SUITED[is_classification]
+    report_arguments = {"scoring": [str(name) for name in rng.choice(names, rng.integers(1, 4))]}
     training = (X, y, np.arange(300) // 3) if isinstance(correlation, Groups) else (X, y)
     options = {
         "compare": (True, 0.3),
@@ -151,23 +152,25 @@ def drawn_report(rng, **settings):
         "per": ("record", 0.1),
         "joint": (False, 0.3),
     }
-    asked |= {name: value for name, (value, chance) in options.items() if rng.random() < chance}
-    return holdout, models if "compare" in asked else models[0], asked
+    for name, (value, probability) in options.items():
+        if rng.random() < probability:
+            report_arguments[name] = value
+    return holdout, models if "compare" in report_arguments else models[0], report_arguments
 
 
 def check_report(rng, counts):
     """Ask for one report; count how it ended and why rows have no interval."""
-    holdout, models, asked = drawn_report(rng, random_state=0)
+    holdout, models, report_arguments = drawn_report(rng, random_state=0)
     if rng.random() < 0.3:
         holdout.answer([0.5], rng.random((1, holdout.n)))
-    before = holdout.information_spent
+    spent = holdout.information_spent
     try:
-        report = holdout.final_report(models, **asked)
+        report = holdout.final_report(models, **report_arguments)
     except UnfinishedReportError:
-        raise AssertionError(f"{models}, {holdout.dependence}, {asked}") from None
+        raise AssertionError(f"{models}, {holdout.dependence}, {report_arguments}") from None
     except (TypeError, ValueError):
         counts["rejected before"] += 1
-        assert holdout.information_spent < before + 1.0  # a check may be charged, no report
+        assert holdout.information_spent < spent + 1.0  # a check may be charged, no report
         holdout.answer([0.4], np.ones((1, holdout.n)))
         return
     counts["closed"] += 1
@@ -178,12 +181,12 @@ def check_report(rng, counts):
 
 def row_outcome(row):
     """Return "rows with an interval", or the reason why the row lacks an interval."""
-    ends = [*(row.proven or ()), *(row.approximate or ())]
-    assert np.isfinite(ends).all(), row
-    reasons = [why for words, why in REASONS.items() if words in " ".join(row.notes)]
+    limits = [*(row.proven or ()), *(row.approximate or ())]
+    assert np.isfinite(limits).all(), row
+    reasons = [reason for words, reason in REASONS.items() if words in " ".join(row.notes)]
     assert np.isfinite(row.value) or reasons, row
-    assert ends or reasons, row
-    return "rows with an interval" if ends else reasons[0]
+    assert limits or reasons, row
+    return "rows with an interval" if limits else reasons[0]
 
 
 def run_reports(seeds):
@@ -254,29 +257,31 @@ def killed_holdout(path, seed):
 @pytest.mark.parametrize("kills", [12, pytest.param(500, marks=pytest.mark.slow)])
 def test_a_process_that_is_killed_loses_no_report(server, tmp_path, kills):
     """Rows that were shown are in the ledger; an open holdout has shown no row and is charged."""
-    lines = np.random.default_rng(kills)
+    rng = np.random.default_rng(kills)
     charge = report_attempt_length(n_earlier=0, finished=False)
-    ends = collections.Counter()
+    outcomes = collections.Counter()
     for number in range(kills):
-        path, log = tmp_path / f"{number}.sqlite", tmp_path / f"{number}.txt"
+        path = tmp_path / f"{number}.sqlite"
+        log = tmp_path / f"{number}.txt"
         holdout, model = killed_holdout(path, number)
-        fresh, at = holdout.information_spent, int(lines.uniform(1.0, MOST_LINES))
-        victim = server.Process(target=report_in_process, args=(path, number, log, at))
+        initial_spent = holdout.information_spent
+        line_number = int(rng.uniform(1.0, MOST_LINES))
+        victim = server.Process(target=report_in_process, args=(path, number, log, line_number))
         victim.start()
         victim.join()
-        again, _ = killed_holdout(path, number)
-        closed = hasattr(again, "report_")
-        assert closed or not log.exists()
-        if closed:
-            assert not log.exists() or log.read_text() == repr(again.report_.rows)
-            ends["closed"] += 1
+        reopened, _ = killed_holdout(path, number)
+        is_closed = hasattr(reopened, "report_")
+        assert is_closed or not log.exists()
+        if is_closed:
+            assert not log.exists() or log.read_text() == repr(reopened.report_.rows)
+            outcomes["closed"] += 1
         else:
             assert victim.exitcode == -signal.SIGKILL
-            spent = again.information_spent - fresh
+            spent = reopened.information_spent - initial_spent
             assert spent == 0.0 or spent == pytest.approx(charge)
-            ends["open and charged" if spent else "not begun"] += 1
-        report = again.final_report(model, scoring=SCORING)
+            outcomes["open and charged" if spent else "not begun"] += 1
+        report = reopened.final_report(model, scoring=SCORING)
         assert all(row.proven or row.approximate for row in report.rows)
-    print(dict(ends))
-    assert ends["open and charged"] > 0
-    assert ends["closed"] > 0
+    print(dict(outcomes))
+    assert outcomes["open and charged"] > 0
+    assert outcomes["closed"] > 0

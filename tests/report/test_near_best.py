@@ -45,28 +45,28 @@ def test_labels_of_any_type_have_an_interval(labels):
     assert 0.0 < row.lower < row.value == row.upper == 1.0
 
 
-def count_misses(scoring, accuracy, share, n, n_repetitions):
+def count_misses(scoring, accuracy, prevalence, n, n_repetitions):
     """Return how many intervals of reports of fixed models do not hold the score."""
-    table = np.array([[(1.0 - share) * accuracy, (1.0 - share) * (1.0 - accuracy)],
-                      [share * (1.0 - accuracy), share * accuracy]])  # fmt: skip
+    table = np.array([[(1.0 - prevalence) * accuracy, (1.0 - prevalence) * (1.0 - accuracy)],
+                      [prevalence * (1.0 - accuracy), prevalence * accuracy]])  # fmt: skip
     actual = np.repeat([0, 1], 2)
-    called = np.tile([0, 1], 2)
+    predicted = np.tile([0, 1], 2)
     if scoring == "f1_macro":
-        truth = f1_score(actual, called, average="macro", sample_weight=table.ravel())
+        expected_score = f1_score(actual, predicted, average="macro", sample_weight=table.ravel())
     else:
-        truth = matthews_corrcoef(actual, called, sample_weight=table.ravel())
+        expected_score = matthews_corrcoef(actual, predicted, sample_weight=table.ravel())
     rng = np.random.default_rng(0)
     n_missed = n_intervals = 0
     for _ in range(n_repetitions):
-        cell = rng.choice(4, n, p=table.ravel())
+        cells = rng.choice(4, n, p=table.ravel())
         holdout = ReusableHoldout.from_targets(
-            actual[cell], training_targets=[0, 1], random_state=int(rng.integers(2**31))
+            actual[cells], training_targets=[0, 1], random_state=int(rng.integers(2**31))
         )
-        (row,) = holdout.final_report(called[cell], scoring=scoring).rows
+        (row,) = holdout.final_report(predicted[cells], scoring=scoring).rows
         if row.approximate is None:
             continue
         n_intervals += 1
-        n_missed += not row.lower <= truth <= row.upper
+        n_missed += not row.lower <= expected_score <= row.upper
     return n_missed, n_intervals
 
 
@@ -81,9 +81,9 @@ def test_interval_near_the_best_score_covers(scoring):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("scoring", ["f1_macro", "matthews_corrcoef"])
-@pytest.mark.parametrize("share", [0.5, 0.15])
+@pytest.mark.parametrize("prevalence", [0.5, 0.15])
 @pytest.mark.parametrize("accuracy", [0.999, 0.99, 0.95])
-def test_intervals_near_the_best_score_cover_in_many_repetitions(scoring, share, accuracy):
-    n_missed, n_intervals = count_misses(scoring, accuracy, share, 200, n_repetitions=600)
+def test_intervals_near_the_best_score_cover_in_many_repetitions(scoring, prevalence, accuracy):
+    n_missed, n_intervals = count_misses(scoring, accuracy, prevalence, 200, n_repetitions=600)
     assert n_intervals > 400
     assert binomtest(n_missed, n_intervals, LEVEL, alternative="greater").pvalue > 1e-3

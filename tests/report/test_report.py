@@ -24,12 +24,13 @@ pytestmark = [
 ]
 
 N = 1000
-X, Y = np.zeros((N, 2)), (np.arange(N) < 700).astype(int)
+X = np.zeros((N, 2))
+Y = (np.arange(N) < 700).astype(int)
 ONES = DummyClassifier(strategy="constant", constant=1).fit(X[:2], [0, 1])
 
 
-def hits(share):
-    return (np.arange(N) < share * N)[np.newaxis]
+def hits(accuracy):
+    return (np.arange(N) < accuracy * N)[np.newaxis]
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ WORDS = np.where(Y, "yes", "no")
         (WORDS, WORDS, "f1", ("pos_label=1",)),
     ],
 )
-def test_what_cannot_be_scored_by_its_kind_leaves_the_holdout_open(targets, model, scoring, facts):
+def test_unsupported_combinations_leave_the_holdout_open(targets, model, scoring, facts):
     # Predictions, classes and kinds of models are public; without a number the closing is wasted.
     holdout = ReusableHoldout(X, targets, random_state=0)
     if hasattr(model, "fit") and model is not ONES:
@@ -88,18 +89,18 @@ def test_a_rule_that_learns_nothing_is_scored_searched_and_reported():
     assert search.fit(features, targets).final_report().value == 1.0
 
 
-def test_code_that_was_edited_gets_no_earlier_report():
+def test_edited_code_does_not_get_an_earlier_report():
     """The same name is not the same model, and not the same score (theory G16)."""
     holdout = ReusableHoldout(X, Y, random_state=0)
     model = make_pipeline(FunctionTransformer(lambda X: X), ONES)
-    before = holdout.final_report(model)
-    assert holdout.final_report(model) == before
+    first_report = holdout.final_report(model)
+    assert holdout.final_report(model) == first_report
     with refused(HoldoutClosedError):
         holdout.final_report(make_pipeline(FunctionTransformer(lambda X: -X), ONES))
-    opaque = ReusableHoldout(X, Y, random_state=0)
-    opaque.final_report(ONES, scoring=scored_by(iter([0.5])))
+    holdout_of_opaque_score = ReusableHoldout(X, Y, random_state=0)
+    holdout_of_opaque_score.final_report(ONES, scoring=scored_by(iter([0.5])))
     with refused(HoldoutClosedError):
-        opaque.final_report(ONES, scoring=scored_by(iter([0.7])))
+        holdout_of_opaque_score.final_report(ONES, scoring=scored_by(iter([0.7])))
 
 
 def scored_by(values):
@@ -109,10 +110,12 @@ def scored_by(values):
 
 def test_probabilities_are_read_as_labels_by_metrics_of_labels():
     for classes, targets in (([0, 1], Y), (["no", "yes"], WORDS)):
-        chances = np.where(Y, 0.8, 0.3)
+        probabilities = np.where(Y, 0.8, 0.3)
         holdout = ReusableHoldout.from_targets(targets, training_targets=classes, random_state=0)
         scoring = ["accuracy", "recall" if targets is Y else "balanced_accuracy"]
-        report = holdout.final_report(np.column_stack([1.0 - chances, chances]), scoring=scoring)
+        report = holdout.final_report(
+            np.column_stack([1.0 - probabilities, probabilities]), scoring=scoring
+        )
         assert [row.value for row in report.rows] == [1.0, 1.0]
 
 
@@ -126,25 +129,25 @@ def test_a_report_without_a_number_can_be_read():
     assert "nan" in report._repr_html_()
 
 
-def test_a_fit_after_an_interrupted_report_goes_on(path):
+def test_a_search_after_an_interrupted_report_can_be_reported(path):
     features = np.random.default_rng(0).normal(size=(N, 2))
     options = {"holdout": HoldoutConfig(0.25, ledger=path), "random_state": 0}
     search = ReusableHoldoutSearchCV(Rule(), {"limit": [0.0]}, **options).fit(features, Y)
-    stops = [KeyboardInterrupt()]
+    pending_interrupts = [KeyboardInterrupt()]
 
-    def stopped(estimator, X, y):
-        if len(X) == search.holdout_.n and stops:
-            raise stops.pop()
+    def interrupted_score(estimator, X, y):
+        if len(X) == search.holdout_.n and pending_interrupts:
+            raise pending_interrupts.pop()
         return estimator.score(X, y)
 
     with pytest.raises(KeyboardInterrupt):
-        search.final_report(scoring=stopped)
-    again = ReusableHoldoutSearchCV(Rule(), {"limit": [0.0]}, **options).fit(features, Y)
-    assert "G35" in str(again.certificate_)
-    assert again.final_report(scoring=stopped).rows[0].approximate is not None
+        search.final_report(scoring=interrupted_score)
+    resumed_search = ReusableHoldoutSearchCV(Rule(), {"limit": [0.0]}, **options).fit(features, Y)
+    assert "G35" in str(resumed_search.certificate_)
+    assert resumed_search.final_report(scoring=interrupted_score).rows[0].approximate is not None
 
 
-def test_kinds_that_can_be_scored_are():
+def test_models_of_every_supported_type_are_scored():
     counts = ReusableHoldout(X, Y + 1, random_state=0)
     assert counts.final_report(Y + 1.0, scoring="neg_mean_poisson_deviance").value == 0.0
     words = ReusableHoldout(X, WORDS, random_state=0)
@@ -153,54 +156,54 @@ def test_kinds_that_can_be_scored_are():
     assert floats.final_report(Y.astype(float), scoring="recall").value == 1.0
 
 
-def test_the_last_word_is_finer_than_any_other_answer(holdout):
-    asked = holdout.answer([0.7], hits(0.7))
-    otherwise = holdout.preview(score=0.7)  # another ordinary answer instead
+def test_a_final_report_is_narrower_than_any_other_answer(holdout):
+    answers = holdout.answer([0.7], hits(0.7))
+    preview = holdout.preview(score=0.7)  # another ordinary answer instead
     report = holdout.final_report(ONES, 0.7)
     assert abs(report.value - 0.7) < 0.01
     assert report.lower < 0.7 < report.upper
-    assert report.upper - report.lower < 2 * otherwise.half_width
-    assert (report.upper - report.lower) / 2 == pytest.approx(otherwise.half_width_final, rel=0.2)
-    assert (report.n_answered, report.n_above, report.n) == (1, int(asked.corrected[0]), N)
+    assert report.upper - report.lower < 2 * preview.half_width
+    assert (report.upper - report.lower) / 2 == pytest.approx(preview.half_width_final, rel=0.2)
+    assert (report.n_answered, report.n_above, report.n) == (1, int(answers.corrected[0]), N)
     assert "1 query on" in str(report)
-    assert "1 query at" in str(otherwise)
+    assert "1 query at" in str(preview)
 
 
 @pytest.mark.parametrize(
-    ("model", "promised"),
+    ("model", "target_phrase"),
     [
         (None, "on new records like these"),
         (Groups(np.arange(N) // 2), "on records of new groups"),
         (MarkovChain([[0.9, 0.1], [0.1, 0.9]]), "on later records of the same process"),
     ],
 )
-def test_the_report_says_what_it_is_about_and_names_the_model_in_full(model, promised):
+def test_the_report_states_its_target_and_the_full_name_of_the_model(model, target_phrase):
     name = "a model with a name that is longer than forty characters, because users do that"
-    said = str(ReusableHoldout(X, Y, correlation=model, random_state=0).final_report({name: ONES}))
-    assert promised in said
-    assert f"accuracy of {name}: " in said
+    text = str(ReusableHoldout(X, Y, correlation=model, random_state=0).final_report({name: ONES}))
+    assert target_phrase in text
+    assert f"accuracy of {name}: " in text
 
 
-def test_a_closed_holdout_answers_nothing_new_here_or_after_reopening(holdout, path):
-    first = holdout.answer([0.7], hits(0.7), keys=["a"])
+def test_a_closed_holdout_answers_no_new_query_before_and_after_reopening(holdout, path):
+    first_answers = holdout.answer([0.7], hits(0.7), keys=["a"])
     holdout.final_report(ONES)
-    for some in (holdout, ReusableHoldout(X, Y, ledger=path, random_state=0)):
+    for handle in (holdout, ReusableHoldout(X, Y, ledger=path, random_state=0)):
         with refused(HoldoutClosedError, "report_"):
-            some.answer([0.7], hits(0.7))
+            handle.answer([0.7], hits(0.7))
         with pytest.raises(HoldoutClosedError):
-            some.final_report(ONES, scoring="recall")
+            handle.final_report(ONES, scoring="recall")
         with pytest.raises(HoldoutClosedError):
-            some.preview()
-        again = some.answer([0.7], hits(0.2), keys=["a"])
-        assert again.values == first.values
-        assert len(some.history()) == 2
-        said = str(some.certificate())
-        assert "it accepts no new query" in said
-        assert "more records give" not in said
-        assert "the next one" not in said
+            handle.preview()
+        repeated = handle.answer([0.7], hits(0.2), keys=["a"])
+        assert repeated.values == first_answers.values
+        assert len(handle.history()) == 2
+        text = str(handle.certificate())
+        assert "it accepts no new query" in text
+        assert "more records give" not in text
+        assert "the next one" not in text
 
 
-def test_the_last_word_spends_a_declared_budget_and_needs_one():
+def test_a_final_report_needs_and_spends_a_declared_budget():
     holdout = ReusableHoldout(X, Y, budget=1, random_state=0)
     holdout.answer([0.1], hits(0.9))
     with pytest.raises(BudgetExhaustedError):
@@ -208,10 +211,11 @@ def test_the_last_word_spends_a_declared_budget_and_needs_one():
     assert len(holdout.history()) == 1
 
 
-def test_the_card_says_what_was_asked_and_what_has_to_be_true(holdout):
+def test_the_card_states_queries_and_assumptions(holdout):
     holdout.answer([0.7, 0.2], np.r_[hits(0.7), hits(0.2)])
     report = holdout.final_report({"<the last model>": ONES})
-    text, card = str(report), report._repr_html_()
+    text = str(report)
+    card = report._repr_html_()
     assert "2 queries on 1,000 records" in text
     assert "It holds if" in text
     assert "&lt;the last model&gt;" in card
@@ -219,61 +223,62 @@ def test_the_card_says_what_was_asked_and_what_has_to_be_true(holdout):
 
 
 @pytest.mark.parametrize("correlation", [None, MarkovChain([[0.9, 0.1], [0.2, 0.8]])])
-@pytest.mark.parametrize("size", [1, 50])
-def test_the_preview_is_what_an_unsurprising_batch_gets(correlation, size):
+@pytest.mark.parametrize("n_queries", [1, 50])
+def test_the_preview_equals_the_width_of_a_confirmed_batch(correlation, n_queries):
     holdout = ReusableHoldout(X, Y, correlation=correlation, random_state=0)
-    seen = holdout.preview(size, score=0.9)
-    scores = np.tile(hits(0.9).astype(float), (size, 1))
-    answers = holdout.answer(np.linspace(0.9, 0.87, size), scores)
+    preview = holdout.preview(n_queries, score=0.9)
+    scores = np.tile(hits(0.9).astype(float), (n_queries, 1))
+    answers = holdout.answer(np.linspace(0.9, 0.87, n_queries), scores)
     best = int(np.argmin(answers.upper - answers.lower))
-    got = (answers.upper[best] - answers.lower[best]) / 2
-    assert seen.half_width == pytest.approx(got, rel=0.15)
-    assert str(size) in str(seen)
-    assert holdout.preview(size).code_length > seen.code_length
+    half_width = (answers.upper[best] - answers.lower[best]) / 2
+    assert preview.half_width == pytest.approx(half_width, rel=0.15)
+    assert str(n_queries) in str(preview)
+    assert holdout.preview(n_queries).code_length > preview.code_length
 
 
-@pytest.mark.parametrize("asked", [0, 3])
-def test_the_preview_of_a_report_is_the_report(asked):
+@pytest.mark.parametrize("n_queries", [0, 3])
+def test_the_preview_of_a_report_is_the_report(n_queries):
     """Accuracy is exact in both: Clopper-Pearson, and noise of less than a record costs nothing."""
-    X, y = said()
+    X, y = prediction_columns()
     holdout = ReusableHoldout(X, y, random_state=0)
-    if asked:
-        holdout.answer([0.8] * asked, [X[:, 0] == y] * asked)
+    if n_queries:
+        holdout.answer([0.8] * n_queries, [X[:, 0] == y] * n_queries)
     score = float(np.mean(X[:, 0] == y))
-    seen = holdout.preview(score=score)
-    report = holdout.final_report(made(), score, scoring="accuracy")
-    assert seen.half_width_final == pytest.approx(0.5 * (report.upper - report.lower), rel=0.01)
+    preview = holdout.preview(score=score)
+    report = holdout.final_report(make_column_model(), score, scoring="accuracy")
+    assert preview.half_width_final == pytest.approx(0.5 * (report.upper - report.lower), rel=0.01)
 
 
 def test_preview_spends_nothing_and_checks_its_arguments(holdout):
     holdout.preview(10)
     assert len(holdout.history()) == 0
-    for bad in ({"n_queries": 0}, {"score": 2.0}, {"n_train": 0}):
-        with refused(ValueError, next(iter(bad))):
-            holdout.preview(**bad)
+    for invalid_argument in ({"n_queries": 0}, {"score": 2.0}, {"n_train": 0}):
+        with refused(ValueError, next(iter(invalid_argument))):
+            holdout.preview(**invalid_argument)
 
 
 @pytest.mark.parametrize("runs", [25, pytest.param(100, marks=pytest.mark.slow)])
-def test_the_interval_of_the_last_word_holds(runs):
+def test_the_interval_of_a_final_report_holds(runs):
     """25 runs pass a failure rate of 20% (of 10%) with chance .95, of a third with .54 and of half
     with .05; 100 runs pass 15% with chance .93 and 28% with .04.
     """
-    beta, wrong = 0.1, 0
+    beta = 0.1
+    n_wrong = 0
     for run in range(runs):
         rng = np.random.default_rng(run)
         y = (rng.random(N) < 0.7).astype(int)
         holdout = ReusableHoldout(X, y, confidence_level=1 - beta, random_state=run)
         answers = holdout.answer(rng.random(5), rng.random((5, N)) < 0.5)
         report = holdout.final_report(ONES, 0.7)
-        wrong += not report.lower <= 0.7 <= report.upper
-        wrong += bool(((answers.lower > 0.5) | (answers.upper < 0.5)).any())
-    assert wrong <= binom.ppf(0.999, runs, beta)
+        n_wrong += not report.lower <= 0.7 <= report.upper
+        n_wrong += bool(((answers.lower > 0.5) | (answers.upper < 0.5)).any())
+    assert n_wrong <= binom.ppf(0.999, runs, beta)
 
 
 FAILS: list = []  # exceptions that the next predictions raise
 
 
-class Said(ClassifierMixin, BaseEstimator):
+class ColumnModel(ClassifierMixin, BaseEstimator):
     """Predictions that are columns of X."""
 
     def __init__(self, column=0):
@@ -289,66 +294,71 @@ class Said(ClassifierMixin, BaseEstimator):
         return np.asarray(X)[:, self.column].astype(int)
 
 
-def said(seed=0, n=N, wrong=(0.2, 0.24)):
+def prediction_columns(seed=0, n=N, error_rates=(0.2, 0.24)):
     """Records whose columns are predictions; the second errs where the first does, and more."""
     rng = np.random.default_rng(seed)
-    y, draw = (rng.random(n) < 0.4).astype(int), rng.random(n)
-    columns = [np.where(draw < share, 1 - y, y) for share in wrong]
+    y = (rng.random(n) < 0.4).astype(int)
+    draw = rng.random(n)
+    columns = [np.where(draw < error_rate, 1 - y, y) for error_rate in error_rates]
     return np.array(columns, dtype=float).T, y
 
 
-def made(column=0):
-    return Said(column).fit(None, None)
+def make_column_model(column=0):
+    return ColumnModel(column).fit(None, None)
 
 
-def test_the_report_stands_in_the_ledger_for_every_process(path):
-    X, y = said()
+def test_the_report_is_in_the_ledger_for_every_process(path):
+    X, y = prediction_columns()
     holdout = ReusableHoldout(X, y, ledger=path)
     with pytest.raises(AttributeError):
         _ = holdout.report_
-    report = holdout.final_report(made(), scoring=["accuracy", "f1"])
-    again = ReusableHoldout(X, y, ledger=path)
-    assert again.report_ == report == holdout.report_
-    assert str(again.report_) == str(report)
-    assert again.final_report(made(), scoring=["accuracy", "f1"]) == report
+    report = holdout.final_report(make_column_model(), scoring=["accuracy", "f1"])
+    reopened = ReusableHoldout(X, y, ledger=path)
+    assert reopened.report_ == report == holdout.report_
+    assert str(reopened.report_) == str(report)
+    assert reopened.final_report(make_column_model(), scoring=["accuracy", "f1"]) == report
     with refused(HoldoutClosedError, "report_"):
-        again.final_report(made(1), scoring=["accuracy", "f1"])
+        reopened.final_report(make_column_model(1), scoring=["accuracy", "f1"])
 
 
 def test_an_interrupted_report_leaves_the_holdout_open_and_is_charged(path):
     """G35: an analyst could make an interrupt depend on the holdout."""
-    X, y = said()
+    X, y = prediction_columns()
     holdout = ReusableHoldout(X, y, ledger=path, random_state=0)
-    before = holdout.information_spent
+    spent = holdout.information_spent
     FAILS.append(KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
-        holdout.final_report({"mine": made()})
-    for some in (holdout, ReusableHoldout(X, y, ledger=path, random_state=0)):
-        assert some.information_spent > before + 1.0
-        assert len(some.answer([0.7], hits(0.7))) == 1
-    report = ReusableHoldout(X, y, ledger=path, random_state=0).final_report({"other": made(1)})
-    assert report.information_spent > before
+        holdout.final_report({"mine": make_column_model()})
+    for handle in (holdout, ReusableHoldout(X, y, ledger=path, random_state=0)):
+        assert handle.information_spent > spent + 1.0
+        assert len(handle.answer([0.7], hits(0.7))) == 1
+    report = ReusableHoldout(X, y, ledger=path, random_state=0).final_report(
+        {"other": make_column_model(1)}
+    )
+    assert report.information_spent > spent
     assert report.lower < 0.76 < report.upper
 
 
-def test_a_difference_of_two_models_is_known_better_than_either():
-    X, y = said(n=1500)
+def test_the_interval_of_a_difference_is_narrower_than_of_either_model():
+    X, y = prediction_columns(n=1500)
     report = ReusableHoldout(X, y, random_state=0).final_report(
-        {"a": made(0), "b": made(1)}, [0.8, 0.76], compare=True
+        {"a": make_column_model(0), "b": make_column_model(1)}, [0.8, 0.76], compare=True
     )
-    a, b, both = report.rows
-    assert (both.model, both.metric) == ("b minus a", "accuracy")
-    assert both.lower < -0.04 < both.upper
-    assert both.upper - both.lower < 0.6 * (a.upper - a.lower + b.upper - b.lower)
+    first_row, second_row, difference = report.rows
+    assert (difference.model, difference.metric) == ("b minus a", "accuracy")
+    assert difference.lower < -0.04 < difference.upper
+    assert difference.upper - difference.lower < 0.6 * (
+        first_row.upper - first_row.lower + second_row.upper - second_row.lower
+    )
     assert len(report.to_frame()) == 3
-    assert both.approximate[0] < both.value < both.approximate[1]
+    assert difference.approximate[0] < difference.value < difference.approximate[1]
 
 
 @pytest.mark.parametrize("compare", [True, "b"])
 def test_a_comparison_needs_two_models(compare):
-    X, y = said()
+    X, y = prediction_columns()
     with refused(ValueError, "compare"):
-        ReusableHoldout(X, y).final_report(made(), compare=compare)
+        ReusableHoldout(X, y).final_report(make_column_model(), compare=compare)
 
 
 @pytest.mark.parametrize("runs", [20, pytest.param(100, marks=pytest.mark.slow)])
@@ -356,53 +366,56 @@ def test_intervals_of_differences_hold(runs):
     """20 runs pass a failure rate of 40% (of 20%) with chance .87 and of 70% with chance .05;
     100 runs pass 27% with chance .93 and 42% with .04.
     """
-    beta, missed = 0.2, 0
+    beta = 0.2
+    n_missed = 0
     for run in range(runs):
-        X, y = said(run, n=250)
+        X, y = prediction_columns(run, n=250)
         report = ReusableHoldout(X, y, confidence_level=1 - beta, random_state=run).final_report(
-            [made(0), made(1)], compare=True
+            [make_column_model(0), make_column_model(1)], compare=True
         )
-        truths = (0.8, 0.76, -0.04)
-        rows = zip(report.rows, truths, strict=True)
-        missed += not all(row.lower <= truth <= row.upper for row, truth in rows)
-    assert missed <= binom.ppf(0.999, runs, beta)
+        expected_values = (0.8, 0.76, -0.04)
+        rows = zip(report.rows, expected_values, strict=True)
+        n_missed += not all(
+            row.lower <= expected_value <= row.upper for row, expected_value in rows
+        )
+    assert n_missed <= binom.ppf(0.999, runs, beta)
 
 
-def test_metrics_without_a_proven_interval_are_approximate_and_say_so():
-    X, y = said()
+def test_rows_without_a_proven_interval_are_labeled_approximate():
+    X, y = prediction_columns()
     report = ReusableHoldout(X, y, random_state=0).final_report(
-        made(), scoring=["matthews_corrcoef", "f1"]
+        make_column_model(), scoring=["matthews_corrcoef", "f1"]
     )
-    ranked, f1 = report.rows
-    assert ranked.value == pytest.approx(matthews_corrcoef(y, X[:, 0]))
-    assert ranked.proven is None
-    assert ranked.approximate == (ranked.lower, ranked.upper)
-    assert ranked.method == "jackknife over records"
-    assert f1.value == pytest.approx(f1_score(y, X[:, 0]))
-    for pair in (f1.proven, f1.approximate):
-        assert pair[0] < f1.value < pair[1]
-    for said_so in (str(report), report._repr_html_()):
-        assert "approximate" in said_so
-        assert "proven" in said_so
+    correlation_row, f1_row = report.rows
+    assert correlation_row.value == pytest.approx(matthews_corrcoef(y, X[:, 0]))
+    assert correlation_row.proven is None
+    assert correlation_row.approximate == (correlation_row.lower, correlation_row.upper)
+    assert correlation_row.method == "jackknife over records"
+    assert f1_row.value == pytest.approx(f1_score(y, X[:, 0]))
+    for interval in (f1_row.proven, f1_row.approximate):
+        assert interval[0] < f1_row.value < interval[1]
+    for text in (str(report), report._repr_html_()):
+        assert "approximate" in text
+        assert "proven" in text
 
 
 @pytest.mark.parametrize("scoring", ["f1", ["accuracy", "matthews_corrcoef"]])
 def test_rows_without_noise_are_rejected_under_a_level_of_privacy(scoring):
-    X, y = said()
+    X, y = prediction_columns()
     holdout = ReusableHoldout(X, y, epsilon=1.0)
     with refused(ValueError, "epsilon"):
-        holdout.final_report(made(), scoring=scoring)
+        holdout.final_report(make_column_model(), scoring=scoring)
     assert len(holdout.history()) == 0
     holdout.answer([0.7], hits(0.7))  # still open
-    [row] = holdout.final_report(made(), scoring="recall").rows
+    [row] = holdout.final_report(make_column_model(), scoring="recall").rows
     assert row.approximate is None
     assert row.proven[0] <= row.value <= row.proven[1]
 
 
 def test_too_few_events_get_no_interval():
-    X, y = said()
+    X, y = prediction_columns()
     y = (np.arange(N) < 3).astype(int)
-    [row] = ReusableHoldout(X, y).final_report(made(), scoring="recall").rows
+    [row] = ReusableHoldout(X, y).final_report(make_column_model(), scoring="recall").rows
     assert row.approximate is None
     assert "at least 5" in " ".join(row.notes)
     assert row.n_events == 3
@@ -411,15 +424,17 @@ def test_too_few_events_get_no_interval():
 @pytest.mark.parametrize(
     ("spending", "runs"),
     [("final", 12), ("even", 12)]
-    + [pytest.param(one, 60, marks=pytest.mark.slow) for one in ("final", "even")],
+    + [pytest.param(spending, 60, marks=pytest.mark.slow) for spending in ("final", "even")],
 )
-def test_a_report_at_a_moment_the_attacker_chooses_holds(spending, runs):
+def test_a_report_at_a_time_chosen_by_the_attacker_holds(spending, runs):
     """G16 under attack: batches that follow the noise, closed where the leader looks best.
 
     12 runs pass a failure rate of 30% (of 10%) with chance .88 and of 70% with chance .04; 60 runs
     pass 17% with chance .93 and 33% with .07.
     """
-    beta, wrong, n = 0.1, 0, 200
+    beta = 0.1
+    n_wrong = 0
+    n = 200
     for run in range(runs):
         rng = np.random.default_rng(run)
         y = (rng.random(n) < 0.5).astype(int)
@@ -427,31 +442,33 @@ def test_a_report_at_a_moment_the_attacker_chooses_holds(spending, runs):
         holdout = ReusableHoldout(
             columns, y, confidence_level=1 - beta, spending=spending, random_state=run
         )
-        best, leader = 0.5, 0
+        best = 0.5
+        leader = 0
         for start in range(0, 60, 10):
-            asked = np.arange(start, start + 10)
-            answers = holdout.answer(np.full(10, best), y == columns[:, asked].T)
-            wrong_now = (answers.lower > 0.5) | (answers.upper < 0.5)
-            if wrong_now.any():
-                wrong += 1
+            queried_columns = np.arange(start, start + 10)
+            answers = holdout.answer(np.full(10, best), y == columns[:, queried_columns].T)
+            is_missed = (answers.lower > 0.5) | (answers.upper < 0.5)
+            if is_missed.any():
+                n_wrong += 1
                 break
-            top = int(np.argmax(answers.values))
-            if answers.values[top] > best:
-                best, leader = float(answers.values[top]), int(asked[top])
+            best_query = int(np.argmax(answers.values))
+            if answers.values[best_query] > best:
+                best = float(answers.values[best_query])
+                leader = int(queried_columns[best_query])
             if best > 0.5 + 1.5 / np.sqrt(4 * n):
                 break
-        report = holdout.final_report(made(leader), best)
-        wrong += not report.lower <= 0.5 <= report.upper
-    assert wrong <= binom.ppf(0.999, runs, beta)
+        report = holdout.final_report(make_column_model(leader), best)
+        n_wrong += not report.lower <= 0.5 <= report.upper
+    assert n_wrong <= binom.ppf(0.999, runs, beta)
 
 
 def test_noise_below_one_record_costs_no_width():
     """A share of records is a whole number of them, so its interval is the one without noise."""
-    X, y = said(n=300)
-    report = ReusableHoldout(X, y, random_state=0).final_report(made())
+    X, y = prediction_columns(n=300)
+    report = ReusableHoldout(X, y, random_state=0).final_report(make_column_model())
     hits = int((X[:, 0] == y).sum())
-    alone = share_limits(hits, 300, report.alpha_proven)
-    assert report.interval == pytest.approx(alone, abs=1e-3)
+    exact_interval = share_limits(hits, 300, report.alpha_proven)
+    assert report.interval == pytest.approx(exact_interval, abs=1e-3)
 
 
 def test_a_model_that_cannot_be_pickled_is_reported():

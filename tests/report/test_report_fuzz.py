@@ -34,7 +34,8 @@ class Counts(ClassifierMixin, BaseEstimator):
     """A model that changes when it predicts."""
 
     def fit(self, X, y):
-        self.classes_, self.calls = np.unique(y), 0
+        self.classes_ = np.unique(y)
+        self.calls = 0
         return self
 
     def predict(self, X):
@@ -101,67 +102,81 @@ LIVE_HOLDOUTS = [
     {}, {"correlation": Groups(np.arange(N) // 2)}, {"epsilon": 2.0}, {"budget": 1},
     {"correlation": MarkovChain([[0.9, 0.1], [0.1, 0.9]])},
 ]  # fmt: skip
-ASKED = [{}, {"by": {"half": np.arange(N) % 2}}, {"compare": True}, {"per": "record"}, {"by": 9}]
+REPORT_ARGUMENTS = [
+    {},
+    {"by": {"half": np.arange(N) % 2}},
+    {"compare": True},
+    {"per": "record"},
+    {"by": 9},
+]
 
 
-def attempt(model, metric, y, options, asked, rng):
+def attempt(model, metric, y, options, report_arguments, rng):
     """Ask for one report; return whether it was given."""
     X = rng.normal(size=(2 * N, 3))
     names = {"y": 0} if hasattr(y, "columns") else None
-    train, held = (y.iloc[:N], y.iloc[N:]) if names else (y[:N], y[N:])
-    holdout = ReusableHoldout(X[N:], held, **options)
+    y_train, y_holdout = (y.iloc[:N], y.iloc[N:]) if names else (y[:N], y[N:])
+    holdout = ReusableHoldout(X[N:], y_holdout, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if model == "predictions":
-            model = np.asarray(held).ravel()[:N]
+            model = np.asarray(y_holdout).ravel()[:N]
         elif model == "chances":
             model = rng.random(N)
         elif model == "unfitted":
             model = LogisticRegression()
         else:
             try:
-                model = type(model)(**model.get_params(deep=False)).fit(X[:N], np.asarray(train))
+                model = type(model)(**model.get_params(deep=False)).fit(X[:N], np.asarray(y_train))
             except (TypeError, ValueError):
                 return None
-        models = [model, DummyClassifier().fit(X[:N], np.asarray(train))]
-        models = models if asked.get("compare") else model
+        models = [model, DummyClassifier().fit(X[:N], np.asarray(y_train))]
+        models = models if report_arguments.get("compare") else model
         report = None
         try:
-            report = holdout.final_report(models, scoring=metric, **asked)
+            report = holdout.final_report(models, scoring=metric, **report_arguments)
         except Exception:
             holdout.answer([0.5], np.ones((1, N)))  # still open
         else:
-            again = holdout.final_report(models, scoring=metric, **asked)
-            assert again == report or np.isnan([row.value for row in report.rows]).any()
+            repeated = holdout.final_report(models, scoring=metric, **report_arguments)
+            assert repeated == report or np.isnan([row.value for row in report.rows]).any()
     return report
 
 
 def run(cases, seed):
-    rng, given, empty = np.random.default_rng(seed), 0, 0
-    for model, metric, y, options, asked in cases:
-        report = attempt(model, metric, y, options, asked, rng)
-        given += report is not None
-        empty += report is not None and not np.isfinite(report.rows[0].value)
-    return given, empty
+    rng = np.random.default_rng(seed)
+    n_reports = 0
+    n_without_value = 0
+    for model, metric, y, options, report_arguments in cases:
+        report = attempt(model, metric, y, options, report_arguments, rng)
+        n_reports += report is not None
+        n_without_value += report is not None and not np.isfinite(report.rows[0].value)
+    return n_reports, n_without_value
 
 
 def test_no_holdout_is_closed_without_a_report():
     rng = np.random.default_rng(7)
-    forms = list(targets().values())
+    target_forms = list(targets().values())
     cases = [
-        (MODELS[rng.integers(len(MODELS))], METRICS[rng.integers(len(METRICS))],
-         forms[rng.integers(len(forms))], LIVE_HOLDOUTS[rng.integers(len(LIVE_HOLDOUTS))],
-         ASKED[rng.integers(len(ASKED))])
+        (
+            MODELS[rng.integers(len(MODELS))],
+            METRICS[rng.integers(len(METRICS))],
+            target_forms[rng.integers(len(target_forms))],
+            LIVE_HOLDOUTS[rng.integers(len(LIVE_HOLDOUTS))],
+            REPORT_ARGUMENTS[rng.integers(len(REPORT_ARGUMENTS))],
+        )
         for _ in range(40)
-    ]  # fmt: skip
-    given, empty = run(cases, 0)
-    assert given > 2
-    assert empty <= 2
+    ]
+    n_reports, n_without_value = run(cases, 0)
+    assert n_reports > 2
+    assert n_without_value <= 2
 
 
 @pytest.mark.slow
 def test_no_holdout_is_closed_without_a_report_in_full():
-    cases = itertools.product(MODELS, METRICS, targets().values(), LIVE_HOLDOUTS[:3], ASKED[:1])
-    given, empty = run(cases, 1)
-    assert given > 1000
-    assert empty < 0.02 * given
+    cases = itertools.product(
+        MODELS, METRICS, targets().values(), LIVE_HOLDOUTS[:3], REPORT_ARGUMENTS[:1]
+    )
+    n_reports, n_without_value = run(cases, 1)
+    assert n_reports > 1000
+    assert n_without_value < 0.02 * n_reports

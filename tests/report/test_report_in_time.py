@@ -43,7 +43,7 @@ def sales(n=2000, seed=0, horizon=1):
     return frame, y[20:], level[20:]
 
 
-def searched(X, y, **fit):
+def fit_search(X, y, **fit):
     search = ReusableHoldoutSearchCV(
         Ridge(), {"alpha": [0.1, 10.0]}, scoring="neg_mean_absolute_error", correlation="time",
         random_state=0, cv=3,
@@ -66,31 +66,37 @@ def differences(report):
 def test_better_than_a_forecast_without_a_model(horizon):
     """Both targets are named; half-widths beside Newey-West errors, as Diebold and Mariano."""
     X, y, _ = sales(4000, horizon=horizon)
-    search = searched(X, y, horizon=horizon)
+    search = fit_search(X, y, horizon=horizon)
     report = search.final_report(compare="seasonal-7")
-    held = search.holdout_indices_
-    gained = np.abs(y[held] - y[held - 7])
-    gained -= np.abs(y[held] - search.best_estimator_.predict(X.iloc[held]))
+    holdout_rows = search.holdout_indices_
+    loss_differences = np.abs(y[holdout_rows] - y[holdout_rows - 7])
+    loss_differences -= np.abs(
+        y[holdout_rows] - search.best_estimator_.predict(X.iloc[holdout_rows])
+    )
     rows = differences(report)
-    assert rows[0].value == pytest.approx(gained.mean(), abs=0.02)
-    halves = [(row.proven[1] - row.proven[0]) / 2 / newey_west(gained) for row in rows]
-    assert halves[0] < 2.0
+    assert rows[0].value == pytest.approx(loss_differences.mean(), abs=0.02)
+    relative_half_widths = [
+        (row.proven[1] - row.proven[0]) / 2 / newey_west(loss_differences) for row in rows
+    ]
+    assert relative_half_widths[0] < 2.0
     assert rows[0].proven[0] > 0.0
     assert len(rows) == (1 if horizon == 1 else 2)
     if horizon == 7:
-        assert halves[1] < 4.0
+        assert relative_half_widths[1] < 4.0
         assert "one day before the outcome" in rows[0].target
         assert "when the forecast was made" in rows[1].target
     skill = next(row for row in report.rows if "skill" in row.metric)
-    naive, ours = np.abs(y[held] - y[held - 7]).mean(), (-report.rows[0].value)
-    assert skill.value == pytest.approx(1 - ours / naive, abs=1e-6)
+    naive_loss = np.abs(y[holdout_rows] - y[holdout_rows - 7]).mean()
+    model_loss = -report.rows[0].value
+    assert skill.value == pytest.approx(1 - model_loss / naive_loss, abs=1e-6)
     assert skill.proven is None
 
 
 def test_a_skill_score_may_be_far_below_the_range_of_losses():
     """A model without skill beside a good naive forecast: its interval once began at -1."""
     y = 0.1 * (np.arange(3000) % 7) + 0.02 * np.random.default_rng(0).normal(size=3000)
-    earlier, X = y[:2000], np.zeros((3000, 1))
+    earlier = y[:2000]
+    X = np.zeros((3000, 1))
     model = DummyRegressor(strategy="constant", constant=0.0).fit(X[:2000], earlier)
     report = ReusableHoldout(X[2000:], y[2000:], correlation="time").final_report(
         model, scoring="neg_mean_absolute_error", compare="seasonal-7",
@@ -104,31 +110,33 @@ def test_a_skill_score_may_be_far_below_the_range_of_losses():
 
 def test_a_naive_forecast_is_the_last_known_target():
     X, y, _ = sales(horizon=3)
-    search = searched(X, y, horizon=3)
+    search = fit_search(X, y, horizon=3)
     report = search.final_report(compare="naive")
-    held = search.holdout_indices_
+    holdout_rows = search.holdout_indices_
     (row,) = (row for row in report.rows if row.model == "naive" and "when the" in row.target)
-    errors = np.minimum(np.abs(y[held] - y[held - 3]), largest_error(report))
+    errors = np.minimum(np.abs(y[holdout_rows] - y[holdout_rows - 3]), largest_error(report))
     assert row.value == pytest.approx(-errors.mean(), rel=1e-4)
 
 
 @pytest.mark.parametrize("runs", [5, pytest.param(40, marks=pytest.mark.slow)])
 def test_intervals_of_pairs_hold_for_the_period(runs):
-    missed = 0
+    n_missed = 0
     for seed in range(runs):
         X, y, level = sales(800, seed)
-        search = searched(X, y)
-        held = search.holdout_indices_
+        search = fit_search(X, y)
+        holdout_rows = search.holdout_indices_
         (row,) = differences(search.final_report(compare="seasonal-7"))
-        mean = y[held] - level[held] + PHI * level[held - 1]  # known the day before
-        ours = folded(mean - search.best_estimator_.predict(X.iloc[held]), 1.0)
-        truth = (folded(mean - y[held - 7], 1.0) - ours).mean()
-        missed += not row.proven[0] <= truth <= row.proven[1]
-    assert missed == 0
+        mean = (
+            y[holdout_rows] - level[holdout_rows] + PHI * level[holdout_rows - 1]
+        )  # known the day before
+        model_losses = folded(mean - search.best_estimator_.predict(X.iloc[holdout_rows]), 1.0)
+        expected_difference = (folded(mean - y[holdout_rows - 7], 1.0) - model_losses).mean()
+        n_missed += not row.proven[0] <= expected_difference <= row.proven[1]
+    assert n_missed == 0
 
 
 @pytest.mark.parametrize(
-    ("name", "more"),
+    ("name", "options"),
     [
         ("neg_mean_absolute_error", {}),
         ("neg_mean_squared_error", {}),
@@ -136,23 +144,29 @@ def test_intervals_of_pairs_hold_for_the_period(runs):
         ("neg_mean_pinball_loss", {"alpha": 0.2}),
     ],
 )
-def test_no_outcome_makes_a_difference_beyond_its_range(name, more):
+def test_no_outcome_makes_a_difference_beyond_its_range(name, options):
     """Theory G31: 200,000 targets for each distance of two forecasts; the range is attained."""
     rng = np.random.default_rng(0)
-    metric = get_metric(name, bounds=(0.0, 1.0), **more)
-    first, second = np.repeat(rng.uniform(-1.0, 2.0, size=(2, 100)), 2000, axis=1)
+    metric = get_metric(name, bounds=(0.0, 1.0), **options)
+    first_forecast, second_forecast = np.repeat(rng.uniform(-1.0, 2.0, size=(2, 100)), 2000, axis=1)
     scores = [
         metric.evaluate(Given(forecast), np.zeros((200_000, 1)), y).per_record
         for y in [np.tile(np.linspace(-2.0, 3.0, 2000), 100)]
-        for forecast in (first, second)
+        for forecast in (first_forecast, second_forecast)
     ]
-    gained = (scores[1] - scores[0]).reshape(100, 2000)
-    least, most = (ends[::2000] for ends in metric.difference_limits(first, second))
-    assert (gained >= least[:, None] - 1e-9).all()
-    assert (gained <= most[:, None] + 1e-9).all()
-    near = np.abs(first - second)[::2000] < 0.5
-    np.testing.assert_allclose(gained.max(axis=1)[near], most[near], atol=0.01)
-    np.testing.assert_allclose(gained.min(axis=1)[near], least[near], atol=0.01)
+    score_differences = (scores[1] - scores[0]).reshape(100, 2000)
+    lower_limits, upper_limits = (
+        limits[::2000] for limits in metric.difference_limits(first_forecast, second_forecast)
+    )
+    assert (score_differences >= lower_limits[:, None] - 1e-9).all()
+    assert (score_differences <= upper_limits[:, None] + 1e-9).all()
+    is_near = np.abs(first_forecast - second_forecast)[::2000] < 0.5
+    np.testing.assert_allclose(
+        score_differences.max(axis=1)[is_near], upper_limits[is_near], atol=0.01
+    )
+    np.testing.assert_allclose(
+        score_differences.min(axis=1)[is_near], lower_limits[is_near], atol=0.01
+    )
 
 
 class Given(Ridge):
@@ -172,7 +186,7 @@ class Given(Ridge):
 def test_better_than_a_seasonal_forecast_is_proven_by_other_losses(scoring):
     X, y, _ = sales(1200)
     metric = get_metric(scoring, bounds=(11.0, 19.0))  # errors beyond 8 count as 8
-    search = searched(X, y)
+    search = fit_search(X, y)
     (row,) = differences(search.final_report(scoring=metric, compare="seasonal-7"))
     assert row.proven[0] > 0.0
 
@@ -180,66 +194,75 @@ def test_better_than_a_seasonal_forecast_is_proven_by_other_losses(scoring):
 def test_models_and_arrays_of_forecasts_are_compared_without_a_declared_range():
     X, y, _ = sales()
     holdout = ReusableHoldout(X[1500:], y[1500:], correlation="time", random_state=0)
-    two = {"a": Ridge().fit(X[:1500], y[:1500]), "b": Ridge(1e4).fit(X[:1500], y[:1500])}
+    models = {"a": Ridge().fit(X[:1500], y[:1500]), "b": Ridge(1e4).fit(X[:1500], y[:1500])}
     forecasts = y[1499:-1]
     report = holdout.final_report(
-        two, compare=forecasts, scoring="neg_mean_absolute_error", training=(X[:1500], y[:1500])
+        models, compare=forecasts, scoring="neg_mean_absolute_error", training=(X[:1500], y[:1500])
     )
     rows = differences(report)
     assert len(rows) == 2
     assert all(row.proven is not None for row in rows)
-    raw = ReusableHoldout(X[1500:], y[1500:], correlation="time", random_state=0)
+    holdout_without_training = ReusableHoldout(
+        X[1500:], y[1500:], correlation="time", random_state=0
+    )
     (row,) = differences(
-        raw.final_report({"a": two["a"], "last": forecasts}, compare="last",
+        holdout_without_training.final_report({"a": models["a"], "last": forecasts}, compare="last",
                          scoring="neg_mean_absolute_error")
     )  # fmt: skip
     assert row.proven is not None
     assert row.proven[1] - row.proven[0] < 0.6
 
 
-def test_classifiers_are_compared_by_what_outcomes_could_make_of_them():
+def test_differences_of_classifiers_have_limits_from_possible_outcomes():
     X, y, _ = sales()
     labels = (y > np.roll(y, 1)).astype(int)
-    one, two = (LogisticRegression(C=c).fit(X[:1500], labels[:1500]) for c in (1.0, 0.1))
+    weak_penalty_model, strong_penalty_model = (
+        LogisticRegression(C=C).fit(X[:1500], labels[:1500]) for C in (1.0, 0.1)
+    )
     for scoring in ("accuracy", "neg_brier_score"):
         holdout = ReusableHoldout(X[1500:], labels[1500:], correlation="time", random_state=0)
         report = holdout.final_report(
-            {"a": one, "b": two}, compare=True, scoring=scoring,
+            {"a": weak_penalty_model, "b": strong_penalty_model}, compare=True, scoring=scoring,
             training=(X[:1500], labels[:1500]),
         )  # fmt: skip
         (row,) = differences(report)
-        alone = max(row.proven[1] - row.proven[0] for row in report.rows[:2])
-        assert row.proven[1] - row.proven[0] < alone
+        widest_single = max(row.proven[1] - row.proven[0] for row in report.rows[:2])
+        assert row.proven[1] - row.proven[0] < widest_single
 
 
-def test_a_recipe_is_refitted_on_all_that_is_known():
+def test_a_recipe_is_refitted_on_all_earlier_records():
     X, y, _ = sales()
-    one = searched(X, y).final_report(refit_every=30)
-    two = searched(X, y).final_report(refit_every=pd.Timedelta("30D"))
-    assert one.rows[0].model.endswith("refitted every 30 days")
-    assert "the recipe, refitted every 30 days" in str(one)
-    assert one.value == pytest.approx(two.value)
-    search = searched(X, y)
-    held, recipe = search.holdout_indices_, search.best_estimator_
-    said = []
-    for start in range(0, len(held), 30):
-        block = held[start : start + 30]
+    report_by_count = fit_search(X, y).final_report(refit_every=30)
+    report_by_span = fit_search(X, y).final_report(refit_every=pd.Timedelta("30D"))
+    assert report_by_count.rows[0].model.endswith("refitted every 30 days")
+    assert "the recipe, refitted every 30 days" in str(report_by_count)
+    assert report_by_count.value == pytest.approx(report_by_span.value)
+    search = fit_search(X, y)
+    holdout_rows = search.holdout_indices_
+    recipe = search.best_estimator_
+    predictions = []
+    for start in range(0, len(holdout_rows), 30):
+        block = holdout_rows[start : start + 30]
         fitted = Ridge(**recipe.get_params()).fit(X[: block[0]], y[: block[0]])
-        said.append(fitted.predict(X.iloc[block]))
-    errors = np.abs(y[held] - np.concatenate(said))
-    errors = np.minimum(errors, largest_error(one))
-    assert one.value == pytest.approx(-errors.mean(), rel=1e-4)
-    again = search.final_report(refit_every=30)
-    assert search.final_report(refit_every=30) == again
+        predictions.append(fitted.predict(X.iloc[block]))
+    errors = np.abs(y[holdout_rows] - np.concatenate(predictions))
+    errors = np.minimum(errors, largest_error(report_by_count))
+    assert report_by_count.value == pytest.approx(-errors.mean(), rel=1e-4)
+    first_report = search.final_report(refit_every=30)
+    assert search.final_report(refit_every=30) == first_report
     with pytest.raises(HoldoutClosedError):
         search.final_report()
 
 
-def test_what_cannot_be_reported_is_rejected_while_the_holdout_is_open():
+def test_invalid_reports_are_rejected_while_the_holdout_is_open():
     X, y, _ = sales(600)
-    search = searched(X, y)
-    wrong = {"compare": "seasonal-900"}, {"refit_every": 0}, {"refit_every": pd.Timedelta("-1D")}
-    for arguments in wrong:
+    search = fit_search(X, y)
+    invalid_arguments = (
+        {"compare": "seasonal-900"},
+        {"refit_every": 0},
+        {"refit_every": pd.Timedelta("-1D")},
+    )
+    for arguments in invalid_arguments:
         with refused(ValueError, *arguments):
             search.final_report(**arguments)
     assert search.final_report(compare="naive").rows
@@ -261,14 +284,16 @@ def test_refits_and_simple_forecasts_need_time():
     assert chain.final_report().rows
 
 
-def test_a_model_that_looks_at_later_rows_is_rejected_while_the_holdout_is_open():
+def test_a_model_that_uses_later_rows_is_rejected_while_the_holdout_is_open():
     X, y, _ = sales(600)
     labels = (y > 15).astype(int)
     train = X[:400], labels[:400]
     holdout = ReusableHoldout(X[400:], labels[400:], correlation="time", random_state=0)
-    ahead = make_pipeline(FunctionTransformer(lambda A: A - A.mean()), LogisticRegression())
+    centering_model = make_pipeline(
+        FunctionTransformer(lambda A: A - A.mean()), LogisticRegression()
+    )
     with refused(ValueError, "dates"):
-        holdout.final_report(ahead.fit(*train), training=train)
+        holdout.final_report(centering_model.fit(*train), training=train)
     rows = holdout.final_report(
         LogisticRegression().fit(*train), compare="naive", training=train
     ).rows
@@ -287,7 +312,7 @@ NUMBERS = (
 @pytest.mark.parametrize("horizon", [1, 7])
 def test_every_metric_of_numbers_has_an_interval_for_these_dates(horizon):
     X, y, _ = sales(1520, horizon=horizon)
-    rows = searched(X, y, horizon=horizon).final_report(scoring=list(NUMBERS)).rows
+    rows = fit_search(X, y, horizon=horizon).final_report(scoring=list(NUMBERS)).rows
     assert len(rows) == len(NUMBERS) * (1 if horizon == 1 else 2)
     lower, value, upper = np.transpose(
         [(row.approximate[0], row.value, row.approximate[1]) for row in rows]
@@ -316,20 +341,20 @@ def test_every_metric_of_classes_has_an_interval_for_these_dates():
 def test_the_median_error_has_an_interval_and_the_largest_none():
     X, y, _ = sales(620)
     scorings = ["neg_median_absolute_error", "neg_max_error"]
-    median, largest = searched(X, y).final_report(scoring=scorings).rows
+    median, largest = fit_search(X, y).final_report(scoring=scorings).rows
     assert median.approximate[0] < median.value < median.approximate[1]
     assert largest.approximate is None
     assert largest.value < median.value
 
 
-def test_approximate_rows_are_about_errors_as_they_are():
+def test_approximate_rows_are_about_unclipped_errors():
     """Theory G31: the proven interval is about clipped errors, and the row counts the others."""
     X, y, _ = sales(620)
-    search = searched(X, y)
+    search = fit_search(X, y)
     metric = get_metric("neg_mean_absolute_error", bounds=(0.0, 1.0))  # errors count as 1 at most
     row = search.final_report(scoring=metric).rows[0]
-    held = search.holdout_indices_
-    errors = np.abs(y[held] - search.best_estimator_.predict(X.iloc[held]))
+    holdout_rows = search.holdout_indices_
+    errors = np.abs(y[holdout_rows] - search.best_estimator_.predict(X.iloc[holdout_rows]))
     assert row.value == pytest.approx(-np.minimum(errors, 1.0).mean())
     assert row.proven[0] < row.value < row.proven[1]
     assert row.approximate[0] < -errors.mean() < row.approximate[1]
@@ -338,12 +363,12 @@ def test_approximate_rows_are_about_errors_as_they_are():
 
 def test_r2_is_about_the_training_mean():
     X, y, _ = sales(620)
-    search = searched(X, y)
+    search = fit_search(X, y)
     row = search.final_report(scoring="r2").rows[0]
-    held = search.holdout_indices_
-    squares = (y[held] - search.best_estimator_.predict(X.iloc[held])) ** 2
-    around = (y[held] - y[: held[0]].mean()) ** 2
-    assert row.value == pytest.approx(1.0 - squares.sum() / around.sum())
+    holdout_rows = search.holdout_indices_
+    residual_squares = (y[holdout_rows] - search.best_estimator_.predict(X.iloc[holdout_rows])) ** 2
+    total_squares = (y[holdout_rows] - y[: holdout_rows[0]].mean()) ** 2
+    assert row.value == pytest.approx(1.0 - residual_squares.sum() / total_squares.sum())
     assert any("training" in note for note in row.notes)
     holdout = ReusableHoldout(X[400:], y[400:], correlation="time", random_state=0)
     with refused(ValueError, "scoring='r2'", "training=(X_train, y_train)"):
@@ -353,14 +378,14 @@ def test_r2_is_about_the_training_mean():
 def test_scores_are_drawn_over_time():
     pytest.importorskip("matplotlib").use("agg")
     X, y, _ = sales(600)
-    report = searched(X, y).final_report()
+    report = fit_search(X, y).final_report()
     ax = report.plot(over="time")
     assert len(ax.lines[0].get_xdata()) == 145
     assert "2013-0" in ax.get_xlabel()  # the year
-    kept = pickle.loads(pickle.dumps(report))
+    unpickled = pickle.loads(pickle.dumps(report))
     with refused(ValueError, "over='time'"):
-        kept.plot(over="time")
-    assert kept == report
+        unpickled.plot(over="time")
+    assert unpickled == report
 
 
 @pytest.mark.parametrize("height", [3.2, 4.8])
@@ -368,7 +393,7 @@ def test_two_models_are_drawn_over_time_and_no_label_is_cut(height):
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("agg")
     X, y, _ = sales(600)
-    report = searched(X, y).final_report(compare="naive")
+    report = fit_search(X, y).final_report(compare="naive")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ax = plt.subplots(figsize=(7.0, height), layout="constrained")[1]
@@ -379,9 +404,9 @@ def test_two_models_are_drawn_over_time_and_no_label_is_cut(height):
     assert any(label.startswith("naive") for label in labels)
     texts = (ax.xaxis.label, ax.yaxis.label, *ax.get_xticklabels(), *ax.get_legend().texts)
     corners = np.array([text.get_window_extent().get_points() for text in texts])
-    least, most = ax.figure.get_window_extent().get_points()
-    assert (corners >= least).all()
-    assert (corners <= most).all()
+    lower_corner, upper_corner = ax.figure.get_window_extent().get_points()
+    assert (corners >= lower_corner).all()
+    assert (corners <= upper_corner).all()
     years = [text.get_text() for text in ax.get_xticklabels()]
     assert any(year in " ".join([*years, ax.get_xlabel()]) for year in ("2013", "2014"))
     plt.close("all")
@@ -390,13 +415,15 @@ def test_two_models_are_drawn_over_time_and_no_label_is_cut(height):
 def test_panels_are_reported_by_dates():
     """50 shops with common shocks: the variance of the means of dates sets the width."""
     rng = np.random.default_rng(0)
-    dates, shops = 300, 50
+    dates = 300
+    shops = 50
     X = rng.normal(size=(dates, shops, 2))
-    chance = np.clip(0.75 + 0.08 * rng.normal(size=dates), 0, 1)[:, None]
-    hit = rng.random((dates, shops)) < chance
-    labels = np.where(hit, X[..., 0] > 0, X[..., 0] <= 0).astype(int)
+    accuracy_by_date = np.clip(0.75 + 0.08 * rng.normal(size=dates), 0, 1)[:, None]
+    is_correct = rng.random((dates, shops)) < accuracy_by_date
+    labels = np.where(is_correct, X[..., 0] > 0, X[..., 0] <= 0).astype(int)
     day = np.repeat(np.arange(dates), shops)
-    order, ends = rng.permutation(dates * shops), []
+    order = rng.permutation(dates * shops)
+    intervals = []
     for rows in (slice(None), order):
         search = ReusableHoldoutSearchCV(
             LogisticRegression(), {"C": [0.1, 1.0]}, correlation="time", random_state=0
@@ -404,10 +431,10 @@ def test_panels_are_reported_by_dates():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             search.fit(X.reshape(-1, 2)[rows], labels.ravel()[rows], times=day[rows])
-        ends.append(search.final_report().interval)
-    assert ends[0] == pytest.approx(ends[1], abs=0.01)
-    assert 0.5 * (ends[0][1] - ends[0][0]) < 0.06  # 75 dates
-    assert ends[0][0] < chance[225:].mean() < ends[0][1]
+        intervals.append(search.final_report().interval)
+    assert intervals[0] == pytest.approx(intervals[1], abs=0.01)
+    assert 0.5 * (intervals[0][1] - intervals[0][0]) < 0.06  # 75 dates
+    assert intervals[0][0] < accuracy_by_date[225:].mean() < intervals[0][1]
 
 
 class Counts(Ridge):
@@ -422,16 +449,17 @@ class Counts(Ridge):
 
 def test_a_rejected_report_leaves_nothing_to_the_next_one():
     X, y, _ = sales(600)
-    training, model = (X[:400], y[:400]), Ridge().fit(X[:400], y[:400])
+    training = (X[:400], y[:400])
+    model = Ridge().fit(X[:400], y[:400])
     loss = get_metric("neg_mean_absolute_error", y=y[:400])
     reports = []
-    for wrong in (False, True):
+    for has_rejected_call in (False, True):
         holdout = ReusableHoldout(X[400:], y[400:], correlation="time", random_state=0)
-        if wrong:
+        if has_rejected_call:
             with refused(ValueError, "scoring='nope'"):
                 holdout.final_report(model, scoring="nope", training=(X[:400], y[:400] + 9.0))
-        asked = {"scoring": loss, "compare": "naive", "training": training}
-        reports.append(holdout.final_report(model, **asked))
+        report_arguments = {"scoring": loss, "compare": "naive", "training": training}
+        reports.append(holdout.final_report(model, **report_arguments))
     assert reports[0].rows == reports[1].rows
 
 
@@ -439,10 +467,10 @@ def test_a_model_that_counts_its_calls_gets_its_report_again():
     X, y, _ = sales(600)
     model = Counts().fit(X[:400], y[:400])
     holdout = ReusableHoldout(X[400:], y[400:], correlation="time", random_state=0)
-    asked = {"scoring": get_metric("neg_mean_absolute_error", y=y[:400])}
-    asked["training"] = (X[:400], y[:400])
-    report = holdout.final_report(model, **asked)
-    assert holdout.final_report(model, **asked).rows == report.rows
+    report_arguments = {"scoring": get_metric("neg_mean_absolute_error", y=y[:400])}
+    report_arguments["training"] = (X[:400], y[:400])
+    report = holdout.final_report(model, **report_arguments)
+    assert holdout.final_report(model, **report_arguments).rows == report.rows
 
 
 # -- clips of errors without a declared range (theory G31) ----------------------------------------
@@ -463,15 +491,15 @@ def out_of_fold_clip(search, X, y, alpha):
 def test_errors_are_clipped_by_out_of_fold_errors_of_the_leading_candidate():
     """Interim answers and the report share a clip, and a second search keeps it."""
     X, y, _ = sales(620)
-    search = searched(X, y)
+    search = fit_search(X, y)
     leader = search.cv_results_["params"][int(np.argmax(search.cv_results_["cv_score"]))]["alpha"]
     clip = out_of_fold_clip(search, X, y, leader)
-    later = ReusableHoldoutSearchCV(
+    second_search = ReusableHoldoutSearchCV(
         Ridge(), {"alpha": [1e4]}, scoring="neg_mean_absolute_error", holdout=search.holdout_
     ).fit(X.iloc[search.train_indices_], y[search.train_indices_])
     stated = f"clipped at errors of {clip:.4g}"
     assert stated in str(search.certificate_)
-    assert stated in str(later.certificate_)
+    assert stated in str(second_search.certificate_)
     report = search.final_report()
     assert largest_error(report) == pytest.approx(clip, rel=1e-3)
     assert search.final_report() == report
@@ -479,7 +507,7 @@ def test_errors_are_clipped_by_out_of_fold_errors_of_the_leading_candidate():
 
 def test_a_report_states_its_clip_and_the_width_of_a_declared_range():
     X, y, _ = sales(620)
-    row = searched(X, y).final_report().rows[0]
+    row = fit_search(X, y).final_report().rows[0]
     notes = " ".join(row.notes)
     assert "out-of-fold training errors are beyond the clip" in notes
     width = float(re.search(r"would be ±([\d.]*\d)", notes)[1])
@@ -488,22 +516,26 @@ def test_a_report_states_its_clip_and_the_width_of_a_declared_range():
 
 def test_a_difference_of_absolute_errors_needs_no_clip():
     X, y, _ = sales(620)
-    search = searched(X, y)
+    search = fit_search(X, y)
     pair = differences(search.final_report(compare="seasonal-7"))[0]
-    held = search.holdout_indices_
-    errors = np.abs(y[held] - search.best_estimator_.predict(X.iloc[held]))
-    assert pair.value == pytest.approx((np.abs(y[held] - y[held - 7]) - errors).mean())
+    holdout_rows = search.holdout_indices_
+    errors = np.abs(y[holdout_rows] - search.best_estimator_.predict(X.iloc[holdout_rows]))
+    assert pair.value == pytest.approx(
+        (np.abs(y[holdout_rows] - y[holdout_rows - 7]) - errors).mean()
+    )
     assert not pair.notes
 
 
 def test_holdout_errors_beyond_the_clip_are_counted():
     X, y, _ = sales(620)
-    wild = y.copy()
-    wild[-20:-15] += 30.0
-    search = searched(X, wild)
+    y_with_outliers = y.copy()
+    y_with_outliers[-20:-15] += 30.0
+    search = fit_search(X, y_with_outliers)
     row = search.final_report().rows[0]
-    held = search.holdout_indices_
-    errors = np.abs(wild[held] - search.best_estimator_.predict(X.iloc[held]))
+    holdout_rows = search.holdout_indices_
+    errors = np.abs(
+        y_with_outliers[holdout_rows] - search.best_estimator_.predict(X.iloc[holdout_rows])
+    )
     clip = float(re.search(r"clipped at errors of ([\d.]+)", row.metric)[1])
     n_beyond = np.count_nonzero(errors > clip)
     assert n_beyond >= 5
@@ -535,7 +567,7 @@ def test_a_report_without_a_search_takes_its_clip_from_the_training_records():
 def test_history_has_the_range_of_unclipped_differences():
     """A difference beyond 1 once ended at 1 in the history."""
     X, y, _ = sales(620)
-    search = searched(10.0 * X, 10.0 * y)
+    search = fit_search(10.0 * X, 10.0 * y)
     (row,) = differences(search.final_report(compare="seasonal-7"))
     answers = search.holdout_.history()
     last = answers[-1] if not hasattr(answers, "to_frame") else list(answers)[-1]
@@ -548,7 +580,7 @@ def test_history_has_the_range_of_unclipped_differences():
 def test_a_difference_without_a_range_does_not_depend_on_the_unit_of_the_target(unit):
     """Stakes once had a least variance in units of the target."""
     X, y, _ = sales(620)
-    plain = differences(searched(X, y).final_report(compare="seasonal-7"))[0]
+    plain = differences(fit_search(X, y).final_report(compare="seasonal-7"))[0]
     search = ReusableHoldoutSearchCV(
         Ridge(), {"alpha": [0.1 * unit**2, 10.0 * unit**2]}, scoring="neg_mean_absolute_error",
         correlation="time", random_state=0, cv=3,
@@ -567,44 +599,44 @@ def test_every_row_in_time_comes_from_one_function():
         Ridge(), {"alpha": [1.0]}, scoring="neg_mean_absolute_error", correlation="time",
         random_state=0, cv=3,
     ).fit(X, y, times=dates)  # fmt: skip
-    held = search.holdout_indices_
-    units = dates[held] - dates[held].min()
-    baseline = np.full(len(held), y[search.train_indices_].mean())
-    report = search.final_report(compare=baseline, by={"kind": X[held, 1].astype(int)})
-    predictions = search.best_estimator_.predict(X[held])
-    in_second = X[held, 1] == 1
+    holdout_rows = search.holdout_indices_
+    units = dates[holdout_rows] - dates[holdout_rows].min()
+    baseline = np.full(len(holdout_rows), y[search.train_indices_].mean())
+    report = search.final_report(compare=baseline, by={"kind": X[holdout_rows, 1].astype(int)})
+    predictions = search.best_estimator_.predict(X[holdout_rows])
+    in_second = X[holdout_rows, 1] == 1
     statistic = statistic_of("neg_mean_absolute_error")
-    losses = np.abs(y[held] - np.vstack([baseline, predictions]))
+    losses = np.abs(y[holdout_rows] - np.vstack([baseline, predictions]))
     name = report.rows[0].model
     expected = {
-        (name, ""): (statistic, y[held], [(predictions, None)]),
-        (name, "kind=1"): (statistic, y[held], [(predictions, in_second)]),
+        (name, ""): (statistic, y[holdout_rows], [(predictions, None)]),
+        (name, "kind=1"): (statistic, y[holdout_rows], [(predictions, in_second)]),
         (f"{name} minus baseline", ""): (
-            statistic, y[held], [(predictions, None), (baseline, None)],
+            statistic, y[holdout_rows], [(predictions, None), (baseline, None)],
         ),
-        (f"{name} against baseline", ""): (SKILL, np.zeros(len(held)), [(losses, None)]),
+        (f"{name} against baseline", ""): (SKILL, np.zeros(len(holdout_rows)), [(losses, None)]),
     }  # fmt: skip
     rows = {(row.model, row.subgroup): row for row in report.rows}
     for key, arguments in expected.items():
-        again = date_row(*arguments, dates=units, level=report.alpha_approximate)
-        np.testing.assert_allclose(rows[key].approximate, (again.lower, again.upper))
+        expected_row = date_row(*arguments, dates=units, level=report.alpha_approximate)
+        np.testing.assert_allclose(rows[key].approximate, (expected_row.lower, expected_row.upper))
 
 
 def test_a_refitted_recipe_has_the_row_of_its_predictions():
     X, y, _ = sales(620)
-    search = searched(X, y)
-    held = search.holdout_indices_
+    search = fit_search(X, y)
+    holdout_rows = search.holdout_indices_
     report = search.final_report(refit_every=50)
     predictions = []
-    for start in range(0, len(held), 50):
-        block = held[start : start + 50]
+    for start in range(0, len(holdout_rows), 50):
+        block = holdout_rows[start : start + 50]
         fitted = Ridge(**search.best_params_).fit(X[: block[0]], y[: block[0]])
         predictions.append(fitted.predict(X.iloc[block]))
-    again = date_row(
-        statistic_of("neg_mean_absolute_error"), y[held], [(np.concatenate(predictions), None)],
-        dates=np.arange(len(held)), level=report.alpha_approximate,
+    expected_row = date_row(
+        statistic_of("neg_mean_absolute_error"), y[holdout_rows], [(np.concatenate(predictions), None)],
+        dates=np.arange(len(holdout_rows)), level=report.alpha_approximate,
     )  # fmt: skip
-    np.testing.assert_allclose(report.rows[0].approximate, (again.lower, again.upper))
+    np.testing.assert_allclose(report.rows[0].approximate, (expected_row.lower, expected_row.upper))
 
 
 def expected_clipped_loss(mean, predictions, clip):
@@ -620,10 +652,12 @@ def expected_clipped_loss(mean, predictions, clip):
 def test_intervals_hold_for_clipped_errors_of_the_period(seed):
     """Interim interval of the selected candidate and report, by the known law of each day."""
     X, y, level = sales(620, seed)
-    search = searched(X, y)
-    held = search.holdout_indices_
-    mean = y[held] - level[held] + PHI * level[held - 1]  # known the day before
-    predictions = search.best_estimator_.predict(X.iloc[held])
+    search = fit_search(X, y)
+    holdout_rows = search.holdout_indices_
+    mean = (
+        y[holdout_rows] - level[holdout_rows] + PHI * level[holdout_rows - 1]
+    )  # known the day before
+    predictions = search.best_estimator_.predict(X.iloc[holdout_rows])
     lower, upper = search.best_interval_
     report = search.final_report()
     truth = -expected_clipped_loss(mean, predictions, largest_error(report))

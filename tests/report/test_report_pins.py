@@ -21,7 +21,8 @@ pytestmark = [
 
 PINS = Path(__file__).with_name("report_pins.json")
 RELATIVE_TOLERANCE = 1e-9
-N_RECORDS, N_TRAINING = 600, 900
+N_RECORDS = 600
+N_TRAINING = 900
 
 #: Metrics by kind of target.
 METRICS = {
@@ -80,8 +81,8 @@ def make_data(target, n, seed):
     """Return two columns in [0, 1] (the second less accurate), a subgroup, and targets."""
     rng = np.random.default_rng(seed)
     signal = rng.random(n)
-    other = np.clip(signal + rng.uniform(-0.4, 0.4, n), 0.0, 1.0)
-    X = np.column_stack([signal, other, rng.integers(2, size=n)])
+    noisy_signal = np.clip(signal + rng.uniform(-0.4, 0.4, n), 0.0, 1.0)
+    X = np.column_stack([signal, noisy_signal, rng.integers(2, size=n)])
     if target == "two classes":
         return X, (rng.random(n) < signal).astype(int)
     if target == "three classes":
@@ -135,10 +136,17 @@ def numbers_and_texts(rows):
     numbers = []
     texts = []
     for name, (value, method, *intervals) in rows.items():
-        ends = [end for pair in intervals if isinstance(pair, list | tuple) for end in pair]
-        numbers += [end for end in [value, *ends] if end is not None]
-        kinds = ["interval" if isinstance(pair, list | tuple) else pair for pair in intervals]
-        texts.append((name, value is None, method, *kinds))
+        limits = [
+            limit
+            for interval in intervals
+            if isinstance(interval, list | tuple)
+            for limit in interval
+        ]
+        numbers += [limit for limit in [value, *limits] if limit is not None]
+        interval_labels = [
+            "interval" if isinstance(interval, list | tuple) else interval for interval in intervals
+        ]
+        texts.append((name, value is None, method, *interval_labels))
     return np.array(numbers), texts
 
 

@@ -48,7 +48,8 @@ class Ranks(ClassifierMixin, BaseEstimator):
     """A model that was fitted long ago: the first column is a chance, the second another one."""
 
     def __init__(self, column=0, classes=(0, 1)):
-        self.column, self.classes = column, classes
+        self.column = column
+        self.classes = classes
 
     def fit(self, X=None, y=None):
         return self
@@ -60,8 +61,8 @@ class Ranks(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X):
         if INTERRUPTS and len(X) > 300:
             raise INTERRUPTS.pop()
-        chance = np.asarray(X)[:, self.column].astype(float)
-        return np.column_stack([1.0 - chance, chance])
+        probability = np.asarray(X)[:, self.column].astype(float)
+        return np.column_stack([1.0 - probability, probability])
 
     def predict(self, X):
         return self.classes_[(self.predict_proba(X)[:, 1] > 0.5).astype(int)]
@@ -69,10 +70,10 @@ class Ranks(ClassifierMixin, BaseEstimator):
 
 def data(n=400, seed=0, noise=0.35):
     rng = np.random.default_rng(seed)
-    chance = rng.random(n)
-    y = (rng.random(n) < chance).astype(int)
-    other = np.clip(chance + noise * rng.normal(size=n), 0.01, 0.99)
-    return np.column_stack([np.clip(chance, 0.01, 0.99), other]), y
+    probability = rng.random(n)
+    y = (rng.random(n) < probability).astype(int)
+    noisy_probability = np.clip(probability + noise * rng.normal(size=n), 0.01, 0.99)
+    return np.column_stack([np.clip(probability, 0.01, 0.99), noisy_probability]), y
 
 
 def brier(model, X, y):
@@ -83,8 +84,8 @@ def brier_scorer(model, X, y):
     return float(np.mean(brier(model, X, y)))
 
 
-def pickle_of(thing):
-    return pickle.loads(pickle.dumps(thing))
+def pickle_of(instance):
+    return pickle.loads(pickle.dumps(instance))
 
 
 def test_every_form_of_the_same_labels_gives_the_same_rows():
@@ -99,18 +100,19 @@ def test_every_form_of_the_same_labels_gives_the_same_rows():
         rows.append(holdout.final_report(model, scoring=metrics).rows)
     for name, row in zip(metrics, rows[0], strict=True):
         assert row.metric == name
-        said = get_scorer(name)(Ranks(), X, y)
-        assert row.value == pytest.approx(said)
-    for other in rows[1:]:
-        assert [row.value for row in other] == pytest.approx([row.value for row in rows[0]])
-        assert [row.n_units for row in other] == [row.n_units for row in rows[0]]
+        expected = get_scorer(name)(Ranks(), X, y)
+        assert row.value == pytest.approx(expected)
+    for other_rows in rows[1:]:
+        assert [row.value for row in other_rows] == pytest.approx([row.value for row in rows[0]])
+        assert [row.n_units for row in other_rows] == [row.n_units for row in rows[0]]
 
 
 @pytest.mark.parametrize(("low", "high"), [(1, 2), ("no", "yes"), (-1, 1)])
 def test_the_class_that_counts_is_pos_label_as_in_scikit_learn(low, high):
     """Labels 1 and 2: class 1 counts, in both families; text has to name its class."""
     X, y = data()
-    labels, model = np.where(y == 1, high, low), Ranks(classes=(low, high))
+    labels = np.where(y == 1, high, low)
+    model = Ranks(classes=(low, high))
     functions = {"f1": f1_score, "recall": recall_score, "precision": precision_score}
     for name, function in functions.items():
         positive = 1 if 1 in (low, high) else high
@@ -127,32 +129,38 @@ def test_the_class_that_counts_is_pos_label_as_in_scikit_learn(low, high):
             assert pair[0] < row.value < pair[1]
 
 
-def test_a_label_that_the_model_does_not_know_is_none_of_its_classes():
+def test_an_unknown_label_is_outside_the_classes_of_the_model():
     X, y = data()
     y = np.where(np.arange(len(y)) % 10 == 0, 7, y)
     rows = ReusableHoldout(X, y).final_report(Ranks(), scoring=["accuracy", "recall", "precision"])
-    said = Ranks().predict(X)
-    truth = [np.mean(said == y), np.mean(said[y == 1]), np.mean(y[said == 1] == 1)]
-    assert [row.value for row in rows.rows] == pytest.approx(truth)
+    predicted = Ranks().predict(X)
+    expected_scores = [
+        np.mean(predicted == y),
+        np.mean(predicted[y == 1]),
+        np.mean(y[predicted == 1] == 1),
+    ]
+    assert [row.value for row in rows.rows] == pytest.approx(expected_scores)
 
 
-def test_two_families_have_levels_of_their_own():
+def test_proven_and_approximate_rows_have_separate_levels():
     """G28: split by their own statements; interim answers are not in the approximate family."""
     X, y = data(1000)
-    asked = ReusableHoldout(X, y, random_state=0)
-    asked.answer(np.linspace(0.2, 0.8, 20), np.random.default_rng(0).random((20, 1000)) < 0.5)
+    queried_holdout = ReusableHoldout(X, y, random_state=0)
+    queried_holdout.answer(
+        np.linspace(0.2, 0.8, 20), np.random.default_rng(0).random((20, 1000)) < 0.5
+    )
     reports = [
         holdout.final_report(Ranks(), scoring=["accuracy", "f1", "average_precision"])
-        for holdout in (ReusableHoldout(X, y, random_state=0), asked)
+        for holdout in (ReusableHoldout(X, y, random_state=0), queried_holdout)
     ]
     for report in reports:
-        accuracy, f1, ranked = report.rows
-        assert ranked.proven is None
-        assert (ranked.lower, ranked.upper) == ranked.approximate
-        assert (f1.lower, f1.upper) == f1.proven
-        assert accuracy.method == "Clopper-Pearson"
-        assert sum(accuracy.half_width_components) == pytest.approx(
-            (accuracy.upper - accuracy.lower) / 2
+        accuracy_row, f1_row, precision_row = report.rows
+        assert precision_row.proven is None
+        assert (precision_row.lower, precision_row.upper) == precision_row.approximate
+        assert (f1_row.lower, f1_row.upper) == f1_row.proven
+        assert accuracy_row.method == "Clopper-Pearson"
+        assert sum(accuracy_row.half_width_components) == pytest.approx(
+            (accuracy_row.upper - accuracy_row.lower) / 2
         )
     assert reports[0].alpha_proven <= 0.05 / 2
     finished = math.exp(-report_attempt_length(n_earlier=0, finished=True))
@@ -161,7 +169,7 @@ def test_two_families_have_levels_of_their_own():
     assert reports[1].alpha_approximate < reports[0].alpha_approximate
 
 
-def test_a_file_and_its_copy_report_the_same_from_the_first_moment(tmp_path):
+def test_a_file_and_its_copy_give_the_same_report(tmp_path):
     """G28: the order of units is drawn once, with the holdout, and never again."""
     X, y = data()
     paths = [tmp_path / f"{name}.sqlite" for name in "abcdefgh"]
@@ -177,7 +185,7 @@ def test_a_file_and_its_copy_report_the_same_from_the_first_moment(tmp_path):
     assert len({row.proven for row in rows}) > 1
 
 
-def test_nothing_draws_the_order_of_a_holdout_again(path):
+def test_the_secret_order_of_a_holdout_is_drawn_once(path):
     """G28: it is the same in pickles and copies, and after an interruption in each of two."""
     X, y = data()
     scoring = ["neg_brier_score", brier_scorer]
@@ -187,12 +195,12 @@ def test_nothing_draws_the_order_of_a_holdout_again(path):
     ReusableHoldout(X, y, ledger=path)
     shutil.copy(path, path.with_name("b"))
     reports = []
-    for place in (path, path.with_name("b")):
+    for ledger in (path, path.with_name("b")):
         INTERRUPTS.append(KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
-            ReusableHoldout(X, y, ledger=place).final_report(Ranks(), scoring=scoring)
-        again = ReusableHoldout(X, y, ledger=place)
-        reports.append(again.final_report(Ranks(), scoring=scoring))
+            ReusableHoldout(X, y, ledger=ledger).final_report(Ranks(), scoring=scoring)
+        resumed = ReusableHoldout(X, y, ledger=ledger)
+        reports.append(resumed.final_report(Ranks(), scoring=scoring))
     assert reports[0].rows == reports[1].rows != report.rows
 
 
@@ -203,7 +211,8 @@ def test_means_that_change_in_file_order_are_covered(runs):
     12 runs pass a failure rate of 40% (of 20%) with chance .94 and of 85% with chance .02; 60 runs
     pass 30% with chance .90 and 50% with .03.
     """
-    beta, missed = 0.2, 0
+    beta = 0.2
+    n_missed = 0
     for run in range(runs):
         rng = np.random.default_rng(run)
         means = np.repeat([0.7, 0.3], 150)
@@ -213,44 +222,45 @@ def test_means_that_change_in_file_order_are_covered(runs):
         )
         metric = PerRecordScore(lambda model, X, y: np.asarray(X)[:, 0])
         [row] = holdout.final_report(Ranks(), 0.5, scoring=metric).rows
-        missed += not row.proven[0] <= 0.5 <= row.proven[1]
-    assert missed <= binom.ppf(0.999, runs, beta)
+        n_missed += not row.proven[0] <= 0.5 <= row.proven[1]
+    assert n_missed <= binom.ppf(0.999, runs, beta)
 
 
 @pytest.mark.parametrize(
-    ("kind", "runs"),
+    ("unit_type", "runs"),
     [("records", 8), ("groups", 8)]
-    + [pytest.param(one, 60, marks=pytest.mark.slow) for one in ("records", "groups")],
+    + [pytest.param(unit_type, 60, marks=pytest.mark.slow) for unit_type in ("records", "groups")],
 )
-def test_proven_rows_of_both_kinds_hold(kind, runs):
+def test_proven_rows_of_records_and_groups_hold(unit_type, runs):
     """8 runs find gross failures only: they pass a rate of 60% (of 20%) with chance .89 and of 95%
     with chance .06; 60 runs pass 30% with chance .90 and 50% with .03.
     """
-    beta, missed = 0.2, 0
+    beta = 0.2
+    n_missed = 0
     new_X, new_y = data(100_000, seed=999)
-    truths = [
+    expected_values = [
         -np.mean(brier(Ranks(), new_X, new_y)),
         recall_score(new_y, Ranks().predict(new_X)),
         np.mean(brier(Ranks(), new_X, new_y) - brier(Ranks(1), new_X, new_y)),
     ]
     for run in range(runs):
         X, y = data(240, seed=run)
-        model = None if kind == "records" else Groups(np.arange(240) // 2)
+        model = None if unit_type == "records" else Groups(np.arange(240) // 2)
         holdout = ReusableHoldout(
             X, y, correlation=model, confidence_level=1 - beta, random_state=run
         )
         rows = holdout.final_report(
             {"a": Ranks(), "b": Ranks(1)}, scoring=["neg_brier_score", "recall"], compare=True
         ).rows  # fmt: skip
-        known = [rows[0], rows[2], rows[4]]
-        missed += not all(
-            row.proven[0] <= truth <= row.proven[1]
-            for row, truth in zip(known, truths, strict=True)
+        proven_rows = [rows[0], rows[2], rows[4]]
+        n_missed += not all(
+            row.proven[0] <= expected_value <= row.proven[1]
+            for row, expected_value in zip(proven_rows, expected_values, strict=True)
         )
-    assert missed <= binom.ppf(0.999, runs, beta)
+    assert n_missed <= binom.ppf(0.999, runs, beta)
 
 
-def test_records_that_are_not_alike_get_the_form_without_an_order():
+def test_unequal_records_get_the_order_free_bound():
     """G28: nodes given the rest; class scores given features have no proof."""
     X, y = data(120)
     path = np.diag(np.ones(239), 1)
@@ -263,34 +273,36 @@ def test_records_that_are_not_alike_get_the_form_without_an_order():
 
 
 @pytest.mark.parametrize(
-    ("kind", "runs"),
+    ("unit_type", "runs"),
     [("records", 12), ("groups", 12)]
-    + [pytest.param(one, 100, marks=pytest.mark.slow) for one in ("records", "groups")],
+    + [pytest.param(unit_type, 100, marks=pytest.mark.slow) for unit_type in ("records", "groups")],
 )
-def test_proven_gaps_of_two_subgroups_hold(kind, runs):
+def test_proven_gaps_of_two_subgroups_hold(unit_type, runs):
     """G28: the second half of the units is better by .2.
 
     Patients of three records that are taken for records miss in about every third run, which 12
     runs pass with chance .82 and 100 runs with less than .001. 12 runs pass a failure rate of 25%
     (of 7.5%) with chance .95 and of 70% with .04; 100 runs pass 13% with chance .91.
     """
-    beta, missed, patients = 0.3, 0, np.arange(240) // 3
-    units = np.arange(240) if kind == "records" else patients
-    better = np.unique(units) > units.max() / 2
+    beta = 0.3
+    n_missed = 0
+    patients = np.arange(240) // 3
+    units = np.arange(240) if unit_type == "records" else patients
+    is_better = np.unique(units) > units.max() / 2
     for run in range(runs):
         rng = np.random.default_rng(run)
-        right = (rng.random(better.size) < 0.6 + 0.2 * better)[units]
+        is_correct = (rng.random(is_better.size) < 0.6 + 0.2 * is_better)[units]
         y = rng.integers(0, 2, 240)
-        model = None if kind == "records" else Groups(patients)
+        model = None if unit_type == "records" else Groups(patients)
         holdout = ReusableHoldout(
             rng.random((240, 2)), y, correlation=model, confidence_level=1 - beta
         )
         rows = holdout.final_report(
-            np.where(right, y, 1 - y), scoring="accuracy", by={"half": better[units]}
+            np.where(is_correct, y, 1 - y), scoring="accuracy", by={"half": is_better[units]}
         ).rows  # fmt: skip
         assert rows[-1].subgroup == "half=True minus half=False"
-        missed += not rows[-1].proven[0] <= 0.2 <= rows[-1].proven[1]
-    assert missed <= binom.ppf(0.999, runs, beta / 4)
+        n_missed += not rows[-1].proven[0] <= 0.2 <= rows[-1].proven[1]
+    assert n_missed <= binom.ppf(0.999, runs, beta / 4)
 
 
 class SplitByLabels:
@@ -300,13 +312,15 @@ class SplitByLabels:
         return 1
 
     def split(self, X, y, groups):
-        first = np.array([np.asarray(y)[groups == one][0] for one in np.unique(groups)])
-        held = np.concatenate([np.flatnonzero(first == label)[::2] for label in (0, 1)])
-        held = np.isin(groups, np.unique(groups)[held])
-        yield np.flatnonzero(~held), np.flatnonzero(held)
+        first_labels = np.array([np.asarray(y)[groups == group][0] for group in np.unique(groups)])
+        holdout_groups = np.concatenate(
+            [np.flatnonzero(first_labels == label)[::2] for label in (0, 1)]
+        )
+        holdout_groups = np.isin(groups, np.unique(groups)[holdout_groups])
+        yield np.flatnonzero(~holdout_groups), np.flatnonzero(holdout_groups)
 
 
-def test_records_of_a_stratified_split_are_not_alike(path):
+def test_records_of_a_stratified_split_get_the_order_free_bound(path):
     """G28: counts of classes are fixed, so units depend on each other in a secret order."""
     X, y = data(400)
     metrics = ["accuracy", "neg_brier_score", "recall", "roc_auc"]
@@ -314,8 +328,10 @@ def test_records_of_a_stratified_split_are_not_alike(path):
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), {}, random_state=0, holdout=HoldoutConfig(splitter, ledger=path)
     ).fit(X, y)
-    held = search.holdout_
-    reopened = ReusableHoldout(held.X, held.y, ledger=path, gap=0, random_state=0)
+    search_holdout = search.holdout_
+    reopened = ReusableHoldout(
+        search_holdout.X, search_holdout.y, ledger=path, gap=0, random_state=0
+    )
     rows = reopened.final_report(search.best_estimator_, scoring=metrics).rows
     assert [row.method for row in rows] == [
         "Clopper-Pearson", "order-free bound", "order-free bound", "U-statistic bound"
@@ -339,42 +355,42 @@ class Noted(LogisticRegression):
         return super().fit(X, y)
 
 
-def test_a_search_knows_how_much_a_difference_varies_from_its_own_folds():
+def test_a_search_estimates_the_variance_of_a_difference_from_its_folds():
     """Issue 33: one route for the variance of a difference, the folds that the search drew."""
     X, y = data(1200)
     folds = KFold(3, shuffle=True, random_state=1)
     widths = []
-    for known in (True, False):
+    for has_cv_data in (True, False):
         search = ReusableHoldoutSearchCV(
             LogisticRegression(), {"C": [0.1, 1.0]}, scoring="neg_brier_score", cv=folds,
             random_state=0,
         ).fit(X, y)  # fmt: skip
-        held = search.train_indices_
-        assert X[held[:50]].tobytes() not in pickle.dumps(search)
-        other = Noted(C=0.2).fit(X[held], y[held])
-        if not known:  # as in another process
+        train = search.train_indices_
+        assert X[train[:50]].tobytes() not in pickle.dumps(search)
+        baseline = Noted(C=0.2).fit(X[train], y[train])
+        if not has_cv_data:  # as in another process
             search.holdout_.update_context(cv_data=None)
         Noted.fits.clear()
-        row = search.final_report(compare=other).rows[-1]
+        row = search.final_report(compare=baseline).rows[-1]
         widths.append(row.proven[1] - row.proven[0])
-        expected = [float(np.sum(X[held][part])) for part, _ in folds.split(X[held])]
-        assert Noted.fits == pytest.approx(expected if known else [])
+        expected = [float(np.sum(X[train][rows])) for rows, _ in folds.split(X[train])]
+        assert Noted.fits == pytest.approx(expected if has_cv_data else [])
         forget_answered_targets()
     assert widths[0] < 0.5 * widths[1]
 
 
-def test_bets_on_patients_know_a_metric_that_did_not_rank_from_the_folds():
+def test_bets_on_patients_use_folds_for_metrics_that_did_not_rank():
     """Without the folds they guess the variance of single records: here .097 for .066."""
     X, y = make_classification(
         1200, 8, n_informative=4, class_sep=1.5, weights=[0.9], random_state=0
     )
     widths = []
-    for known in (True, False):
+    for has_cv_data in (True, False):
         search = ReusableHoldoutSearchCV(
             LogisticRegression(), {"C": [0.1, 1.0]}, scoring="roc_auc", correlation="groups",
             random_state=0,
         ).fit(X, y, groups=np.arange(1200) // 3)  # fmt: skip
-        if not known:
+        if not has_cv_data:
             search.holdout_.update_context(cv_data=None)
         low, high = search.final_report(scoring="neg_brier_score").rows[0].proven
         widths.append(high - low)
@@ -384,7 +400,8 @@ def test_bets_on_patients_know_a_metric_that_did_not_rank_from_the_folds():
 
 def test_predictions_are_reported_like_the_model_that_made_them():
     X, y = data()
-    model, metrics = Ranks(), ["accuracy", "neg_brier_score", "roc_auc"]
+    model = Ranks()
+    metrics = ["accuracy", "neg_brier_score", "roc_auc"]
     by_model = ReusableHoldout(X, y, random_state=0).final_report(
         model, scoring=metrics, training=(X, y)
     )
@@ -392,9 +409,9 @@ def test_predictions_are_reported_like_the_model_that_made_them():
         {"mine": model.predict_proba(X)}, scoring=metrics, training=(X, y)
     )
     labels = ReusableHoldout(X, y).final_report({"mine": model.predict(X)}, scoring="f1")
-    for one, other in zip(by_model.rows, by_chances.rows, strict=True):
-        assert one.value == pytest.approx(other.value)
-        assert other.model == "mine"
+    for model_row, prediction_row in zip(by_model.rows, by_chances.rows, strict=True):
+        assert model_row.value == pytest.approx(prediction_row.value)
+        assert prediction_row.model == "mine"
     assert labels.value == pytest.approx(f1_score(y, model.predict(X)))
     holdout = ReusableHoldout(X, y)
     with refused(TypeError, "predictions"):
@@ -430,7 +447,7 @@ def test_training_records_make_differences_narrower():
     X, y = data(600)
     train = data(600, seed=1)
 
-    def fitted(column):
+    def fit_column(column):
         return LogisticRegression().fit(train[0][:, [column]], train[1])
 
     class One(ClassifierMixin, BaseEstimator):
@@ -449,13 +466,13 @@ def test_training_records_make_differences_narrower():
             return self.model_.predict(np.asarray(X)[:, [self.column]])
 
     models = [One(0).fit(*train), One(1).fit(*train)]
-    with_it, without = (
+    row_with_training, row_without_training = (
         ReusableHoldout(X, y, random_state=0).final_report(
             models, scoring="neg_brier_score", compare=True, training=training
         ).rows[-1]
         for training in (train, None)
     )  # fmt: skip
-    widths = [row.proven[1] - row.proven[0] for row in (with_it, without)]
+    widths = [row.proven[1] - row.proven[0] for row in (row_with_training, row_without_training)]
     assert widths[0] < widths[1]
 
 
@@ -467,36 +484,42 @@ def test_subgroups_and_their_gap_have_rows():
         {"m": Ranks()}, scoring=["accuracy", "roc_auc"], by="sex"
     )
     names = [(row.metric, row.subgroup) for row in report.rows]
-    assert names == [(metric, part) for metric in ("accuracy", "roc_auc") for part in ("",)] + [
-        (metric, part)
+    assert names == [
+        (metric, subgroup) for metric in ("accuracy", "roc_auc") for subgroup in ("",)
+    ] + [
+        (metric, subgroup)
         for metric in ("accuracy", "roc_auc")
-        for part in ("sex=F", "sex=M", "sex=M minus sex=F")
+        for subgroup in ("sex=F", "sex=M", "sex=M minus sex=F")
     ]
-    women = np.asarray(frame["sex"] == "F")
+    is_female = np.asarray(frame["sex"] == "F")
     hits = Ranks().predict(X) == y
     rows = dict(zip(names, report.rows, strict=True))
-    assert rows["accuracy", "sex=F"].value == pytest.approx(hits[women].mean())
-    assert rows["accuracy", "sex=F"].n_units == women.sum()
-    assert rows["roc_auc", "sex=M"].value == pytest.approx(roc_auc_score(y[~women], X[~women, 0]))
-    assert rows["accuracy", "sex=F"].proven[0] < hits[women].mean()
-    gap, auc_gap = (rows[name, "sex=M minus sex=F"] for name in ("accuracy", "roc_auc"))
-    parts = [rows["accuracy", f"sex={one}"].proven for one in "FM"]
-    for pair in (gap.proven, gap.approximate):
-        assert pair[0] < gap.value < pair[1]
+    assert rows["accuracy", "sex=F"].value == pytest.approx(hits[is_female].mean())
+    assert rows["accuracy", "sex=F"].n_units == is_female.sum()
+    assert rows["roc_auc", "sex=M"].value == pytest.approx(
+        roc_auc_score(y[~is_female], X[~is_female, 0])
+    )
+    assert rows["accuracy", "sex=F"].proven[0] < hits[is_female].mean()
+    gap_row, auc_gap_row = (rows[name, "sex=M minus sex=F"] for name in ("accuracy", "roc_auc"))
+    subgroup_intervals = [rows["accuracy", f"sex={sex}"].proven for sex in "FM"]
+    for interval in (gap_row.proven, gap_row.approximate):
+        assert interval[0] < gap_row.value < interval[1]
     # Both subgroups, each at half the level: a little wider than both intervals together.
     assert (
-        np.ptp(parts) < gap.proven[1] - gap.proven[0] < 1.2 * (np.ptp(parts[0]) + np.ptp(parts[1]))
+        np.ptp(subgroup_intervals)
+        < gap_row.proven[1] - gap_row.proven[0]
+        < 1.2 * (np.ptp(subgroup_intervals[0]) + np.ptp(subgroup_intervals[1]))
     )
-    assert auc_gap.proven[0] < auc_gap.value < auc_gap.proven[1]
-    assert auc_gap.approximate[0] < auc_gap.value < auc_gap.approximate[1]
-    three = ReusableHoldout(X, y).final_report(Ranks(), by={"site": np.arange(1000) % 3})
-    assert [row.subgroup for row in three.rows if "minus" in row.subgroup] == [
-        f"site={k} minus the rest of site but site={k}" for k in range(3)
+    assert auc_gap_row.proven[0] < auc_gap_row.value < auc_gap_row.proven[1]
+    assert auc_gap_row.approximate[0] < auc_gap_row.value < auc_gap_row.approximate[1]
+    site_report = ReusableHoldout(X, y).final_report(Ranks(), by={"site": np.arange(1000) % 3})
+    assert [row.subgroup for row in site_report.rows if "minus" in row.subgroup] == [
+        f"site={site} minus the rest of site but site={site}" for site in range(3)
     ]
-    for wrong in ("age", {"age": X[:, 0]}, {"sex": ["F"]}, 9):
+    for invalid_by in ("age", {"age": X[:, 0]}, {"sex": ["F"]}, 9):
         holdout = ReusableHoldout(frame, y)
         with refused(ValueError, "by"):
-            holdout.final_report(Ranks(), by=wrong)
+            holdout.final_report(Ranks(), by=invalid_by)
         holdout.answer([0.5], np.full((1, 1000), 0.5))  # still open
 
 
@@ -522,26 +545,26 @@ def test_a_report_has_one_target():
         ReusableHoldout(X, y, correlation=Groups(groups)).final_report(Ranks(), per="record")
 
 
-def test_both_families_speak_of_the_records_that_count():
+def test_proven_and_approximate_rows_are_about_the_counted_records():
     """G28: of a group that is larger than all training groups, some records count, in all rows."""
-    right = np.arange(200) < 100  # patients that are always right come often
-    groups = np.repeat(np.arange(200), np.where(right, 20, 2))
+    is_correct = np.arange(200) < 100  # patients that are always right come often
+    groups = np.repeat(np.arange(200), np.where(is_correct, 20, 2))
     X, y = data(len(groups))
-    said = np.where(right[groups], y, 1 - y)
+    predictions = np.where(is_correct[groups], y, 1 - y)
     training = (*data(600, seed=3), np.repeat(np.arange(150), 4))
     rows = ReusableHoldout(X, y, correlation=Groups(groups), random_state=0).final_report(
-        said, scoring=["accuracy", "balanced_accuracy"], per="record", training=training
+        predictions, scoring=["accuracy", "balanced_accuracy"], per="record", training=training
     ).rows  # fmt: skip
     assert rows[0].value == pytest.approx(400 / 600)
-    for pair in (rows[0].proven, rows[0].approximate, rows[1].approximate):
-        assert pair[0] < 400 / 600 < pair[1] < 0.85  # of all records: .95
+    for interval in (rows[0].proven, rows[0].approximate, rows[1].approximate):
+        assert interval[0] < 400 / 600 < interval[1] < 0.85  # of all records: .95
     assert rows[1].proven is None  # G19 is about a random record of a random group
-    private = ReusableHoldout(X, y, correlation=Groups(groups), epsilon=1.0)
+    private_holdout = ReusableHoldout(X, y, correlation=Groups(groups), epsilon=1.0)
     with refused(UnboundedMetricError, "noise"):
-        private.final_report(Ranks(), scoring="roc_auc", per="record", training=training)
+        private_holdout.final_report(Ranks(), scoring="roc_auc", per="record", training=training)
 
 
-def test_the_target_is_said_where_it_cannot_be_chosen():
+def test_the_target_is_stated_if_it_cannot_be_chosen():
     """In time dates count alike; noise is added to means over records, AUC is about patients."""
     X, y = data(400)
     (row,) = ReusableHoldout(X, y, correlation="time").final_report(Ranks(), per="record").rows
@@ -552,7 +575,7 @@ def test_the_target_is_said_where_it_cannot_be_chosen():
         search.final_report(per="record")
     assert search.final_report().rows
     groups = np.repeat(np.arange(150), np.r_[np.full(100, 1), np.full(50, 6)])
-    right = Ranks().predict(X) == y
+    is_correct = Ranks().predict(X) == y
     for scoring, per in (("accuracy", " per record"), ("roc_auc", " per group")):
         holdout = ReusableHoldout(X, y, correlation=Groups(groups), epsilon=2.0, random_state=0)
         with refused(UnboundedMetricError, "epsilon"):
@@ -561,7 +584,7 @@ def test_the_target_is_said_where_it_cannot_be_chosen():
         report = holdout.final_report(Ranks(), scoring=scoring)
         assert per in report.methods()
         forget_answered_targets()
-    per_group = np.mean([right[groups == one].mean() for one in range(150)])
+    per_group = np.mean([is_correct[groups == group].mean() for group in range(150)])
     report = ReusableHoldout(X, y, correlation=Groups(groups)).final_report(Ranks())
     assert report.value == pytest.approx(per_group)
 
@@ -608,27 +631,27 @@ def test_a_pickle_of_a_report_holds_no_record():
     assert pickle.loads(pickle.dumps(report)) == report
 
 
-def test_search_and_holdout_give_the_same_kind_of_row():
+def test_search_and_holdout_give_the_same_type_of_row():
     """Issue 31: the holdout knows the range of its search's training targets."""
     X, y = load_diabetes(return_X_y=True)
-    found = []
+    reports = []
     for by_search in (True, False):
         search = ReusableHoldoutSearchCV(
             Ridge(), {"alpha": [1.0]}, scoring="neg_mean_absolute_error", random_state=0
         ).fit(X, y)
-        found.append(
+        reports.append(
             search.final_report() if by_search else search.holdout_.final_report(
                 search.best_estimator_, scoring="neg_mean_absolute_error"
             )
         )  # fmt: skip
-    assert found[0].rows[0].metric == found[1].rows[0].metric
-    assert found[1].rows[0].proven is not None
-    [alone] = ReusableHoldout(X[300:], y[300:]).final_report(
+    assert reports[0].rows[0].metric == reports[1].rows[0].metric
+    assert reports[1].rows[0].proven is not None
+    [row_without_range] = ReusableHoldout(X[300:], y[300:]).final_report(
         Ridge().fit(X[:300], y[:300]), scoring="neg_mean_absolute_error"
     ).rows  # fmt: skip
-    assert alone.proven is None
-    assert alone.approximate is not None
-    assert "bounds" in " ".join(alone.notes)
+    assert row_without_range.proven is None
+    assert row_without_range.approximate is not None
+    assert "bounds" in " ".join(row_without_range.notes)
 
 
 def test_a_note_called_closing_closes_nothing():
@@ -639,7 +662,7 @@ def test_a_note_called_closing_closes_nothing():
     assert holdout.final_report(Ranks()).value > 0.5
 
 
-def test_a_script_that_is_run_twice_gets_its_report_again():
+def test_a_script_that_is_run_twice_gets_the_same_report():
     X, y = load_breast_cancer(return_X_y=True)
     X = scale(X[:, :5])
     holdout = ReusableHoldout(X[400:], y[400:])
@@ -652,7 +675,7 @@ def test_a_script_that_is_run_twice_gets_its_report_again():
         holdout.final_report(LogisticRegression(C=0.1).fit(X[:400], y[:400]))
 
 
-def test_the_report_says_how_it_was_done_and_what_comes_after():
+def test_the_report_states_its_methods_and_consequences():
     X, y = data()
     report = ReusableHoldout(X, y, correlation=Groups(np.arange(400) // 4)).final_report(
         Ranks(), scoring=["accuracy", "average_precision"]
@@ -680,7 +703,7 @@ def test_average_precision_and_auc_are_scikit_learns():
     assert all(math.isfinite(row.lower) for row in rows.rows)
 
 
-def test_shares_that_only_one_row_needs_are_paid_by_no_other():
+def test_class_proportions_of_one_row_are_not_charged_to_others():
     """G20: a training set of equal classes; the share of the holdout's is a surprise."""
     X, y = data(600)
     y = np.where(np.arange(600) % 10 < 9, 0, y)
@@ -707,22 +730,27 @@ class FailsFarAway(LogisticRegression):
 
 def test_records_that_a_model_failed_on_are_named_after_the_closing():
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(400, 3)), rng.integers(0, 2, 400)
-    X_held, y_held = rng.normal(size=(300, 3)), rng.integers(0, 2, 300)
+    X = rng.normal(size=(400, 3))
+    y = rng.integers(0, 2, 400)
+    X_held = rng.normal(size=(300, 3))
+    y_held = rng.integers(0, 2, 300)
     X_held[[7, 70]] = 99.0
     model = FailsFarAway().fit(X, y)
     report = ReusableHoldout(X_held, y_held).final_report(model, scoring="accuracy")
-    (note,) = (one for one in report.rows[0].notes if "failed on" in one)
+    (note,) = (note_text for note_text in report.rows[0].notes if "failed on" in note_text)
     assert "2 of 300" in note
     assert "7, 70" in note
-    clean = ReusableHoldout(X_held[:7], y_held[:7]).final_report(model, scoring="accuracy")
-    assert not any("failed on" in one for one in clean.rows[0].notes)
+    report_without_failures = ReusableHoldout(X_held[:7], y_held[:7]).final_report(
+        model, scoring="accuracy"
+    )
+    assert not any("failed on" in note_text for note_text in report_without_failures.rows[0].notes)
 
 
-def test_nodes_with_declared_strengths_are_no_independent_components():
+def test_nodes_with_declared_strengths_are_not_independent_components():
     edges = np.arange(599)
     path = csr_array((np.ones(599), (edges, edges + 1)), shape=(600, 600))
-    X, y = np.random.default_rng(0).normal(size=(600, 3)), np.arange(600) % 2
+    X = np.random.default_rng(0).normal(size=(600, 3))
+    y = np.arange(600) % 2
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), {"C": [1.0]}, holdout=0.5, random_state=0,
         correlation=MarkovNetwork(path, influence=0.5),
