@@ -16,14 +16,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.test_docs import BLOCK, OUTPUT, shown  # noqa: E402 - needs the path above
+from tests.test_docs import BLOCK, OUTPUT, expected_outputs  # noqa: E402 - needs the path above
 
 
 def rewrite(page, new):
     """Replace the outputs of one page."""
     text, names, result, end = page.read_text("utf-8"), {"__name__": "__main__"}, [], 0
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        for block, expected in zip(BLOCK.finditer(text), shown(page), strict=True):
+        for block, expected in zip(BLOCK.finditer(text), expected_outputs(page), strict=True):
             with contextlib.redirect_stdout(io.StringIO()) as printed:
                 exec(compile(block[1], str(page), "exec"), names)
             result.append(text[end : block.end()])

@@ -9,9 +9,9 @@ import pytest
 WORDING = re.compile(r"[A-Za-z]{2,} [a-z]+ [a-z]{2,}")
 
 
-def refused(kind, *facts):
+def refused(error_class, *facts):
     """Expect an exception of this kind (or one of these kinds) that carries each fact."""
-    return pytest.raises(kind, match=carrying(facts))
+    return pytest.raises(error_class, match=carrying(facts))
 
 
 def warned(category, *facts):
@@ -28,8 +28,10 @@ def carrying(facts):
 
 def standing_by_itself(text):
     """Return a pattern of the text that is not part of a longer name or number."""
-    before, after = (r"\b" if re.match(r"\w", end) else "" for end in (text[0], text[-1]))
-    return before + re.escape(text) + after
+    left_boundary, right_boundary = (
+        r"\b" if re.match(r"\w", end) else "" for end in (text[0], text[-1])
+    )
+    return left_boundary + re.escape(text) + right_boundary
 
 
 def scheme_of(model, n=None):

@@ -22,21 +22,22 @@ from sklearn_bdp.ledger.records import canonical
 from tests.facts import refused
 
 N = 300
-X, Y = np.zeros((N, 2)), np.zeros(N)
+X = np.zeros((N, 2))
+Y = np.zeros(N)
 
 
 @pytest.fixture
-def used(path):
+def used_ledger(path):
     holdout = ReusableHoldout(X, Y, ledger=path, budget=5)
     rng = np.random.default_rng(0)
     for number in range(3):
-        raw = rng.integers(0, 2, size=(2, N))
-        holdout.answer([0.5, 0.1 * number], raw, keys=[f"key {number}", None])
+        per_record_scores = rng.integers(0, 2, size=(2, N))
+        holdout.answer([0.5, 0.1 * number], per_record_scores, keys=[f"key {number}", None])
     return path
 
 
 @pytest.fixture
-def said(command_line, capsys):
+def run_command(command_line, capsys):
     """Return a function that returns the output of a command."""
 
     def output(*arguments):
@@ -46,9 +47,9 @@ def said(command_line, capsys):
     return output
 
 
-def test_show_tells_state_fuel_and_latest_answers(used, said):
-    text = said("show", used, "--last", 2)
-    holdout = ReusableHoldout(X, Y, ledger=used, budget=5)
+def test_show_reports_state_information_spent_and_latest_answers(used_ledger, run_command):
+    text = run_command("show", used_ledger, "--last", 2)
+    holdout = ReusableHoldout(X, Y, ledger=used_ledger, budget=5)
     assert "300 records, independent records" in text
     assert "6, batches: 3" in text
     assert f"{holdout.remaining_budget} of 5" in text
@@ -58,39 +59,42 @@ def test_show_tells_state_fuel_and_latest_answers(used, said):
     assert "key 1" not in text
 
 
-def test_show_of_an_empty_ledger(path, said):
+def test_show_of_an_empty_ledger(path, run_command):
     ReusableHoldout(X, Y, ledger=path)
-    assert "0, batches: 0" in said("show", path)
+    assert "0, batches: 0" in run_command("show", path)
 
 
-def test_verify_passes_a_whole_ledger_and_fails_a_broken_one(used, said, command_line, capsys):
-    assert "intact, batches: 3" in said("verify", used)
-    data = bytearray(used.read_bytes())
-    place = data.index(b"key 1")
-    data[place : place + 5] = b"key 9"
-    used.write_bytes(data)
-    assert command_line("ledger", "verify", used) == 1
+def test_verify_passes_a_whole_ledger_and_fails_a_broken_one(
+    used_ledger, run_command, command_line, capsys
+):
+    assert "intact, batches: 3" in run_command("verify", used_ledger)
+    data = bytearray(used_ledger.read_bytes())
+    position = data.index(b"key 1")
+    data[position : position + 5] = b"key 9"
+    used_ledger.write_bytes(data)
+    assert command_line("ledger", "verify", used_ledger) == 1
     assert "LedgerCorruptedError" in capsys.readouterr().err
 
 
-def test_the_json_export_carries_the_chain(used, said):
+def test_the_json_export_carries_the_chain(used_ledger, run_command):
     """Whoever has the export can check it without the file: every link follows from the rest."""
-    lines = [json.loads(line) for line in said("export", used).splitlines()]
+    lines = [json.loads(line) for line in run_command("export", used_ledger).splitlines()]
     assert [line["batch"]["number"] for line in lines[1:]] == [1, 2, 3]
     previous = Chain().link("header", canonical(lines[0]["header"]))
     for line in lines[1:]:
-        batch, answers = canonical(line["batch"]), canonical(line["answers"])
+        batch = canonical(line["batch"])
+        answers = canonical(line["answers"])
         link = Chain().link(previous, "batch", batch, answers, line["commitment"])
         assert link == line["digest"]
         previous = line["digest"]
 
 
-def test_sealed_noise_is_in_no_output(used, said):
-    with contextlib.closing(sqlite3.connect(used)) as connection:
+def test_sealed_noise_is_in_no_output(used_ledger, run_command):
+    with contextlib.closing(sqlite3.connect(used_ledger)) as connection:
         rows = connection.execute("SELECT sealed FROM log ORDER BY number").fetchall()
     sealed = json.loads(rows[-1][0])
     for action in ("show", "verify", "export"):
-        text = said(action, used)
+        text = run_command(action, used_ledger)
         assert sealed["salt"] not in text
         assert str(sealed["mechanism"]["threshold_noise"]) not in text
 
@@ -106,21 +110,22 @@ def test_wrong_usage_exits_with_two(arguments, command_line):
     assert command_line(*arguments) == 2
 
 
-def test_show_names_metric_model_units_and_time(path, said):
+def test_show_names_metric_model_units_and_time(path, run_command):
     X, y = load_diabetes(return_X_y=True)
-    train, held = np.arange(300), np.arange(300, 442)
-    holdout = ReusableHoldout(X[held], y[held], ledger=path)
+    training_rows = np.arange(300)
+    holdout_rows = np.arange(300, 442)
+    holdout = ReusableHoldout(X[holdout_rows], y[holdout_rows], ledger=path)
     search = ReusableHoldoutSearchCV(
         Ridge(), {"alpha": [0.1, 1.0]}, scoring="neg_mean_absolute_error", holdout=holdout
-    ).fit(X[train], y[train])
-    text = said("show", path)
+    ).fit(X[training_rows], y[training_rows])
+    text = run_command("show", path)
     assert "alpha=0.1" in text
     assert holdout.history()[0].time[:16] in text
     assert "neg_mean_absolute" in text
     assert f"{search.cv_results_['holdout_lower'][1]:.4g}" in text
     assert "closed" not in text
     report = search.final_report()
-    text = said("show", path)
+    text = run_command("show", path)
     assert f"by the final report of {report.time}" in text
     assert f"{report.value:.4g}" in text
     frame = holdout.history().to_frame()
@@ -131,15 +136,15 @@ def test_show_names_metric_model_units_and_time(path, said):
 # -- machine-readable output ----------------------------------------------------------------------
 
 
-def test_json_of_show_list_and_verify(used, said, tmp_path):
-    facts = json.loads(said("show", used, "--json", "--last", 1))
+def test_json_of_show_list_and_verify(used_ledger, run_command, tmp_path):
+    facts = json.loads(run_command("show", used_ledger, "--json", "--last", 1))
     assert (facts["records"], facts["answers"], facts["batches"]) == (N, 6, 3)
     assert facts["budget"] == 5
     assert len(facts["latest"]) == 1
     assert sum(facts["users"].values()) == 3
-    (line,) = json.loads(said("list", tmp_path, "--json"))
-    assert (line["ledger"], line["answers"], line["closed"]) == (str(used), 6, False)
-    assert json.loads(said("verify", used, "--json"))["intact"] is True
+    (line,) = json.loads(run_command("list", tmp_path, "--json"))
+    assert (line["ledger"], line["answers"], line["closed"]) == (str(used_ledger), 6, False)
+    assert json.loads(run_command("verify", used_ledger, "--json"))["intact"] is True
 
 
 def test_errors_are_json_too(path, command_line, capsys):
@@ -147,16 +152,18 @@ def test_errors_are_json_too(path, command_line, capsys):
     assert json.loads(capsys.readouterr().out)["error"] == "LedgerUnavailableError"
 
 
-def test_list_shows_ledgers_and_nothing_else(used, said, tmp_path):
+def test_list_shows_ledgers_and_nothing_else(used_ledger, run_command, tmp_path):
     (tmp_path / "other.sqlite").write_bytes(b"SQLite format 3\0" + bytes(100))
     (tmp_path / "notes.txt").write_text("x")
-    assert [line.partition(": ")[0] for line in said("list", tmp_path).splitlines()] == [str(used)]
+    assert [line.partition(": ")[0] for line in run_command("list", tmp_path).splitlines()] == [
+        str(used_ledger)
+    ]
 
 
-def test_csv_has_a_row_for_each_answer_and_no_formulas(path, said):
+def test_csv_has_a_row_for_each_answer_and_no_formulas(path, run_command):
     holdout = ReusableHoldout(X, Y, ledger=path)
     holdout.answer([0.5, 0.4], np.zeros((2, N)), keys=["=1+1", "b"])
-    rows = list(csv.DictReader(io.StringIO(said("export", path, "--format", "csv"))))
+    rows = list(csv.DictReader(io.StringIO(run_command("export", path, "--format", "csv"))))
     assert [row["key"] for row in rows] == ["'=1+1", "b"]
     assert float(rows[1]["cv_score"]) == 0.4
     assert rows[0]["source"] in ("cv", "holdout")
@@ -167,7 +174,8 @@ class Tags(html.parser.HTMLParser):
 
     def __init__(self):
         super().__init__()
-        self.open, self.seen = [], []
+        self.open = []
+        self.seen = []
 
     def handle_starttag(self, tag, attributes):
         self.seen.append(tag)
@@ -181,12 +189,12 @@ class Tags(html.parser.HTMLParser):
         self.seen.append(tag)
 
 
-def test_a_page_of_html_is_whole_and_escapes_what_users_wrote(path, said, monkeypatch):
+def test_a_page_of_html_is_whole_and_escapes_what_users_wrote(path, run_command, monkeypatch):
     monkeypatch.setenv("SKLEARN_BDP_USER", "<script>alert(1)</script>")
     holdout = ReusableHoldout(X, Y, ledger=path)
     for number in range(3):
         holdout.answer([0.5], np.zeros((1, N)), keys=[f"<b>{number}"])
-    page = said("show", path, "--html")
+    page = run_command("show", path, "--html")
     tags = Tags()
     tags.feed(page)
     assert tags.open == []
@@ -200,9 +208,9 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.mark.skipif(not any(map(shutil.which, BROWSERS)), reason="no browser is installed")
-def test_a_browser_shows_the_page(used, said, tmp_path):
+def test_a_browser_shows_the_page(used_ledger, run_command, tmp_path):
     page = tmp_path / "page.html"
-    page.write_text(said("show", used, "--html"), "utf-8")
+    page.write_text(run_command("show", used_ledger, "--html"), "utf-8")
     browser = shutil.which(BROWSERS[0]) or shutil.which(BROWSERS[1]) or shutil.which(BROWSERS[2])
     dom = subprocess.run(
         [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", page.as_uri()],
@@ -215,81 +223,92 @@ def test_a_browser_shows_the_page(used, said, tmp_path):
 # -- copies, moves, repairs -----------------------------------------------------------------------
 
 
-def test_a_moved_ledger_answers_at_its_target_only(used, tmp_path, said, command_line, capsys):
-    running = ReusableHoldout(X, Y, ledger=used, budget=5)
+def test_a_moved_ledger_answers_at_its_target_only(
+    used_ledger, tmp_path, run_command, command_line, capsys
+):
+    running = ReusableHoldout(X, Y, ledger=used_ledger, budget=5)
     target = tmp_path / "there.sqlite"
-    said("move", used, target)
-    for open_it in (lambda: running, lambda: ReusableHoldout(X, Y, ledger=used, budget=5)):
+    run_command("move", used_ledger, target)
+    for open_it in (lambda: running, lambda: ReusableHoldout(X, Y, ledger=used_ledger, budget=5)):
         with refused(LedgerUnavailableError, "there.sqlite"):
             open_it().answer([0.5], np.zeros((1, N)))
-    assert "there.sqlite" in said("show", used)
+    assert "there.sqlite" in run_command("show", used_ledger)
     moved = ReusableHoldout(X, Y, ledger=target, budget=5)
     assert len(moved.history()) == 6
     moved.answer([0.5], np.zeros((1, N)))
     back = tmp_path / "back.sqlite"
-    said("move", target, back)  # and once more
+    run_command("move", target, back)  # and once more
     assert len(ReusableHoldout(X, Y, ledger=back, budget=5).history()) == 7
-    assert command_line("ledger", "move", used, tmp_path / "elsewhere.sqlite") == 1
+    assert command_line("ledger", "move", used_ledger, tmp_path / "elsewhere.sqlite") == 1
     assert not (tmp_path / "elsewhere.sqlite").exists()
 
 
-def test_a_move_that_fails_leaves_the_source_in_use_and_no_target(used, tmp_path, command_line):
-    assert command_line("ledger", "move", used, tmp_path / "missing" / "there.sqlite") == 1
-    assert ReusableHoldout(X, Y, ledger=used, budget=5).answer([0.5], np.zeros((1, N))) is not None
+def test_a_move_that_fails_leaves_the_source_in_use_and_no_target(
+    used_ledger, tmp_path, command_line
+):
+    assert command_line("ledger", "move", used_ledger, tmp_path / "missing" / "there.sqlite") == 1
+    assert (
+        ReusableHoldout(X, Y, ledger=used_ledger, budget=5).answer([0.5], np.zeros((1, N)))
+        is not None
+    )
     occupied = tmp_path / "occupied.sqlite"
     ReusableHoldout(X + 1.0, Y, ledger=occupied)
-    assert command_line("ledger", "move", used, occupied) == 1
+    assert command_line("ledger", "move", used_ledger, occupied) == 1
     assert len(ReusableHoldout(X + 1.0, Y, ledger=occupied).history()) == 0
-    assert command_line("ledger", "verify", used) == 0
+    assert command_line("ledger", "verify", used_ledger) == 0
 
 
-def test_a_move_that_was_killed_is_completed_by_the_same_command(used, tmp_path, said):
+def test_a_move_that_was_killed_is_completed_by_the_same_command(
+    used_ledger, tmp_path, run_command
+):
     """Killed after the source was marked: neither answers until the move is run again."""
     target = tmp_path / "there.sqlite"
-    Ledger(used).mark_moved(str(target))
+    Ledger(used_ledger).mark_moved(str(target))
     with refused(LedgerUnavailableError, "there.sqlite"):
-        ReusableHoldout(X, Y, ledger=used, budget=5)
-    said("move", used, target)
-    said("move", used, target)  # it is complete: nothing changes
+        ReusableHoldout(X, Y, ledger=used_ledger, budget=5)
+    run_command("move", used_ledger, target)
+    run_command("move", used_ledger, target)  # it is complete: nothing changes
     assert len(ReusableHoldout(X, Y, ledger=target, budget=5).history()) == 6
 
 
-def test_a_copy_of_a_damaged_ledger_is_not_made(used, tmp_path, command_line):
-    with contextlib.closing(sqlite3.connect(used)) as connection:
+def test_a_copy_of_a_damaged_ledger_is_not_made(used_ledger, tmp_path, command_line):
+    with contextlib.closing(sqlite3.connect(used_ledger)) as connection:
         connection.execute("DROP TRIGGER log_update")
         connection.execute("UPDATE log SET answers = replace(answers, 'key 1', 'key 9')")
         connection.commit()
     for action in ("copy", "move"):
-        assert command_line("ledger", action, used, tmp_path / "copy.sqlite") == 1
+        assert command_line("ledger", action, used_ledger, tmp_path / "copy.sqlite") == 1
     assert not (tmp_path / "copy.sqlite").exists()
 
 
-def test_a_head_that_was_moved_is_repaired_and_no_answer_is_lost(used, said, command_line):
-    with contextlib.closing(sqlite3.connect(used)) as connection:
+def test_a_head_that_was_moved_is_repaired_and_no_answer_is_lost(
+    used_ledger, run_command, command_line
+):
+    with contextlib.closing(sqlite3.connect(used_ledger)) as connection:
         connection.execute("UPDATE head SET number = 0")
         connection.commit()
-    assert command_line("ledger", "verify", used) == 1
-    said("repair", used)
-    assert len(ReusableHoldout(X, Y, ledger=used, budget=5).history()) == 6
-    assert "nothing" in said("repair", used)
+    assert command_line("ledger", "verify", used_ledger) == 1
+    run_command("repair", used_ledger)
+    assert len(ReusableHoldout(X, Y, ledger=used_ledger, budget=5).history()) == 6
+    assert "nothing" in run_command("repair", used_ledger)
 
 
-def test_a_ledger_with_a_missing_entry_is_not_repaired(used, command_line):
+def test_a_ledger_with_a_missing_entry_is_not_repaired(used_ledger, command_line):
     """The answers in that entry were given, so the ledger must not continue without them."""
-    with contextlib.closing(sqlite3.connect(used)) as connection:
+    with contextlib.closing(sqlite3.connect(used_ledger)) as connection:
         connection.execute("DROP TRIGGER log_delete")
         connection.execute("DELETE FROM log WHERE number = 2")
         connection.commit()
-    assert command_line("ledger", "repair", used) == 1
-    assert command_line("ledger", "verify", used) == 1
+    assert command_line("ledger", "repair", used_ledger) == 1
+    assert command_line("ledger", "verify", used_ledger) == 1
 
 
-def test_a_ledger_is_deleted_only_on_request(used, command_line, capsys):
-    assert command_line("ledger", "delete", used) == 2
+def test_a_ledger_is_deleted_only_on_request(used_ledger, command_line, capsys):
+    assert command_line("ledger", "delete", used_ledger) == 2
     assert "--yes" in capsys.readouterr().err
-    assert used.exists()
-    assert command_line("ledger", "delete", used, "--yes") == 0
-    assert list(used.parent.iterdir()) == []
+    assert used_ledger.exists()
+    assert command_line("ledger", "delete", used_ledger, "--yes") == 0
+    assert list(used_ledger.parent.iterdir()) == []
 
 
 def test_delete_leaves_other_files_alone(path, command_line):
@@ -351,7 +370,7 @@ def test_check_without_a_condition_is_wrong_usage(nightly, command_line, argumen
     assert exit_code == 2
 
 
-def test_check_of_a_missing_ledger_says_so_and_makes_none(path, command_line, capsys):
+def test_check_of_a_missing_ledger_is_an_error_and_creates_no_file(path, command_line, capsys):
     assert command_line("check", path, "--min", 0.5) == 1
     assert "LedgerUnavailableError" in capsys.readouterr().err
     assert not path.exists()

@@ -38,20 +38,25 @@ OPTIONAL = ("optuna", "networkx", "matplotlib", "dask", "ray", "joblibspark", "p
 
 def blocks(page):
     """Return (line, code, names of warnings that it may give) of each Python block of a page."""
-    text, found = page.read_text(encoding="utf-8"), []
+    text = page.read_text(encoding="utf-8")
+    blocks_of_page = []
     for block in BLOCK.finditer(text):
-        meant = WARNS.search(text[: block.start()])
-        names = ANYWHERE | (set(meant[1].split(", ")) if meant else set())
-        found.append((text[: block.start(1)].count("\n") + 1, block[1], names))
-    return found
+        warning_comment = WARNS.search(text[: block.start()])
+        warning_names = ANYWHERE | (
+            set(warning_comment[1].split(", ")) if warning_comment else set()
+        )
+        blocks_of_page.append((text[: block.start(1)].count("\n") + 1, block[1], warning_names))
+    return blocks_of_page
 
 
-def shown(page):
+def expected_outputs(page):
     """Return the output that a page shows below each block, ``None`` where it shows none."""
     text = page.read_text(encoding="utf-8")
     ends = [block.end() for block in BLOCK.finditer(text)]
-    found = {len(text[: each.start()].rstrip()): each[1] for each in OUTPUT.finditer(text)}
-    return [found.get(end) for end in ends]
+    output_by_end = {
+        len(text[: output.start()].rstrip()): output[1] for output in OUTPUT.finditer(text)
+    }
+    return [output_by_end.get(end) for end in ends]
 
 
 def agrees(number, shown):
@@ -93,24 +98,32 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
         if any(re.search(rf"^(import|from) {name}\b", code, re.M) for _, code, _ in blocks(page)):
             pytest.importorskip(name)
     compares_numbers = has_pinned_versions()
-    names, wrong = {"__name__": "__main__"}, []
-    for (line, code, meant), expected in zip(blocks(page), shown(page), strict=True):
+    namespace = {"__name__": "__main__"}
+    deviations = []
+    for (line, code, expected_warnings), expected in zip(
+        blocks(page), expected_outputs(page), strict=True
+    ):
         padded = "\n" * line + code  # so that a traceback names the line of the page
         with (
-            warnings.catch_warnings(record=True) as given,
+            warnings.catch_warnings(record=True) as caught_warnings,
             contextlib.redirect_stdout(io.StringIO()) as printed,
         ):
             warnings.simplefilter("always", UserWarning)
-            exec(compile(padded, str(page), "exec"), names)
-        given = {w.category.__name__: w for w in given if issubclass(w.category, UserWarning)}
-        wrong += [f"line {line}: {name}: {given[name].message}" for name in given.keys() - meant]
+            exec(compile(padded, str(page), "exec"), namespace)
+        caught_warnings = {
+            w.category.__name__: w for w in caught_warnings if issubclass(w.category, UserWarning)
+        }
+        deviations += [
+            f"line {line}: {name}: {caught_warnings[name].message}"
+            for name in caught_warnings.keys() - expected_warnings
+        ]
         is_same = is_same_text(printed.getvalue(), expected or "")
         if not is_same and (expected is None or compares_numbers):
-            wrong.append(f"line {line} prints:\n{printed.getvalue()}")
-    assert not wrong
+            deviations.append(f"line {line} prints:\n{printed.getvalue()}")
+    assert not deviations
 
 
-def test_links_between_pages_lead_somewhere():
+def test_links_between_pages_have_targets():
     broken = []
     for page in PAGES + sorted((ROOT / "doc" / "theory").glob("*.md")):
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
@@ -131,20 +144,20 @@ def test_every_public_package_is_in_the_reference():
     """``doc/conf.py`` lists the names of these packages; none may be forgotten."""
     text = (ROOT / "doc" / "conf.py").read_text("utf-8")
     listed = ast.literal_eval(re.search(r"^PACKAGES = (\(.*?^\))", text, re.M | re.S)[1])
-    found = {f"sklearn_bdp.{m.name}" for m in pkgutil.iter_modules(sklearn_bdp.__path__)}
+    package_names = {f"sklearn_bdp.{m.name}" for m in pkgutil.iter_modules(sklearn_bdp.__path__)}
     internal = ("__main__", "diagnostics", "evaluation", "intervals", "release", "report", "utils")
-    public = {"sklearn_bdp"} | {name for name in found if "._" not in name}
+    public = {"sklearn_bdp"} | {name for name in package_names if "._" not in name}
     assert set(listed) == public - {f"sklearn_bdp.{name}" for name in internal}
 
 
 def test_sections_are_read_as_they_were_written(tmp_path):
     page = tmp_path / "page.md"
-    found = {
+    written_sections = {
         name: f"## {name}, in words\n\n<!-- {name} -->\n`python`\n\n```text\n1\n```\n"
         for name in ("bench_ledger", "compare_practice")
     }
-    write(page, found)
-    assert sections(page.read_text("utf-8")) == found
+    write(page, written_sections)
+    assert sections(page.read_text("utf-8")) == written_sections
     assert page.read_text("utf-8").index("compare_practice") < page.read_text("utf-8").index(
         "ledger"
     )

@@ -516,7 +516,8 @@ def test_a_misspelled_metric_gets_those_that_work(scoring):
 
 @pytest.mark.parametrize("n", [5, 8])
 def test_folds_that_tiny_data_cannot_be_divided_into(n):
-    X, y = np.arange(2.0 * n).reshape(n, 2), np.arange(n) % 2
+    X = np.arange(2.0 * n).reshape(n, 2)
+    y = np.arange(n) % 2
     with (
         pytest.warns(SklearnBdpWarning),
         pytest.raises(ValueError, match=r"training records.*cv=2"),
@@ -527,7 +528,8 @@ def test_folds_that_tiny_data_cannot_be_divided_into(n):
 @pytest.mark.parametrize("frame", [False, True])
 def test_columns_without_finite_numbers_are_named(frame):
     broken = X.copy()
-    broken[3, 2], broken[7, 5] = np.inf, np.nan
+    broken[3, 2] = np.inf
+    broken[7, 5] = np.nan
     with pytest.raises(ValueError, match="Input X contains"):
         search(pd.DataFrame(broken).add_prefix("x") if frame else broken)
 

@@ -20,8 +20,8 @@ TARGETS = set(re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.M)[1].split())
 
 def test_wording_is_matched_in_one_file():
     """All other tests hold facts: ``refused`` and ``warned`` of ``tests/facts.py``."""
-    may = {"facts.py", "test_messages.py", "test_project.py"}
-    files = [path for path in (ROOT / "tests").rglob("*.py") if path.name not in may]
+    admitted_files = {"facts.py", "test_messages.py", "test_project.py"}
+    files = [path for path in (ROOT / "tests").rglob("*.py") if path.name not in admitted_files]
     assert [path.name for path in files if re.search(r"\bmatch=", path.read_text("utf-8"))] == []
 
 
@@ -41,14 +41,14 @@ def test_tests_reach_no_private_name():
     files = set((ROOT / "tests").rglob("*.py")) - {
         ROOT / "tests" / "utils" / "test_sklearn_compat.py"
     }
-    others = r"sklearn\.|os\._exit|.*\._parameter_constraints"
-    found = [
+    admitted_names = r"sklearn\.|os\._exit|.*\._parameter_constraints"
+    private_names = [
         (path.name, name)
         for path in files
         for name in map(str, reached(ast.parse(path.read_text("utf-8"))))
-        if re.search(r"(^|\.)_[a-z]\w*[^\W_]$", name) and not re.match(others, name)
+        if re.search(r"(^|\.)_[a-z]\w*[^\W_]$", name) and not re.match(admitted_names, name)
     ]
-    assert found == []
+    assert private_names == []
 
 
 def settings():
@@ -64,10 +64,10 @@ def test_the_citation_names_this_version_and_both_papers():
 
 
 def test_pythons_of_the_classifiers_are_those_that_the_workflow_runs():
-    found = re.findall(r"Python :: (3\.\d+)", settings()["metadata"]["classifiers"])
+    python_versions = re.findall(r"Python :: (3\.\d+)", settings()["metadata"]["classifiers"])
     matrix = re.search(r"python: \[(.*)\]", (ROOT / ".github/workflows/tests.yml").read_text())[1]
-    assert re.findall(r"3\.\d+", matrix) == found
-    assert settings()["options"]["python_requires"] == f">={found[0]}"
+    assert re.findall(r"3\.\d+", matrix) == python_versions
+    assert settings()["options"]["python_requires"] == f">={python_versions[0]}"
 
 
 def test_targets_are_explained_and_workflows_call_targets_that_exist():
@@ -112,8 +112,8 @@ def test_the_conda_recipe_needs_what_the_package_needs():
 
 @pytest.mark.parametrize("url", ["", "https://example.org/project"])
 def test_the_page_on_an_index_has_no_relative_link(url):
-    space = runpy.run_path(str(ROOT / ".ci/export.py"))
-    text = space["absolute"]((ROOT / "README.md").read_text("utf-8"), url, "v1")
+    script_namespace = runpy.run_path(str(ROOT / ".ci/export.py"))
+    text = script_namespace["absolute"]((ROOT / "README.md").read_text("utf-8"), url, "v1")
     targets = re.findall(r"\]\(([^)]+)\)", text)
     assert bool(targets) == bool(url)
     assert all(target.startswith("https://") for target in targets)

@@ -76,8 +76,8 @@ def test_a_metric_works_by_its_name_everywhere(recipe, name, expected):
     assert low <= search.best_score_ <= high
     train = search.train_indices_
     metric = get_metric(name, y=y[train])
-    ours = metric.training_score(search.best_estimator_, X[train], y[train])
-    assert ours == pytest.approx(expected(y[train], search.predict(X[train])))
+    training_score = metric.training_score(search.best_estimator_, X[train], y[train])
+    assert training_score == pytest.approx(expected(y[train], search.predict(X[train])))
     report = search.final_report(scoring=name)
     (row,) = report.rows
     held_out = search.holdout_indices_
@@ -107,7 +107,7 @@ def test_an_edited_metric_is_another_report(recipe, tmp_path):
 
 
 @mock.patch.dict(METRICS)
-def test_the_name_of_another_metric_is_refused(recipe):
+def test_the_name_of_another_metric_is_rejected(recipe):
     recipe("A metric")
     with refused(ValueError, "nearly_right"):
         register_metric("nearly_right")(Accuracy)
@@ -166,9 +166,9 @@ def test_a_spending_policy_answers_reports_and_is_certified(recipe, path):
     low, high = search.best_interval_
     assert low < search.best_score_ < high
     assert "half for the final report" in str(search.holdout_.certificate())
-    again = search.fit(X, Y)  # from the ledger, which has the name
-    assert len(again.holdout_.history()) == 2
-    report = again.final_report()
+    repeated_search = search.fit(X, Y)  # from the ledger, which has the name
+    assert len(repeated_search.holdout_.history()) == 2
+    report = repeated_search.final_report()
     assert report.lower < report.value < report.upper
 
 
@@ -180,17 +180,17 @@ def test_a_ledger_keeps_what_is_answered(recipe, tmp_path, path):
     assert Backend.__abstractmethods__ == {"create", "read", "lock", "append"}
     folder = recipe("A ledger").Folder(tmp_path / "entries")
     holdout = make(folder, random_state=1)
-    asked = [0.1, 0.5], workers.scores(2, 0)
-    given = holdout.answer(*asked, keys=["a", "b"])
-    same = make(path, random_state=1).answer(*asked, keys=["a", "b"])
-    assert (given.values == same.values).all()
-    again = make(folder)
-    assert again.history() == holdout.history()
-    assert str(folder) in repr(again)
-    again.add_note("mine", 3)
+    query = [0.1, 0.5], workers.scores(2, 0)
+    answers = holdout.answer(*query, keys=["a", "b"])
+    file_answers = make(path, random_state=1).answer(*query, keys=["a", "b"])
+    assert (answers.values == file_answers.values).all()
+    reopened = make(folder)
+    assert reopened.history() == holdout.history()
+    assert str(folder) in repr(reopened)
+    reopened.add_note("mine", 3)
     assert holdout.notes("mine") == [3]
     assert len(pickle.loads(pickle.dumps(holdout)).history()) == 2
-    with again.account.write_transaction(), pytest.raises(LedgerBusyError):
+    with reopened.account.write_transaction(), pytest.raises(LedgerBusyError):
         make(folder, expert=ExpertSettings(ledger_timeout=0.05)).answer([0.5], workers.scores(1, 2))
 
 

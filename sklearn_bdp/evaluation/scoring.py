@@ -278,8 +278,9 @@ def bounded_metric(search, scoring, division):
         function = WithoutTargets(scoring.function)
         scoring = dataclasses.replace(scoring, function=function, name=name)
     config = division.config or getattr(search.holdout, "config", None)
-    n_holdout = num_samples(division.X_holdout)
-    needed = "" if config is None else config.proof_needed_for(model, n_holdout)
+    needed = ""
+    if config is not None:  # there is a holdout
+        needed = config.proof_needed_for(model, num_samples(division.X_holdout))
     is_default_of_regressor = scoring is None and is_regressor(search.estimator)
     if is_default_of_regressor and needed and division.scheme.calendar is None:
         raise UnboundedMetricError(

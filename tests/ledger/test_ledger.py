@@ -475,11 +475,13 @@ def test_columns_are_read_back_as_they_were_written():
         "value": np.array([0.1, 0.3, 1.0]), "lower": np.zeros(3), "upper": np.ones(3),
         "corrected": np.array([False, True, False]),
     }  # fmt: skip
-    batch_context = {"batch": 4, "time": "now", "scales": {"m": ("accuracy", 0.0, 1.0)}}
-    batch_context |= {"shapes": [{"kind": "mean"}, {"kind": "pairs", "classes": ["0", "1"]}]}
+    answer_scales = {"m": ("accuracy", 0.0, 1.0)}
+    shapes = [{"kind": "mean"}, {"kind": "pairs", "classes": ["0", "1"]}]
     for shape_of in (1, [0, 0, 1]):
-        answers = Answers(columns, shape_of=shape_of, **batch_context)
-        cells = {"shapes": batch_context["shapes"], "shape_of": shape_of}
+        answers = Answers(
+            columns, batch=4, time="now", scales=answer_scales, shapes=shapes, shape_of=shape_of
+        )
+        cells = {"shapes": shapes, "shape_of": shape_of}
         scales = {"m": ["accuracy", 0.0, 1.0]}
         record = BatchRecord(totals=LedgerTotals(number=4, time="now"), scales=scales, cells=cells)
         parsed = Answers.from_stored(json.loads(answers.to_json()), record)
@@ -488,21 +490,30 @@ def test_columns_are_read_back_as_they_were_written():
         assert answers[1].corrected is True
         assert answers[1].scale == ("accuracy", 0.0, 1.0)
         assert answers[-1].shape == {"kind": "pairs", "classes": ["0", "1"]}
-    long_columns = {name: np.tile(column, 60) for name, column in columns.items()}
-    long_columns |= {name: columns[name] * 60 for name in ("key", "metric", "model")}
-    long_json = Answers(long_columns, batch=4, time="now", scales=batch_context["scales"]).to_json()
+    long_columns = {
+        name: column * 60 if isinstance(column, list) else np.tile(column, 60)
+        for name, column in columns.items()
+    }
+    long_json = Answers(long_columns, batch=4, time="now", scales=answer_scales).to_json()
     record = BatchRecord(
         totals=LedgerTotals(number=4, time="now"), scales={"m": ["accuracy", 0.0, 1.0]}
     )
     parsed = Answers.from_stored(json.loads(long_json), record)
-    assert list(parsed)[:3] == list(Answers(columns, **batch_context | {"shapes": (None,)}))
+    assert list(parsed)[:3] == list(Answers(columns, batch=4, time="now", scales=answer_scales))
     assert len(parsed) == 180
     for text in ("AAAA", "?", ""):
         with refused(ValueError):
             Answers.from_stored(json.loads(long_json) | {"value": text}, record)
     for invalid_shape_of in (2, -1, [0, 1], "x"):
         with refused(ValueError):
-            Answers(columns, shape_of=invalid_shape_of, **batch_context)
+            Answers(
+                columns,
+                batch=4,
+                time="now",
+                scales=answer_scales,
+                shapes=shapes,
+                shape_of=invalid_shape_of,
+            )
 
 
 @pytest.mark.parametrize(

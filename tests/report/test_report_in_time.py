@@ -580,13 +580,13 @@ def test_history_has_the_range_of_unclipped_differences():
 def test_a_difference_without_a_range_does_not_depend_on_the_unit_of_the_target(unit):
     """Stakes once had a least variance in units of the target."""
     X, y, _ = sales(620)
-    plain = differences(fit_search(X, y).final_report(compare="seasonal-7"))[0]
+    unscaled_row = differences(fit_search(X, y).final_report(compare="seasonal-7"))[0]
     search = ReusableHoldoutSearchCV(
         Ridge(), {"alpha": [0.1 * unit**2, 10.0 * unit**2]}, scoring="neg_mean_absolute_error",
         correlation="time", random_state=0, cv=3,
     ).fit(unit * X, unit * y)  # fmt: skip
-    scaled = differences(search.final_report(compare="seasonal-7"))[0]
-    np.testing.assert_allclose(scaled.proven, unit * np.array(plain.proven), rtol=1e-6)
+    scaled_row = differences(search.final_report(compare="seasonal-7"))[0]
+    np.testing.assert_allclose(scaled_row.proven, unit * np.array(unscaled_row.proven), rtol=1e-6)
 
 
 def test_every_row_in_time_comes_from_one_function():
