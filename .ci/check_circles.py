@@ -1,8 +1,7 @@
-"""Print which room imports which, and refuse two modules that import each other, however far apart.
+"""Print which package imports which; exit 1 if modules import each other, directly or indirectly.
 
-``lint-imports`` holds the order of the rooms; this looks inside them, too, and at imports that
-only annotations need. Rooms that a function loads when it is called (levels of privacy) may import
-what loads them.
+``lint-imports`` checks the order of the packages. This script also checks modules within a package
+and imports that only annotations need. An import inside a function is not counted.
 """
 
 import ast
@@ -16,42 +15,47 @@ PACKAGE = Path(__file__).resolve().parents[1] / "sklearn_bdp"
 
 def modules():
     """Return the path of every module by its dotted name."""
-    found = {}
+    path_by_module = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-        found[".".join(parts).removesuffix(".__init__")] = path
-    return found
+        path_by_module[".".join(parts).removesuffix(".__init__")] = path
+    return path_by_module
 
 
 def at_import(node):
-    """Yield the nodes that run when a module is imported, not what functions load later."""
+    """Yield the nodes that run when a module is imported, without the bodies of functions."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield child
             yield from at_import(child)
 
 
-def imported(path, known):
+def imported(path, package_modules):
     """Yield the modules of the package that a file imports."""
     for node in at_import(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in known)
+            yield from (alias.name for alias in node.names if alias.name in package_modules)
         elif isinstance(node, ast.ImportFrom):
             names = {f"{node.module}.{alias.name}" for alias in node.names}
-            yield from names & known.keys() or {node.module} & known.keys()
+            yield from names & package_modules.keys() or {node.module} & package_modules.keys()
 
 
 def main():
-    """Print the rooms and the circle, if there is one; return the exit code."""
-    known = modules()
-    graph = {name: set(imported(path, known)) - {name} for name, path in known.items()}
-    rooms = collections.defaultdict(set)
+    """Print the imports of each package and the circle, if any; return the exit code."""
+    path_by_module = modules()
+    graph = {
+        name: set(imported(path, path_by_module)) - {name} for name, path in path_by_module.items()
+    }
+    imported_packages = collections.defaultdict(set)
     for name, targets in graph.items():
         if name.count("."):
-            rooms[name.split(".")[1]] |= {t.split(".")[1] for t in targets if t.count(".")}
-    order = [module for module in (*rooms,) if (PACKAGE / module).is_dir()]
-    for room in sorted(order, key=lambda room: len(rooms[room])):
-        print(f"{room:18} <- {', '.join(sorted(rooms[room] - {room})) or 'nothing'}")
+            imported_packages[name.split(".")[1]] |= {
+                t.split(".")[1] for t in targets if t.count(".")
+            }
+    order = [module for module in (*imported_packages,) if (PACKAGE / module).is_dir()]
+    for package in sorted(order, key=lambda package: len(imported_packages[package])):
+        targets = sorted(imported_packages[package] - {package})
+        print(f"{package:18} <- {', '.join(targets) or 'nothing'}")
     try:
         tuple(graphlib.TopologicalSorter(graph).static_order())
     except graphlib.CycleError as error:

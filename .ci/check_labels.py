@@ -37,8 +37,8 @@ def anchors(page):
 def definitions(path):
     """Return the names of the functions, classes and methods of a module."""
     tree = ast.parse(path.read_text("utf-8"))
-    kinds = ast.FunctionDef | ast.ClassDef
-    return {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+    defining_nodes = ast.FunctionDef | ast.ClassDef
+    return {node.name for node in ast.walk(tree) if isinstance(node, defining_nodes)}
 
 
 def rows():
@@ -64,21 +64,21 @@ def check_row(label, cells):
     if len(cells) != 4:
         yield f"{label}: a row needs statement, proof, function and test, got {len(cells)} cells"
         return
-    for kind, cell in zip(("proof", "function", "test"), cells[1:], strict=True):
+    for column, cell in zip(("proof", "function", "test"), cells[1:], strict=True):
         links = LINK.findall(cell)
         if not links:
-            yield f"{label}: no link to a {kind}"
+            yield f"{label}: no link to a {column}"
         for text, target in links:
             page, _, anchor = target.partition("#")
             path = (REGISTER.parent / page).resolve() if page else REGISTER
             if not path.is_file():
-                yield f"{label}: {kind} {target} does not exist"
-            elif kind == "proof":
+                yield f"{label}: {column} {target} does not exist"
+            elif column == "proof":
                 if anchor not in anchors(path):
                     yield f"{label}: {page} has no heading #{anchor}"
             elif text.strip("`").split(".")[-1] not in definitions(path):
                 yield f"{label}: {page} has no {text}"
-            elif kind == "test" and not names(path.read_text("utf-8"), label):
+            elif column == "test" and not names(path.read_text("utf-8"), label):
                 yield f"{label}: {page} does not name the label it holds"
 
 
@@ -89,25 +89,27 @@ def cited():
             if path.suffix not in {".py", ".md"} or "_build" in path.parts:
                 continue
             for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-                place = f"{path.relative_to(ROOT)}:{number}"
+                location = f"{path.relative_to(ROOT)}:{number}"
                 for match in CITED.finditer(line):
-                    yield place, match[1]
+                    yield location, match[1]
                 if BY_SECTION.search(line):
-                    yield place, BY_SECTION.search(line)[0]
+                    yield location, BY_SECTION.search(line)[0]
 
 
 def main():
     """Print what is wrong and return the exit code."""
     register = dict(rows())
     problems = [problem for label, cells in register.items() for problem in check_row(label, cells)]
-    found = list(cited())
+    citations = list(cited())
     problems += [
-        f"{place}: {text!r} is no label of doc/theory/labels.md"
-        for place, text in found
+        f"{location}: {text!r} is no label of doc/theory/labels.md"
+        for location, text in citations
         if text not in register
     ]
     print("\n".join(problems))
-    counts = f"{len(register)} in the register, {len(found)} citations, {len(problems)} problem(s)"
+    counts = (
+        f"{len(register)} in the register, {len(citations)} citations, {len(problems)} problem(s)"
+    )
     print(f"labels: {counts}")
     return bool(problems)
 

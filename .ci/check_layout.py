@@ -62,15 +62,15 @@ def cut(folder, browser):
     lines = []
     for first in range(0, len(pages), 10):  # a browser for each ten pages keeps within its time
         harness = HARNESS % (json.dumps(pages[first : first + 10]), json.dumps(WIDTHS))
-        with tempfile.TemporaryDirectory() as place:
-            start = Path(place) / "harness.html"
+        with tempfile.TemporaryDirectory() as browser_folder:
+            start = Path(browser_folder) / "harness.html"
             start.write_text(harness, "utf-8")
             printed = subprocess.run(
                 [
                     browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
                     "--disable-background-networking", "--disable-component-update",
                     "--no-first-run", "--allow-file-access-from-files", "--window-size=1600,1000",
-                    f"--user-data-dir={place}/profile", "--virtual-time-budget=120000",
+                    f"--user-data-dir={browser_folder}/profile", "--virtual-time-budget=120000",
                     "--dump-dom", start.as_uri(),
                 ],
                 capture_output=True, text=True, timeout=300, check=True,
@@ -78,9 +78,9 @@ def cut(folder, browser):
         text = re.search(r"<pre id=.?found.?>(.*?)</pre>", printed, re.S)[1]
         if not text:
             raise RuntimeError(f"the browser did not finish pages {first} to {first + 10}")
-        for page, width, what, wide in json.loads(html.unescape(text)):
+        for page, width, element, needed_width in json.loads(html.unescape(text)):
             name = page.removeprefix(folder.as_uri() + "/")
-            lines.append(f"{name} at {width} px: {what!r} needs {wide} px")
+            lines.append(f"{name} at {width} px: {element!r} needs {needed_width} px")
     return lines, len(pages)
 
 

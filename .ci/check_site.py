@@ -19,8 +19,8 @@ def broken(folder):
         for path in sorted(folder.rglob("*.html"))
         if "_static" not in path.parts
     }
-    names = {path: set(ID.findall(text)) for path, text in pages.items()}
-    lost = set()
+    ids_by_page = {path: set(ID.findall(text)) for path, text in pages.items()}
+    broken_links = set()
     for path, text in pages.items():
         for link in LINK.findall(text):
             parts = urlsplit(link.replace("&amp;", "&"))
@@ -28,17 +28,21 @@ def broken(folder):
                 continue
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             fragment = unquote(parts.fragment)
-            known = names.get(target)
-            if not target.exists() or (fragment and known is not None and fragment not in known):
-                lost.add(f"{path.relative_to(folder.resolve())} -> {link}")
-    return sorted(lost), len(pages)
+            ids_of_target = ids_by_page.get(target)
+            if not target.exists() or (
+                fragment and ids_of_target is not None and fragment not in ids_of_target
+            ):
+                broken_links.add(f"{path.relative_to(folder.resolve())} -> {link}")
+    return sorted(broken_links), len(pages)
 
 
 def main():
     """Print what leads nowhere; return the exit status."""
-    lost, count = broken(Path(sys.argv[1]))
-    print("\n".join(lost) if lost else f"links of {count} pages: all lead somewhere")
-    return int(bool(lost) or not count)
+    broken_links, count = broken(Path(sys.argv[1]))
+    print(
+        "\n".join(broken_links) if broken_links else f"links of {count} pages: all lead somewhere"
+    )
+    return int(bool(broken_links) or not count)
 
 
 if __name__ == "__main__":

@@ -62,18 +62,18 @@ def prose():
 
 def public_docstrings():
     """Return the docstrings of everything public, as they stand in the source."""
-    found = set()
+    docstrings = set()
     for info in pkgutil.walk_packages(sklearn_bdp.__path__, "sklearn_bdp."):
         if "._" in info.name or info.name.endswith("__main__"):
             continue
         module = importlib.import_module(info.name)
-        found.add(module.__doc__)
+        docstrings.add(module.__doc__)
         for member in (getattr(module, name) for name in getattr(module, "__all__", ())):
-            found.add(member.__doc__)
+            docstrings.add(member.__doc__)
             if inspect.isclass(member):
                 methods = (vars(member).get(name) for name in dir(member) if name[0] != "_")
-                found |= {getattr(method, "__doc__", None) for method in methods}
-    return found
+                docstrings |= {getattr(method, "__doc__", None) for method in methods}
+    return docstrings
 
 
 def literals():
@@ -91,16 +91,16 @@ def literals():
         }
         for node in nodes:
             text = text_of(node) if node not in parts else ""
-            kind = "docstring" if node in documented else "message"
+            text_kind = "docstring" if node in documented else "message"
             if (
                 len(text.split()) < 4
                 or "CREATE TABLE" in text
-                or (kind == "docstring" and text not in public)
+                or (text_kind == "docstring" and text not in public)
             ):
                 continue
             text = re.sub(r"(?s)<[^>]*>|^\s*(says|promised\w*) :", "", text, flags=re.M)
             text = re.sub(r"(`+)[^`]*\1|^ *(>>>|\.\.\.).*$|\$[^$]*\$", "`x`", text, flags=re.M)
-            yield f"{path.relative_to(ROOT)}:{node.lineno} ({kind})", text
+            yield f"{path.relative_to(ROOT)}:{node.lineno} ({text_kind})", text
 
 
 def text_of(node):
@@ -112,12 +112,12 @@ def text_of(node):
 
 if __name__ == "__main__":
     avoid = {sys.argv[1]: "asked for"} if len(sys.argv) > 1 else AVOID
-    found = 0
-    for place, text in [*prose(), *literals()]:
+    n_findings = 0
+    for location, text in [*prose(), *literals()]:
         for pattern, instead in avoid.items():
             for match in re.finditer(pattern, text):
-                found += 1
-                near = " ".join(text[max(0, match.start() - 40) : match.end() + 40].split())
-                print(f"{place}: {match[0]!r} ({instead}): {near}")
-    print(f"words: {found} to avoid")
-    sys.exit(bool(found))
+                n_findings += 1
+                context = " ".join(text[max(0, match.start() - 40) : match.end() + 40].split())
+                print(f"{location}: {match[0]!r} ({instead}): {context}")
+    print(f"words: {n_findings} to avoid")
+    sys.exit(bool(n_findings))

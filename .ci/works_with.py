@@ -30,20 +30,20 @@ class Clients:
     def pytest_runtest_logreport(self, report):
         """Sort clients by what came out."""
         if report.when == "call" or report.failed:
-            names = {name for name, _ in self.notes.get(report.nodeid, ())}
+            client_names = {name for name, _ in self.notes.get(report.nodeid, ())}
             (self.passed if report.passed else self.failed if report.failed else set()).update(
-                names
+                client_names
             )
 
     def rows(self):
         """Return the row of each client whose tests passed."""
-        found = {}
+        notes_by_client = {}
         for name, note in [pair for pairs in self.notes.values() for pair in reversed(pairs)]:
             if name in self.passed - self.failed:
-                found.setdefault(name, dict.fromkeys([]))[note] = None
+                notes_by_client.setdefault(name, dict.fromkeys([]))[note] = None
         return {
             name: f"| {name} | {importlib.metadata.version(name)} | {', '.join(notes)} |"
-            for name, notes in found.items()
+            for name, notes in notes_by_client.items()
         }
 
 

@@ -19,9 +19,9 @@ def main():
     """Replace the table between the two comments."""
     page = ROOT / "doc" / "guide" / "metrics.md"
     text = page.read_text("utf-8")
-    before, _, rest = text.partition(BEGIN.rstrip())
-    _, _, after = rest.partition(END.lstrip())
-    page.write_text(f"{before}{BEGIN}{metric_table()}{END}{after}", "utf-8")
+    text_above, _, table_and_below = text.partition(BEGIN.rstrip())
+    _, _, text_below = table_and_below.partition(END.lstrip())
+    page.write_text(f"{text_above}{BEGIN}{metric_table()}{END}{text_below}", "utf-8")
 
 
 if __name__ == "__main__":

@@ -96,9 +96,9 @@ def proposals(best, rng):
     if best is None:
         chosen = [rng.choice(64, 8, replace=False) for _ in range(CANDIDATES)]
     else:
-        others = np.setdiff1d(np.arange(64), best)
+        other_pixels = np.setdiff1d(np.arange(64), best)
         chosen = [
-            np.r_[rng.choice(best, 6, replace=False), rng.choice(others, 2, replace=False)]
+            np.r_[rng.choice(best, 6, replace=False), rng.choice(other_pixels, 2, replace=False)]
             for _ in range(CANDIDATES)
         ]
     return {"pixels__pixels": [tuple(sorted(subset.tolist())) for subset in chosen]}
@@ -109,9 +109,9 @@ def analyst(select, seed, progress, name):
     rng, best = np.random.default_rng(seed), None
     for round_number in range(1, ROUNDS + 1):
         progress.step(f"{name}, search {round_number} of {ROUNDS}")
-        found = select(proposals(best and best.best_params_["pixels__pixels"], rng))
-        if best is None or found.best_score_ > best.best_score_:
-            best = found
+        search = select(proposals(best and best.best_params_["pixels__pixels"], rng))
+        if best is None or search.best_score_ > best.best_score_:
+            best = search
     return best
 
 
@@ -124,52 +124,68 @@ def pixels_example(splits, seed, progress):
         for split in range(splits):
             rng = np.random.default_rng([seed, split])
             y = labels if case == "digits" else rng.integers(0, 2, labels.size)
-            known, fresh = train_test_split(np.arange(y.size), train_size=800, random_state=split)
+            analyzed_rows, new_rows = train_test_split(
+                np.arange(y.size), train_size=800, random_state=split
+            )
             # Not stratified: class counts of the holdout must not show in the training set.
-            train, held = train_test_split(known, test_size=200, random_state=split)
+            training_rows, holdout_rows = train_test_split(
+                analyzed_rows, test_size=200, random_state=split
+            )
             name = f"{case}, holdout {split + 1} of {splits}"
-            told, report = reported(model, X, y, train, held, seed + split, progress, name)
-            for name, (score, interval, fitted) in told.items():
+            scores_by_analyst, report = reported(
+                model, X, y, training_rows, holdout_rows, seed + split, progress, name
+            )
+            for name, (score, interval, fitted) in scores_by_analyst.items():
                 # Coin flips are right half of the time, whoever predicts them.
-                truth = fitted.score(X[fresh], y[fresh]) if case == "digits" else 0.5
+                truth = fitted.score(X[new_rows], y[new_rows]) if case == "digits" else 0.5
                 row = {"reported": score, "interval": interval, "truth": truth}
                 rows.append({"case": case, "split": split + 1, "number": name, **row})
-    return rows, report, fresh.size
+    return rows, report, new_rows.size
 
 
-def reported(model, X, y, train, held, seed, progress, name):
+def reported(model, X, y, training_rows, holdout_rows, seed, progress, name):
     """Return what each analyst reports, score, interval and model, and the final report."""
-    known = np.concatenate([train, held])
-    one_split = PredefinedSplit(np.repeat([-1, 0], [train.size, held.size]))
-    holdout = ReusableHoldout(X[held], y[held])  # cryptographic noise: no seed
+    analyzed_rows = np.concatenate([training_rows, holdout_rows])
+    one_split = PredefinedSplit(np.repeat([-1, 0], [training_rows.size, holdout_rows.size]))
+    holdout = ReusableHoldout(X[holdout_rows], y[holdout_rows])  # cryptographic noise: no seed
 
     def naive(grid):
-        return GridSearchCV(model, grid, cv=one_split, refit=False).fit(X[known], y[known])
+        return GridSearchCV(model, grid, cv=one_split, refit=False).fit(
+            X[analyzed_rows], y[analyzed_rows]
+        )
 
     def cross_validated(grid):
-        return GridSearchCV(model, grid).fit(X[known], y[known])
+        return GridSearchCV(model, grid).fit(X[analyzed_rows], y[analyzed_rows])
 
     def verified(grid):
-        return ReusableHoldoutSearchCV(model, grid, holdout=holdout).fit(X[train], y[train])
+        return ReusableHoldoutSearchCV(model, grid, holdout=holdout).fit(
+            X[training_rows], y[training_rows]
+        )
 
-    found = analyst(naive, seed, progress, f"{name}, raw scores")
-    fitted = clone(model).set_params(**found.best_params_).fit(X[train], y[train])
-    hits = round(found.best_score_ * held.size)
-    told = {"naive": (found.best_score_, binomial_interval(hits, held.size), fitted)}
-    found = analyst(cross_validated, seed, progress, f"{name}, cross-validation")
-    error = 2 * found.cv_results_["std_test_score"][found.best_index_] / np.sqrt(5)
-    score = found.best_score_
-    told["cross-validation"] = score, (score - error, score + error), found.best_estimator_
-    found = analyst(verified, seed, progress, f"{name}, verified scores")
-    report = found.final_report()
-    told["final report"] = report.value, report.interval, found.best_estimator_
-    return told, report
+    naive_search = analyst(naive, seed, progress, f"{name}, raw scores")
+    fitted = (
+        clone(model).set_params(**naive_search.best_params_).fit(X[training_rows], y[training_rows])
+    )
+    hits = round(naive_search.best_score_ * holdout_rows.size)
+    scores_by_analyst = {
+        "naive": (naive_search.best_score_, binomial_interval(hits, holdout_rows.size), fitted)
+    }
+    cv_search = analyst(cross_validated, seed, progress, f"{name}, cross-validation")
+    error = 2 * cv_search.cv_results_["std_test_score"][cv_search.best_index_] / np.sqrt(5)
+    score = cv_search.best_score_
+    interval = (score - error, score + error)
+    scores_by_analyst["cross-validation"] = (score, interval, cv_search.best_estimator_)
+    verified_search = analyst(verified, seed, progress, f"{name}, verified scores")
+    report = verified_search.final_report()
+    best = verified_search.best_estimator_
+    scores_by_analyst["final report"] = (report.value, report.interval, best)
+    return scores_by_analyst, report
 
 
 def binomial_interval(hits, n):
     """Return the usual 95% interval of a share, which is right for one model fixed in advance."""
-    found = binomtest(hits, n).proportion_ci()
-    return found.low, found.high
+    interval = binomtest(hits, n).proportion_ci()
+    return interval.low, interval.high
 
 
 def privacy_example(replications, seed, progress):
@@ -186,19 +202,21 @@ def privacy_example(replications, seed, progress):
         search = ReusableHoldoutSearchCV(
             LogisticRegression(), grid, correlation=transition, holdout=config
         ).fit(data.X, data.y)
-        train, held = search.train_indices_, search.holdout_indices_
+        training_rows, holdout_rows = search.train_indices_, search.holdout_indices_
         fitted_as = {"private": search}
-        for kind, correlation in (("declared", transition), ("pretended", None)):
-            again = ReusableHoldout(data.X[held], data.y[held], correlation=correlation)
-            fitted_as[kind] = ReusableHoldoutSearchCV(
-                LogisticRegression(), grid, holdout=again
-            ).fit(data.X[train], data.y[train])
+        for report_kind, correlation in (("declared", transition), ("pretended", None)):
+            holdout = ReusableHoldout(
+                data.X[holdout_rows], data.y[holdout_rows], correlation=correlation
+            )
+            fitted_as[report_kind] = ReusableHoldoutSearchCV(
+                LogisticRegression(), grid, holdout=holdout
+            ).fit(data.X[training_rows], data.y[training_rows])
         held_out = search.holdout_
-        for kind, fitted in fitted_as.items():
+        for report_kind, fitted in fitted_as.items():
             best = fitted.best_estimator_
             truth = data.population_accuracy(best.coef_, best.intercept_)
             low, high = fitted.final_report().interval
-            row = {"kind": kind, "interval": (low, high), "truth": truth}
+            row = {"kind": report_kind, "interval": (low, high), "truth": truth}
             rows.append({"replication": replication, **row})
     return rows, held_out
 
@@ -217,15 +235,23 @@ def print_pixels(rows, n_fresh):
           f"{'half-width':>12}{'missed':>10}")  # fmt: skip
     for case in ("digits", "coin flips"):
         for name in STYLES:
-            part = [row for row in rows if (row["case"], row["number"]) == (case, name)]
-            gaps = np.array([row["reported"] - row["truth"] for row in part])
-            error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else np.nan
-            width = np.mean([(row["interval"][1] - row["interval"][0]) / 2 for row in part])
-            missed = sum(is_missed(row) for row in part)
-            means = [np.mean([row[key] for row in part]) for key in ("reported", "truth")]
+            rows_of_analyst = [row for row in rows if (row["case"], row["number"]) == (case, name)]
+            overestimates = np.array([row["reported"] - row["truth"] for row in rows_of_analyst])
+            error = (
+                overestimates.std(ddof=1) / np.sqrt(len(overestimates))
+                if len(overestimates) > 1
+                else np.nan
+            )
+            width = np.mean(
+                [(row["interval"][1] - row["interval"][0]) / 2 for row in rows_of_analyst]
+            )
+            missed = sum(is_missed(row) for row in rows_of_analyst)
+            means = [
+                np.mean([row[key] for row in rows_of_analyst]) for key in ("reported", "truth")
+            ]
             print(f"    {case:12}{name:18}{means[0]:>9.3f}{means[1]:>10.3f}"
-                  f"{f'{gaps.mean():+.3f} ± {error:.3f}':>22}{width:>12.3f}"
-                  f"{f'{missed} of {len(part)}':>10}")  # fmt: skip
+                  f"{f'{overestimates.mean():+.3f} ± {error:.3f}':>22}{width:>12.3f}"
+                  f"{f'{missed} of {len(rows_of_analyst)}':>10}")  # fmt: skip
     splits = max(row["split"] for row in rows)
     print(f"    Means over {splits} holdouts, with the standard error of the mean.")
     print("    Missed: intervals that do not contain the truth. Truth of coin flips: 0.5.")
@@ -235,13 +261,14 @@ def print_pixels(rows, n_fresh):
 def print_privacy(rows, holdout):
     """Print the second table."""
     print(f"\n(b) Privacy: final reports of records in time under epsilon={EPSILON:g}")
-    worth = holdout.dependence.effective_n(holdout.n)
-    print(f"    {holdout.n:,} holdout records, like {worth:,.0f} independent ones")
+    effective_n = holdout.dependence.effective_n(holdout.n)
+    print(f"    {holdout.n:,} holdout records, like {effective_n:,.0f} independent ones")
     print(f"    {'':44}{'missed':>10}{'half-width':>14}")
-    for kind, (words, *_) in PRIVACY.items():
-        part = [row for row in rows if row["kind"] == kind]
-        width = np.mean([(row["interval"][1] - row["interval"][0]) / 2 for row in part])
-        print(f"    {words:44}{f'{sum(map(is_missed, part))} of {len(part)}':>10}{width:>14.3f}")
+    for report_kind, (description, *_) in PRIVACY.items():
+        rows_of_kind = [row for row in rows if row["kind"] == report_kind]
+        width = np.mean([(row["interval"][1] - row["interval"][0]) / 2 for row in rows_of_kind])
+        n_missed = sum(map(is_missed, rows_of_kind))
+        print(f"    {description:44}{f'{n_missed} of {len(rows_of_kind)}':>10}{width:>14.3f}")
 
 
 def draw(pixels, privacy, path):
@@ -265,28 +292,34 @@ def draw(pixels, privacy, path):
 def _draw_pixels(ax, rows, case):
     counts = []
     for name, (color, marker, shift, label) in STYLES.items():
-        part = [row for row in rows if row["number"] == name]
-        x = np.array([row["split"] for row in part]) + shift
-        ends = np.array([row["interval"] for row in part])
-        ax.vlines(x, ends[:, 0], ends[:, 1], color=color, lw=3, alpha=0.45)
-        ax.plot(x, [row["reported"] for row in part], marker, color=color, ms=5, label=label)
-        ax.plot(x, [row["truth"] for row in part], "_", color="black", ms=9, mew=1.8)
-        counts.append(f"{name} {sum(map(is_missed, part))}")
+        rows_of_analyst = [row for row in rows if row["number"] == name]
+        x = np.array([row["split"] for row in rows_of_analyst]) + shift
+        interval_ends = np.array([row["interval"] for row in rows_of_analyst])
+        ax.vlines(x, interval_ends[:, 0], interval_ends[:, 1], color=color, lw=3, alpha=0.45)
+        ax.plot(
+            x, [row["reported"] for row in rows_of_analyst], marker, color=color, ms=5, label=label
+        )
+        ax.plot(x, [row["truth"] for row in rows_of_analyst], "_", color="black", ms=9, mew=1.8)
+        counts.append(f"{name} {sum(map(is_missed, rows_of_analyst))}")
     ax.plot([], [], "_", color="black", ms=9, mew=1.8, label="truth: new records")
     ax.set(xlabel="holdout", xticks=sorted({row["split"] for row in rows}))
     ax.set_ylabel("accuracy")
-    what = "Digits" if case == "digits" else "Coin flips: nothing to find"
-    ax.set_title(f"{what}\nmissed: {', '.join(counts)}", fontsize=10)
+    case_title = "Digits" if case == "digits" else "Coin flips: nothing to find"
+    ax.set_title(f"{case_title}\nmissed: {', '.join(counts)}", fontsize=10)
     ax.grid(axis="y", alpha=0.3)
 
 
 def _draw_privacy(ax, rows):
-    for kind, (words, color, shift) in PRIVACY.items():
-        part = [row for row in rows if row["kind"] == kind]
-        x = np.array([row["replication"] for row in part]) + 1 + shift
-        ends = np.array([row["interval"] for row in part]) - [[row["truth"]] for row in part]
-        ax.vlines(x, ends[:, 0], ends[:, 1], color=color, lw=3.5, alpha=0.8,
-                  label=f"{words}: {sum(map(is_missed, part))} of {len(part)} missed")  # fmt: skip
+    for report_kind, (description, color, shift) in PRIVACY.items():
+        rows_of_kind = [row for row in rows if row["kind"] == report_kind]
+        x = np.array([row["replication"] for row in rows_of_kind]) + 1 + shift
+        distances_from_truth = np.array([row["interval"] for row in rows_of_kind]) - [
+            [row["truth"]] for row in rows_of_kind
+        ]
+        low, high = distances_from_truth.T
+        n_missed = sum(map(is_missed, rows_of_kind))
+        label = f"{description}: {n_missed} of {len(rows_of_kind)} missed"
+        ax.vlines(x, low, high, color=color, lw=3.5, alpha=0.8, label=label)
     ax.axhline(0.0, color="black", lw=1)
     ax.set(xlabel="replication", ylabel="interval minus truth")
     ax.set_title("Records in time\ndependence and privacy", fontsize=10)

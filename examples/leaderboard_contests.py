@@ -176,10 +176,12 @@ def play_contest(seed, *, n_records=N_RECORDS):
     )
 
 
-def count_at_first_place(contests, kind):
+def count_at_first_place(contests, account_prefix):
     """Return in how many contests an account of a kind is at place 1."""
     return sum(
-        any(place == 1 and name.startswith(kind) for name, place in contest.places.items())
+        any(
+            place == 1 and name.startswith(account_prefix) for name, place in contest.places.items()
+        )
         for contest in contests
     )
 

@@ -45,7 +45,8 @@ frame = pd.DataFrame(X).add_prefix("f")
 selector = HoldoutFeatureSelector(GaussianNB(), verify="all", random_state=0).fit(frame, y)
 print(selector.report())
 path = pd.DataFrame(selector.score_path_)
-train, held = selector.train_indices_, selector.holdout_indices_
+training_rows = selector.train_indices_
+holdout_rows = selector.holdout_indices_
 
 # %%
 # Naive selection. Naive Bayes adds up one log-likelihood ratio per feature, so a step that tries
@@ -56,17 +57,17 @@ def log_ratios(records):
     """Return the evidence of each feature for label 1, from the training set."""
     evidence = np.empty(records.shape)
     for j in range(records.shape[1]):
-        model = GaussianNB(priors=[0.5, 0.5]).fit(X[train, j : j + 1], y[train])
+        model = GaussianNB(priors=[0.5, 0.5]).fit(X[training_rows, j : j + 1], y[training_rows])
         joint = model.predict_joint_log_proba(records[:, j : j + 1])
         evidence[:, j] = joint[:, 1] - joint[:, 0]
     return evidence
 
 
-on_holdout = log_ratios(X[held])
+on_holdout = log_ratios(X[holdout_rows])
 chosen, sums = [], np.zeros(len(on_holdout))
 naive = []
 for _ in range(N_STEPS):
-    hits = ((sums[:, None] + on_holdout) > 0) == (y[held] == 1)[:, None]
+    hits = ((sums[:, None] + on_holdout) > 0) == (y[holdout_rows] == 1)[:, None]
     scores = hits.mean(axis=0)
     scores[chosen] = 0.0
     chosen.append(int(scores.argmax()))
@@ -77,7 +78,7 @@ for _ in range(N_STEPS):
 def accuracy_on_fresh_records(columns):
     """Return the accuracy of the classifier with these features."""
     columns = list(columns)
-    model = GaussianNB().fit(X[train][:, columns], y[train])
+    model = GaussianNB().fit(X[training_rows][:, columns], y[training_rows])
     return model.score(X_fresh[:, columns], y_fresh)
 
 

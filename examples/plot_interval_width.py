@@ -39,16 +39,16 @@ report = search.final_report()
 # %%
 # The parts of the final report's own half-width stand in its row.
 
-fixed, asked, noise = report.rows[0].half_width_components
-print(f"one fixed query ±{fixed:.3f}, adaptive queries {asked:.3f}, noise {noise:.3f}")
+fixed, adaptive, noise = report.rows[0].half_width_components
+print(f"one fixed query ±{fixed:.3f}, adaptive queries {adaptive:.3f}, noise {noise:.3f}")
 figure, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
 ax.plot(range(1, 11), interim, "o-", color="#777777", label="interim interval after each search")
-for bottom, part, color, label in (
+for bottom, component, color, label in (
     (0.0, fixed, "#0072B2", "final report: one fixed query on 300 records"),
-    (fixed, asked, "#56B4E9", "everything else that was asked"),
-    (fixed + asked, noise, "#D55E00", "noise"),
+    (fixed, adaptive, "#56B4E9", "everything else that was asked"),
+    (fixed + adaptive, noise, "#D55E00", "noise"),
 ):
-    ax.bar(11.2, part, bottom=bottom, width=0.8, color=color, label=label)
+    ax.bar(11.2, component, bottom=bottom, width=0.8, color=color, label=label)
 ax.set(xlabel="search", ylabel="half-width of the interval (accuracy)", ylim=(0, None))
 ax.set_xticks([*range(1, 11), 11.2], [*map(str, range(1, 11)), "report"])
 ax.legend(loc="lower left", fontsize=8)

@@ -23,16 +23,16 @@ from sklearn_bdp import ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovNetwork
 
 rng = np.random.default_rng(0)
-places = rng.random((1500, 2))
-field = np.sin(9 * places[:, 0]) * np.cos(7 * places[:, 1])
-measured = field + rng.normal(size=1500)
+locations = rng.random((1500, 2))
+field = np.sin(9 * locations[:, 0]) * np.cos(7 * locations[:, 1])
+measurements = field + rng.normal(size=1500)
 polluted = (field + 0.5 * rng.normal(size=1500) > 0.3).astype(int)
-wells = np.column_stack([places, measured])
+wells = np.column_stack([locations, measurements])
 
 # %%
 # Rows of the matrix are rows of the table. Two wells at one location would be neighbors, too.
 
-network = MarkovNetwork(kneighbors_graph(places, 8))
+network = MarkovNetwork(kneighbors_graph(locations, 8))
 
 # %%
 # Nearest neighbors on the map use the labels of training wells only: they know those that they
@@ -63,10 +63,10 @@ print(report)
 # %%
 # Held-out wells, none beside another. The interval is about these wells, not about another map.
 
-held = search.holdout_indices_
+holdout_rows = search.holdout_indices_
 figure, ax = plt.subplots(figsize=(6.5, 5.5), layout="constrained")
-ax.scatter(*places.T, c=np.where(polluted, "#E69F00", "#0072B2"), s=8, alpha=0.5)
-ax.scatter(*places[held].T, facecolors="none", edgecolors="black", s=40)
-ax.set(title=f"{len(held)} wells held out of 1,500 (circles); color: polluted or not")
+ax.scatter(*locations.T, c=np.where(polluted, "#E69F00", "#0072B2"), s=8, alpha=0.5)
+ax.scatter(*locations[holdout_rows].T, facecolors="none", edgecolors="black", s=40)
+ax.set(title=f"{len(holdout_rows)} wells held out of 1,500 (circles); color: polluted or not")
 ax.set(xlabel="longitude", ylabel="latitude")
 plt.show()

@@ -85,8 +85,9 @@ def draw(fitted, name):
     rows = rows[: len(display.position)]
     style = {"color": "black", "ms": 8, "mew": 1.5, "label": "new digits"}
     display.ax_.plot(display.position, fresh[rows], "_", **style)
-    place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2}
-    display.ax_.legend(frameon=False, fontsize="small", **place)
+    display.ax_.legend(
+        frameon=False, fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2
+    )
     display.figure_.suptitle(
         f"{name}: {inside} of {len(fresh)} intervals contain the accuracy on new digits"
     )

@@ -29,8 +29,9 @@ def visit(visits):
     patient = np.repeat(np.arange(len(visits)), visits)
     y = rng.integers(0, 2, len(visits))[patient]
     strength = rng.choice([1.0, 0.3], len(visits))[patient]  # how clearly the diagnosis shows
-    common, own = rng.normal(size=(len(visits), 20))[patient], rng.normal(size=(len(y), 20))
-    X = np.sqrt(0.8) * common + np.sqrt(0.2) * own
+    common_noise = rng.normal(size=(len(visits), 20))[patient]
+    own_noise = rng.normal(size=(len(y), 20))
+    X = np.sqrt(0.8) * common_noise + np.sqrt(0.2) * own_noise
     X[:, :5] += ((2 * y - 1) * strength / np.sqrt(5))[:, None]
     return X, y, patient
 
@@ -87,9 +88,10 @@ def draw(name):
     display = HoldoutSearchDisplay.from_search(search, score_name="accuracy")
     ax = display.ax_
     ax.plot(display.position, truth[name], "k--", lw=1.5, label="new patients (truth)")
-    lower, upper = search.cv_results_["holdout_lower"], search.cv_results_["holdout_upper"]
-    held = int(((lower <= truth[name]) & (truth[name] <= upper)).sum())
-    ax.set_title(f"{name}: {held} of {len(lower)} intervals contain the truth")
+    lower_limits = search.cv_results_["holdout_lower"]
+    upper_limits = search.cv_results_["holdout_upper"]
+    n_covering = int(((lower_limits <= truth[name]) & (truth[name] <= upper_limits)).sum())
+    ax.set_title(f"{name}: {n_covering} of {len(lower_limits)} intervals contain the truth")
     ax.set(xlabel="neighbors", ylim=(0.3, 1.03))
     ax.set_xticks(display.position, [f"{value:g}" for value in display.position])
     ax.set_xticks([], minor=True)

@@ -43,7 +43,7 @@ parents = [
     for animal in family
 ]
 inherits = [[1 - changed, changed], [changed, 1 - changed]]
-tables = [inherits if own else [0.5, 0.5] for own in parents]
+tables = [inherits if parents_of_animal else [0.5, 0.5] for parents_of_animal in parents]
 pedigree = BayesianNetwork(parents, tables)
 related = DependencyGraph(herd)  # who is related, and nothing about how strongly
 print(pedigree.describe())
@@ -71,8 +71,8 @@ for name, correlation in declared.items():
     )
     search.fit(X_train, y_train)
     intervals[name] = low, high = search.best_interval_
-    worth = holdout.dependence.effective_n(holdout.n)
-    print(f"{name:22} {holdout.n:,} animals worth {worth:5.0f}: "
+    effective_n = holdout.dependence.effective_n(holdout.n)
+    print(f"{name:22} {holdout.n:,} animals worth {effective_n:5.0f}: "
           f"{search.best_score_:.3f} in [{low:.3f}, {high:.3f}]")  # fmt: skip
 best = search.best_estimator_
 truth = data.population_accuracy(best.coef_, best.intercept_)
@@ -111,15 +111,24 @@ ax.legend(frameon=False)
 # One family and its dispositions.
 
 granddaughters = [animal for animal in family if animal > 4]
-place = {animal: (index, 0.0) for index, animal in enumerate(granddaughters)}
+position_of_animal = {animal: (index, 0.0) for index, animal in enumerate(granddaughters)}
 for animal in (4, 3, 2, 1, 0):
     children = [child for child, parent in mother.items() if parent == animal]
-    heights = [place[child][1] for child in children]
-    place[animal] = (np.mean([place[child][0] for child in children]), max(heights) + 1.0)
+    heights = [position_of_animal[child][1] for child in children]
+    position_of_animal[animal] = (
+        np.mean([position_of_animal[child][0] for child in children]),
+        max(heights) + 1.0,
+    )
 colors = ["#0072B2" if state else "#E69F00" for state in data.states[:size]]
 figure, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
 nx.draw_networkx(
-    family, place, ax=ax, node_color=colors, node_size=90, with_labels=False, edge_color="grey"
+    family,
+    position_of_animal,
+    ax=ax,
+    node_color=colors,
+    node_size=90,
+    with_labels=False,
+    edge_color="grey",
 )
 ax.set(title="One family; color: hidden disposition", ylim=(-0.3, 2.3), xlim=(-7.5, 15.5))
 for generation, name in enumerate(("granddaughters", "daughters", "founder")):

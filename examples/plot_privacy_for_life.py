@@ -21,23 +21,33 @@ from sklearn_bdp import ReusableHoldout
 
 n, budget = 100_000, 10
 X, y = np.zeros((n, 1)), np.zeros(n)
-private = ReusableHoldout(X, y, epsilon=0.02, budget=budget, random_state=0)
-plain = ReusableHoldout(X, y, random_state=0)
+with_level = ReusableHoldout(X, y, epsilon=0.02, budget=budget, random_state=0)
+without_level = ReusableHoldout(X, y, random_state=0)
 
 rng, nats = np.random.default_rng(1), []
 for _ in range(budget):
     scores = (rng.random(n) < 0.5).astype(int)
     overfit = scores.mean() + rng.uniform(0.1, 0.3) * rng.choice([-1.0, 1.0])
-    for holdout in (private, plain):
+    for holdout in (with_level, without_level):
         holdout.answer([overfit], scores[np.newaxis])
-    nats.append((private.next_code_length, plain.next_code_length))
+    nats.append((with_level.next_code_length, without_level.next_code_length))
 
 # %%
 # What the next answer pays grows without end by the code, and hardly any more by leakage.
 figure, ax = plt.subplots(figsize=(6, 3.5))
-asked = np.arange(1, budget + 1)
-ax.plot(asked, [spent for _, spent in nats], "o-", label="no level: the code alone")
-ax.plot(asked, [spent for spent, _ in nats], "s-", label=r"$\varepsilon$ = 0.02 for life")
+query_counts = np.arange(1, budget + 1)
+ax.plot(
+    query_counts,
+    [information_spent for _, information_spent in nats],
+    "o-",
+    label="no level: the code alone",
+)
+ax.plot(
+    query_counts,
+    [information_spent for information_spent, _ in nats],
+    "s-",
+    label=r"$\varepsilon$ = 0.02 for life",
+)
 ax.set(xlabel="overfit queries so far", ylabel="nats that the next answer pays")
 ax.legend()
 figure.tight_layout()
@@ -45,6 +55,6 @@ figure.tight_layout()
 # %%
 # The certificate shows which of the two determines the next answer. The price of the level is the
 # noise: intervals are wide here, and a level is asked for where privacy is needed, not for width.
-print(private.certificate())
+print(with_level.certificate())
 
 plt.show()

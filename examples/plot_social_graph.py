@@ -61,8 +61,8 @@ for name, model in {"graph alone": structure, "graph with strengths": strengths}
     )
     searches[name] = search.fit(data.X[cut.train], data.y[cut.train])
     low, high = search.best_interval_
-    worth = holdout.dependence.effective_n(holdout.n)
-    print(f"{name:22} {holdout.n:,} members worth {worth:5.0f}: "
+    effective_n = holdout.dependence.effective_n(holdout.n)
+    print(f"{name:22} {holdout.n:,} members worth {effective_n:5.0f}: "
           f"{search.best_score_:.3f} in [{low:.3f}, {high:.3f}]")  # fmt: skip
 best = search.best_estimator_
 print(f"{'truth':22} {data.population_accuracy(best.coef_, best.intercept_):.3f}")
@@ -102,11 +102,11 @@ def draw(name):
     ax.legend(frameon=False, fontsize="small", loc="lower right")
 
 
-*others, last = searches
-draw(last)
+*other_names, last_name = searches
+draw(last_name)
 
 # %%
-for name in others:
+for name in other_names:
     draw(name)
 
 # %%

@@ -104,12 +104,12 @@ ax.legend(frameon=False, fontsize="small")
 # The intervals that each declaration gives.
 
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-for place, (name, (low, high)) in enumerate(intervals.items()):
-    holds = low <= truth <= high
-    ax.hlines(place, low, high, color="#0072B2" if holds else "#D55E00", lw=5)
-    ax.plot(scores[name], place, "s", color="black", ms=5)
-    word = "correct" if holds else "misses"
-    ax.annotate(word, (high, place), xytext=(6, -4), textcoords="offset points")
+for row, (name, (low, high)) in enumerate(intervals.items()):
+    contains_truth = low <= truth <= high
+    ax.hlines(row, low, high, color="#0072B2" if contains_truth else "#D55E00", lw=5)
+    ax.plot(scores[name], row, "s", color="black", ms=5)
+    word = "correct" if contains_truth else "misses"
+    ax.annotate(word, (high, row), xytext=(6, -4), textcoords="offset points")
 ax.axvline(truth, color="black", ls="--", lw=1, label=f"true accuracy {truth:.3f}")
 labels = [name.replace("with error", "and the\nerror paid for") for name in intervals]
 ax.set_yticks(range(len(intervals)), labels)

@@ -115,11 +115,11 @@ with tempfile.TemporaryDirectory() as archive:
     for name, idea in ideas.items():
         search = one_month(ledger, idea, won)
         won[name] = search.best_params_
-        fresh = search.score(X_fresh, y_fresh)
+        new_accuracy = search.score(X_fresh, y_fresh)
         low, high = search.best_interval_
-        diary.append((search.best_score_, low, high, fresh))
+        diary.append((search.best_score_, low, high, new_accuracy))
         print(f"{name:15}{len(search.cv_results_['params']):3} candidates   verified "
-              f"{search.best_score_:.3f} in [{low:.3f}, {high:.3f}]   fresh {fresh:.3f}   "
+              f"{search.best_score_:.3f} in [{low:.3f}, {high:.3f}]   fresh {new_accuracy:.3f}   "
               f"information {search.holdout_.information_spent:5.1f} nats")  # fmt: skip
 
     # Rerunning an old notebook asks nothing new, so the ledger answers it for free.
@@ -139,14 +139,14 @@ with tempfile.TemporaryDirectory() as archive:
 # not fit cross-validated ones. Every new interval is wider for it. (A candidate that was asked
 # before gets its recorded answer, with its old interval, for nothing.)
 
-verified, low, high, fresh = np.array(diary).T
+verified_scores, low, high, new_accuracies = np.array(diary).T
 months = np.arange(1, len(ideas) + 1)
 figure, ax = plt.subplots(figsize=(7.5, 4.8), layout="constrained")
 ax.vlines(months, low, high, color="#0072B2", lw=6, alpha=0.35, label="interval")
-ax.plot(months, verified, "s", color="#0072B2", label="verified, best of the month")
+ax.plot(months, verified_scores, "s", color="#0072B2", label="verified, best of the month")
 ax.plot(
     months,
-    fresh,
+    new_accuracies,
     "_",
     color="black",
     ms=16,
@@ -154,8 +154,8 @@ ax.plot(
     label=f"{len(y_fresh)} digits never asked about",
 )
 ax.set_xticks(months, ideas, rotation=35, ha="right")
-kept = int(((low <= fresh) & (fresh <= high)).sum())
-ax.set(ylabel="accuracy", title=f"Ten searches: {kept} of 10 intervals hold")
+n_covering = int(((low <= new_accuracies) & (new_accuracies <= high)).sum())
+ax.set(ylabel="accuracy", title=f"Ten searches: {n_covering} of 10 intervals hold")
 ax.grid(axis="y", alpha=0.3)
 ax.set_ylim(bottom=0.68)
 ax.legend(frameon=False, fontsize="small", loc="lower left")

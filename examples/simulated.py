@@ -198,15 +198,17 @@ def make_graph(
 def _forest(graph, component_size, n, rng):
     """Return records in an order in which parents come first, and each record's parent or -1."""
     if graph is None:  # each record but the first of a tree hangs on a uniformly chosen earlier one
-        place = np.arange(n) % component_size
-        parent = np.arange(n) - place + (rng.random(n) * place).astype(np.intp)
-        return np.arange(n), np.where(place == 0, -1, parent)
+        position_in_tree = np.arange(n) % component_size
+        parent = (
+            np.arange(n) - position_in_tree + (rng.random(n) * position_in_tree).astype(np.intp)
+        )
+        return np.arange(n), np.where(position_in_tree == 0, -1, parent)
     roots = np.unique(graph.components_, return_index=True)[1]
     walks = [breadth_first_order(graph.adjacency_, root, directed=False) for root in roots]
     parent = np.full(n, -1)
-    for order, before in walks:
-        parent[order[1:]] = before[order[1:]]
-    return np.concatenate([order for order, _ in walks]), parent
+    for visited, predecessors in walks:
+        parent[visited[1:]] = predecessors[visited[1:]]
+    return np.concatenate([visited for visited, _ in walks]), parent
 
 
 def _sample_graph(graph, component_size, flip, emission, n, rng):

@@ -633,9 +633,12 @@ def test_a_refitted_recipe_has_the_row_of_its_predictions():
         fitted = Ridge(**search.best_params_).fit(X[: block[0]], y[: block[0]])
         predictions.append(fitted.predict(X.iloc[block]))
     expected_row = date_row(
-        statistic_of("neg_mean_absolute_error"), y[holdout_rows], [(np.concatenate(predictions), None)],
-        dates=np.arange(len(holdout_rows)), level=report.alpha_approximate,
-    )  # fmt: skip
+        statistic_of("neg_mean_absolute_error"),
+        y[holdout_rows],
+        [(np.concatenate(predictions), None)],
+        dates=np.arange(len(holdout_rows)),
+        level=report.alpha_approximate,
+    )
     np.testing.assert_allclose(report.rows[0].approximate, (expected_row.lower, expected_row.upper))
 
 
