@@ -567,8 +567,8 @@ class Rows:
             return second[0] - first[1], second[1] - first[0]
         if statement.recalls:  # each recall gets the same part of the level
             log_part = log_level - math.log(len(statement.recalls))
-            limits = [self.proven(recall, log_part) for recall in statement.recalls]
-            lower, upper = np.mean(limits, axis=0).tolist()
+            recall_limits = [self.proven(recall, log_part) for recall in statement.recalls]
+            lower, upper = np.mean(recall_limits, axis=0).tolist()
             return lower, upper
         low, high = statement.measure.span
         span = high - low
