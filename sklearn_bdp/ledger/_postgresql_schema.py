@@ -2,10 +2,10 @@
 
 Everything is qualified with its schema, so that the search_path of a role decides nothing. Roles
 write through functions that run with the rights of the owner of the tables: they append, and can
-neither change nor remove what is there.
+neither change nor remove entries.
 """
 
-#: Of advisory locks that announce who is writing; the second number is that of the holdout.
+#: Of advisory locks that announce the writer; the second number is that of the holdout.
 ADVISORY_LOCK = 1111773233
 
 TABLES = """

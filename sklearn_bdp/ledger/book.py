@@ -58,9 +58,9 @@ _SINGLE = {name: re.compile(rf'"{name}":\["([^"\\]*)"\]') for name in ("key", "b
 
 
 class _Index:
-    """Where the answers to keys and to submitters are, and what checks reported.
+    """Entries with the answers to keys and to submitters, and results of checks.
 
-    Texts are kept until somebody looks something up.
+    Texts are parsed at the first look-up.
     """
 
     def __init__(self) -> None:
@@ -337,7 +337,7 @@ class Book:
     # -- inside a writing transaction ---------------------------------------------------------
 
     def append(self, record: BatchRecord, *, sealed: str = "", answers: Any = ()) -> Any:
-        """Write one batch, durable on return; return its answers, with the user who asked.
+        """Write one batch, durable on return; return its answers, with the user who queried.
 
         Without answers: the result of a check, which is charged and seals nothing.
         """
@@ -396,7 +396,7 @@ def _check_continuation(record, answers, last):
     """Raise ValueError unless a record continues from the totals before it.
 
     With answers it counts them. Without answers it adds a check and its cost, or it closes the
-    holdout at what was spent before the report was begun, after a release of class proportions.
+    holdout with the totals from before the report was begun, after a release of class proportions.
     """
     totals = record.totals
     n_corrected = 0

@@ -92,7 +92,7 @@ def backend_at(location: Any, *, timeout: float = 60.0) -> Backend:
 class Ledger:
     """Records of one holdout, at a ``place``: a path, a URL, a backend, ``None`` for memory.
 
-    Without a ``header`` (fingerprints and parameters of the holdout) it reads whatever it finds
+    Without a ``header`` (fingerprints and parameters of the holdout) it reads an existing ledger
     and creates none. ``head``: number and digest of an entry that it is known to contain;
     ``notes``: facts that a new ledger starts with, names and JSON content. ``older_data``: returns
     the digest of the records that version 0.1 made, for a ledger that was upgraded.
@@ -162,7 +162,7 @@ class Ledger:
         Returns
         -------
         Book
-            All that was verified.
+            Verified entries.
         """
         with self.transaction() as book:
             last = LedgerTotals()
@@ -208,7 +208,7 @@ class Ledger:
                 self._lock.release()
 
     def mark_moved(self, target: str | None) -> None:
-        """Record where the ledger goes on, so that nothing is answered here; None: here, after all.
+        """Record the new location of the ledger: nothing is answered here; None: it stays here.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Frozen records: what a batch did, what an answer was, what the analyst receives.
+"""Frozen records: one answer, the answers of a batch, the history of a holdout.
 
 Everything here is public. The one secret of a holdout, the noise of the current threshold, travels
 as a sealed string that only the ledger and the mechanism handle.
@@ -22,7 +22,7 @@ def _refused(constant):
 
 #: The one JSON text of a content: sorted, compact, floats to the last bit.
 canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
-#: What a JSON text says; an error for anything that is none.
+#: Content of a JSON text; an error for any other text.
 parse_json = json.JSONDecoder(parse_constant=_refused).decode
 
 
@@ -85,7 +85,7 @@ class AnswerRecord:
         (``"lower"``, ``"both"``) where there are any; ``None`` if values are in these units
         already, or unknown.
     shape : dict or None, default=None
-        What is public about how the score varies; see
+        Public facts about the spread of the score; see
         :func:`sklearn_bdp.intervals.score_tail`.
     answered : bool, default=True
         Whether the holdout answered. If not, the value follows ``on_exhausted``, and the answer is
@@ -127,7 +127,7 @@ class AnswerRecord:
     submitter: str | None = None
     user: str = ""
 
-    #: What tables show, in this order.
+    #: Columns of tables, in this order.
     SHOWN: ClassVar[tuple] = (
         "batch", "position", "time", "metric", "model", "submitter", "value", "lower", "upper",
         "interval",
@@ -326,7 +326,7 @@ class HoldoutAnswers:
     Parameters
     ----------
     values : ndarray of shape (m,)
-        Released answers; what was not answered follows ``on_exhausted``.
+        Released answers; unanswered queries follow ``on_exhausted``.
     lower, upper : ndarray of shape (m,)
         Ends of intervals that hold for all answers of the holdout at once.
     corrected : ndarray of bool, shape (m,)

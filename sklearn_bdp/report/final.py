@@ -604,9 +604,9 @@ class Rows:
                 float(e[0]) for e in tail.limits(mean, mean, np.array([log_level - math.log(2.0)]))
             )
         else:
-            limits = UNIT_INTERVALS[statement.proven]
+            unit_interval = UNIT_INTERVALS[statement.proven]
             bound = getattr(statement.measure.metric, "record_bound", 1.0) * self.plan.bound
-            lower, upper = limits(
+            lower, upper = unit_interval(
                 self.totals(sums),
                 self.totals(counts),
                 bound=bound,
