@@ -44,7 +44,7 @@ def test_a_strength_is_estimated_after_the_split_only():
     labels = draw_ising_labels(1.0, rng, 1)[:, 0].astype(int)
     model = MarkovNetwork(GRID, influence="estimate")
     split = model.split(400, 0.25, random_state=0)
-    with refused(ValueError, "estimated"):
+    with refused(ValueError, "with_estimated_strength"):
         model.conditional_on_rest(split.holdout)
     estimated_network = model.with_estimated_strength(labels, split.train)
     changed_labels = labels.copy()
