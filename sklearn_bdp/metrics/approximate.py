@@ -31,6 +31,7 @@ from sklearn_bdp.intervals.left_out import average_precision_by_unit
 from sklearn_bdp.intervals.ratios import RatioScale, score_of_share
 from sklearn_bdp.metrics.base import BoundedMetric, Evaluation, ScoreShape, as_labels, silenced
 from sklearn_bdp.metrics.confusion import confusion_scores
+from sklearn_bdp.metrics.influence import influence_on_score
 from sklearn_bdp.metrics.ratios import F1, Jaccard, Precision, RatioMetric
 from sklearn_bdp.utils.hashing import object_digest
 from sklearn_bdp.utils.score_units import open_ends_from_unit
@@ -706,9 +707,10 @@ class ApproximateMetric(BoundedMetric):
         reference = self.training_reference(
             predictions, unit_codes=None, n_holdout_units=len(y), n_holdout_records=len(y)
         )
-        if reference.family != "proportion":
+        spread = reference.spread
+        if reference.family != "proportion" or not isinstance(spread, InfluenceSpread):
             return None
-        limits = ApproximateLimits("proportion", len(y), reference.spread)
+        limits = ApproximateLimits("proportion", len(y), spread)
         score = np.array([self.to_unit(reference.score)])
         lower, upper = limits.limits(score, score, np.array([math.log(level / 2.0)]))
         return float(self.from_unit(lower[0])), float(self.from_unit(upper[0]))
@@ -738,6 +740,8 @@ class ApproximateMetric(BoundedMetric):
             _, _, cell, by_cell = self._confusion_influence(predictions, labels)
             influence = by_cell[cell]
         else:
+            influence = self._record_influence(predictions)
+        if influence is None:
             _, by_block, block, size = self._block_influence(predictions, np.arange(n_records))
             influence = by_block[block] * math.sqrt(size)
         return self.to_unit(reference.score) + influence - influence.mean()
@@ -751,6 +755,10 @@ class ApproximateMetric(BoundedMetric):
         labels = self._confusion_labels(predictions)
         if labels is not None:
             return self._confusion_spread(predictions, labels, unit_codes)
+        influence = self._record_influence(predictions)
+        if influence is not None:
+            center = (reference.score - self.lower) / (self.upper - self.lower)
+            return influence_spread(center, _sum_by_unit(influence, unit_codes))
         center, influence, _, size = self._block_influence(predictions, unit_codes)
         return influence_spread(center, influence, units_per_block=size)
 
@@ -774,6 +782,19 @@ class ApproximateMetric(BoundedMetric):
             influence = loss - mean_loss
         # A smaller loss is a better score.
         return -influence / (self.upper - self.lower)
+
+    def _record_influence(self, predictions):
+        """Return the influence of records on a function of means, or None for other metrics."""
+        influence = influence_on_score(
+            self.function_name,
+            self.scorer._kwargs,
+            np.asarray(predictions.y),
+            np.asarray(predictions.response),
+            predictions.pos_label,
+        )
+        return (
+            None if influence is None else self.scorer._sign * influence / (self.upper - self.lower)
+        )
 
     def _confusion_influence(self, predictions, labels):
         """Return the score, the table, the cell of each record, and the influence of each cell.

@@ -64,6 +64,33 @@ def rounded_numbers(rng, n):
     return prediction + np.rint(2.0 * rng.normal(size=n)), prediction
 
 
+def several_labels(rng, n):
+    """Draw four labels of each record, and calls of which a fifth is wrong."""
+    y = (rng.random((n, 4)) < [0.5, 0.3, 0.2, 0.4]).astype(int)
+    return y, np.where(rng.random(y.shape) < 0.2, 1 - y, y)
+
+
+def probabilities(n_classes):
+    """Return a function that draws classes and their predicted probabilities."""
+
+    def draw(rng, n):
+        y = rng.integers(0, n_classes, n)
+        response = 0.6 * rng.dirichlet(np.ones(n_classes), n) + 0.4 * np.eye(n_classes)[y]
+        return y, response[:, 1] if n_classes == 2 else response
+
+    return draw
+
+
+def positive_numbers(shape):
+    """Return a function that draws positive targets around predictions, with gamma errors."""
+
+    def draw(rng, n):
+        prediction = 1.0 + rng.gamma(3.0, 1.0, n)
+        return np.maximum(prediction * rng.gamma(shape, 1.0 / shape, n), 0.05), prediction
+
+    return draw
+
+
 REGRESSION_METRICS = ("r2", "neg_root_mean_squared_error", "neg_mean_absolute_error")
 CASES = (
     {
@@ -75,7 +102,26 @@ CASES = (
         "matthews_corrcoef rare": ("matthews_corrcoef", labels(RARE_CLASS_TABLE)),
         "average_precision rare": ("average_precision", scores_of_classes(0.15, 1.5)),
         "average_precision good": ("average_precision", scores_of_classes(0.4, 3.5)),
-        "neg_median_absolute_error whole numbers": ("neg_median_absolute_error", rounded_numbers),
+        **{name: (name, labels(THREE)) for name in ("precision_micro", "recall_weighted", "f1_micro")},
+    **{f"{name} several labels": (name, several_labels) for name in ("f1_macro", "f1_micro")},
+    **{name: (name, several_labels) for name in ("f1_samples", "jaccard_samples")},
+    "precision_macro several labels": ("precision_macro", several_labels),
+    "roc_auc_ovr": ("roc_auc_ovr", probabilities(3)),
+    "d2_brier_score two": ("d2_brier_score", probabilities(2)),
+    "d2_brier_score three": ("d2_brier_score", probabilities(3)),
+    **{
+        f"{name} {shape:g}": (name, positive_numbers(shape))
+        for name in (
+            "neg_mean_poisson_deviance",
+            "neg_mean_gamma_deviance",
+            "neg_mean_absolute_percentage_error",
+            "neg_root_mean_squared_log_error",
+        )
+        for shape in (2.0, 20.0)
+    },
+    "d2_absolute_error_score t3": ("d2_absolute_error_score", numbers(ERRORS["t3"])),
+    "d2_absolute_error_score lognormal": ("d2_absolute_error_score", numbers(ERRORS["lognormal"])),
+    "neg_median_absolute_error whole numbers": ("neg_median_absolute_error", rounded_numbers),
     }
     | {
         f"neg_median_absolute_error {error}": ("neg_median_absolute_error", numbers(draw_error))

@@ -1,0 +1,139 @@
+"""Influence of single records on scores that are functions of means over records."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import sklearn.metrics
+from scipy.special import xlogy
+
+from sklearn_bdp._typing import Array
+
+#: Functions that take several outputs, and return the loss of each one.
+_BY_OUTPUT = {
+    *("mean_absolute_error", "mean_absolute_percentage_error", "mean_pinball_loss"),
+    "mean_squared_log_error",
+}
+_SAMPLES = {"f1_score", "jaccard_score", "precision_score", "recall_score"}
+
+
+def influence_on_score(
+    function_name: str, arguments: dict[str, Any], y: Array, response: Array, pos_label: Any = None
+) -> Array | None:
+    """Return the influence of each record on a score function of scikit-learn.
+
+    Parameters
+    ----------
+    function_name : str
+        Name of the function, such as ``"mean_absolute_error"``.
+    arguments : dict
+        Its arguments.
+    y, response : ndarray of shape (n,) or (n, n_outputs)
+        Targets, and responses of the model as the function takes them.
+    pos_label : object, default=None
+        Class whose probabilities a one-dimensional response holds.
+
+    Returns
+    -------
+    ndarray of shape (n,) or None
+        Change of the function per change of the record's weight, in units of a mean over records.
+        None for functions that are not known here.
+    """
+    if function_name == "d2_absolute_error_score" and y.ndim == 1 and not arguments:
+        return _ratio_influence(np.abs(y - response), np.abs(y - np.median(y)))
+    if function_name == "d2_brier_score" and y.ndim == 1 and not arguments:
+        return _brier_influence(y, response, pos_label)
+    if arguments.get("average") == "samples" and function_name in _SAMPLES:
+        return _centered(_sample_scores(function_name, arguments, y, response))
+    if y.ndim != 1 or response.ndim != 1:
+        return None
+    if function_name == "root_mean_squared_log_error" and not arguments:
+        losses = record_losses("mean_squared_log_error", {}, y, response)
+        root = 0.0 if losses is None else math.sqrt(losses.mean())
+        return None if losses is None or root == 0.0 else _centered(losses) / (2.0 * root)
+    return _centered(record_losses(function_name, arguments, y, response))
+
+
+def record_losses(
+    function_name: str, arguments: dict[str, Any], y: Array, response: Array
+) -> Array | None:
+    """Return the losses whose mean is the value of a loss function, or None for other functions.
+
+    Parameters
+    ----------
+    function_name : str
+        Name of scikit-learn's function.
+    arguments : dict
+        Its arguments.
+    y, response : ndarray of shape (n,)
+        Targets and predictions.
+
+    Returns
+    -------
+    ndarray of shape (n,) or None
+        Loss of each record.
+    """
+    if function_name in _BY_OUTPUT and set(arguments) <= {"alpha"}:
+        # One record with an output for each of ours: the function returns every loss by itself.
+        function = getattr(sklearn.metrics, function_name)
+        return np.asarray(
+            function(y[None], response[None], multioutput="raw_values", **arguments), dtype=float
+        )
+    if arguments or function_name not in ("mean_poisson_deviance", "mean_gamma_deviance"):
+        return None
+    y = np.asarray(y, dtype=float)
+    least = 0.0 if function_name == "mean_poisson_deviance" else np.finfo(float).tiny
+    if not (y.min() >= least and response.min() > 0.0):
+        return None  # scikit-learn raises its error
+    if function_name == "mean_poisson_deviance":
+        return 2.0 * (xlogy(y, y / response) - y + response)
+    return 2.0 * (np.log(response / y) + y / response - 1.0)
+
+
+def _centered(values):
+    """Return values less their mean, or None without values."""
+    return None if values is None else values - values.mean()
+
+
+def _ratio_influence(losses, scales):
+    """Return the influence on 1 minus a ratio of two means; the reference has no first effect."""
+    mean_scale = float(np.mean(scales))
+    if not mean_scale > 0.0:
+        return None
+    return -(losses - float(np.mean(losses)) / mean_scale * scales) / mean_scale
+
+
+def _brier_influence(y, response, pos_label):
+    """Return the influence on the skill of Brier scores, of two classes or more."""
+    classes = np.unique(y)
+    if response.ndim == 1:
+        is_positive = (y == (classes[-1] if pos_label is None else pos_label)).astype(float)
+        return _ratio_influence(
+            (is_positive - response) ** 2, (is_positive - is_positive.mean()) ** 2
+        )
+    if response.shape[1] != classes.size:
+        return None
+    is_class = (y[:, None] == classes).astype(float)
+    scales = np.sum((is_class - is_class.mean(axis=0)) ** 2, axis=1)
+    return _ratio_influence(np.sum((is_class - response) ** 2, axis=1), scales)
+
+
+def _sample_scores(function_name, arguments, y, response):
+    """Return the score of each record over its labels, 0 where nothing is there to divide by."""
+    is_plain = set(arguments) <= {"average", "pos_label", "zero_division"}
+    if not (is_plain and arguments.get("zero_division", "warn") in ("warn", 0)):
+        return None
+    if y.ndim != 2 or response.shape != y.shape:
+        return None
+    actual = np.asarray(y != 0)
+    called = np.asarray(response != 0)
+    n_hits = np.sum(actual & called, axis=1)
+    denominators = {
+        "f1_score": 0.5 * (actual.sum(axis=1) + called.sum(axis=1)),
+        "jaccard_score": np.sum(actual | called, axis=1),
+        "precision_score": called.sum(axis=1),
+        "recall_score": actual.sum(axis=1),
+    }
+    return n_hits / np.maximum(denominators[function_name], 0.5)
