@@ -31,7 +31,12 @@ from sklearn_bdp.evaluation.candidates import (
 from sklearn_bdp.evaluation.inner_folds import check_folds
 from sklearn_bdp.evaluation.scoring import Kept
 from sklearn_bdp.exceptions import ScoreContractError
-from sklearn_bdp.metrics.approximate import ApproximateMetric, Predictions, TrainingReference
+from sklearn_bdp.metrics.approximate import (
+    OF_DATES,
+    ApproximateMetric,
+    Predictions,
+    TrainingReference,
+)
 from sklearn_bdp.metrics.error_clips import ErrorClips, errors_of_scores, is_convertible
 from sklearn_bdp.metrics.means import Clipping
 from sklearn_bdp.report.in_time import record_error_clips
@@ -290,6 +295,8 @@ def tested_units(division, folds):
         is_fitted[train] = True
         if is_fitted[test].any():
             return None, "folds test records that their models were fitted on"
+    if division.scheme.calendar is not None:
+        return None, OF_DATES
     if division.scheme.has_independent_records:
         return None, ""
     groups = division.train_groups()

@@ -294,6 +294,7 @@ def bounded_metric(search, scoring, division):
         y=y,
         proof_needed_for=needed,
         has_class_bounds=division.scheme.exchangeable,
+        has_dates=division.scheme.calendar is not None,
     )
     if scoring is None and metric.note:
         is_judged_by_date = division.scheme.calendar is not None

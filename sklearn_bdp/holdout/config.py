@@ -251,9 +251,10 @@ class HoldoutConfig:
             return f"epsilon={self.epsilon!r}"
         # Nodes given all others are independent and need not be alike, which widens approximate
         # intervals at most (theory G31); components of several nodes were not simulated.
+        # Dates given their past choose candidates without an interval.
         scheme = dependence.sampling_scheme(n)
         are_nodes = scheme.is_conditional and scheme.has_independent_records
-        if not (are_nodes or scheme.exchangeable):
+        if not (are_nodes or scheme.exchangeable or scheme.calendar is not None):
             return dependence.describe()
         return ""
 

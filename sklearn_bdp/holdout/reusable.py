@@ -20,7 +20,7 @@ from sklearn_bdp.exceptions import LedgerError, ProcessBoundaryError, UnboundedM
 from sklearn_bdp.holdout.config import HoldoutConfig, check_ledger, document_config_parameters
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.ledger.records import AnswerRecord, History, HoldoutAnswers
-from sklearn_bdp.metrics.approximate import ApproximateMetric
+from sklearn_bdp.metrics.approximate import OF_DATES, ApproximateMetric
 from sklearn_bdp.metrics.base import as_labels
 from sklearn_bdp.metrics.scorers import (
     cross_validated_reference,
@@ -577,7 +577,8 @@ class ReusableHoldout:
         estimated.
         """
         proof_needed_for = self.config.proof_needed_for(self.dependence, self.n)
-        has_class_bounds = self.dependence.sampling_scheme(self.n).exchangeable
+        scheme = self.dependence.sampling_scheme(self.n)
+        has_class_bounds = scheme.exchangeable
         try:
             metric = get_metric(scoring, estimator=estimator, y=declared_targets)
             if metric.is_mean or has_class_bounds:
@@ -588,6 +589,7 @@ class ReusableHoldout:
                 y=training_targets,
                 proof_needed_for=proof_needed_for,
                 has_class_bounds=False,
+                has_dates=scheme.calendar is not None,
             )
         except ValueError as error:
             if training_targets is not None:
@@ -597,6 +599,7 @@ class ReusableHoldout:
                     y=training_targets,
                     proof_needed_for=proof_needed_for,
                     has_class_bounds=has_class_bounds,
+                    has_dates=scheme.calendar is not None,
                 )
             if not isinstance(error, UnboundedMetricError) or proof_needed_for:
                 raise
@@ -610,7 +613,9 @@ class ReusableHoldout:
         """Return the facts about the holdout that the spread of a training set is compared with."""
         scheme = self.dependence.sampling_scheme(self.n)
         rule_out = ""
-        if not scheme.has_independent_records and groups is None:
+        if scheme.calendar is not None:
+            rule_out = OF_DATES
+        elif not scheme.has_independent_records and groups is None:
             rule_out = "the groups of the training records are not declared"
         return {
             "n_holdout_units": scheme.n_units,

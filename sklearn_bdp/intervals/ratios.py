@@ -15,17 +15,39 @@ from dataclasses import dataclass
 from typing import Literal, Self, TypeAlias
 
 import numpy as np
-from scipy.special import betaincinv, ndtri
+from scipy.special import betaincinv
 
 from sklearn_bdp._typing import Array, FloatOrArray
 
 #: ``"share"``: the score is the share of hits. ``"f1"``: it is ``2 J / (1 + J)`` of the share.
 RatioScale: TypeAlias = Literal["share", "f1"]
 
-#: Part of the price of a surprise that noise pays which moves a number across the floor.
+#: Part of the surprises that noise is expected to cause, which moves a number across the floor.
 _CROSSING = 0.1
-#: Probability of a surprise: of one query, and of all queries of a batch together.
-_SURPRISE, _SURPRISE_OF_BATCH = 0.05, 0.25
+#: Standard deviations between a predicted share and its floor. Candidates share the records of a
+#: holdout, so that one unusual holdout surprises many of them.
+_N_DEVIATIONS = 3.3
+#: Prior number of surprises (theory G21).
+_PRIOR = 0.05
+
+
+def surprise_probability(n_queries: int, n_surprises: int) -> float:
+    """Return the coded probability that the next number of records lies below its floor.
+
+    The Krichevsky-Trofimov form of theory G21: silence costs .3 nats for 100 queries in all, and a
+    holdout that differs from the training set teaches the code that surprises are usual.
+
+    Parameters
+    ----------
+    n_queries, n_surprises : int
+        Earlier floors of the holdout, and those that were surprises.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+    """
+    return (n_surprises + _PRIOR) / (n_queries + 1.0 + _PRIOR)
 
 
 def score_of_share(share: FloatOrArray, scale: RatioScale) -> Array:
@@ -78,15 +100,12 @@ class FloorCells:
     ----------
     edges : tuple of float
         Angles between which cells lie, ascending.
-    surprise : float
-        Coded probability of a share below the floor.
     """
 
     edges: tuple[float, ...]
-    surprise: float
 
     @classmethod
-    def below(cls, share: float, *, n: int, n_train: int, n_queries: int = 1) -> Self:
+    def below(cls, share: float, *, n: int, n_train: int) -> Self:
         """Return cells whose floor lies below a predicted share.
 
         Parameters
@@ -95,25 +114,22 @@ class FloorCells:
             Share of the training records.
         n, n_train : int
             Numbers of holdout and training records.
-        n_queries : int, default=1
-            Queries of the batch: each one costs less, and has a lower floor, if there are many.
 
         Returns
         -------
         FloorCells
             With one cell if nothing is to be asked.
         """
-        surprise = min(_SURPRISE, _SURPRISE_OF_BATCH / n_queries)
         # The deviation of arcsin(sqrt(share)) is 1/2 sqrt(1/n), whatever the share is.
         deviation = 0.5 * math.sqrt(1.0 / n + 1.0 / n_train)
-        floor = math.asin(math.sqrt(share)) + float(ndtri(0.5 * surprise)) * deviation
+        floor = math.asin(math.sqrt(share)) - _N_DEVIATIONS * deviation
         edges = [0.5 * math.pi]
         edge, width = floor, 1.0 / math.sqrt(n)
         while edge > 0.0:
             edges.append(edge)
             edge -= width
             width *= 2.0
-        return cls(tuple(reversed([*edges, 0.0])), surprise)
+        return cls(tuple(reversed([*edges, 0.0])))
 
     @property
     def is_trivial(self) -> bool:
@@ -152,13 +168,15 @@ class FloorCells:
         angle = math.asin(math.sqrt(min(1.0, max(0.0, value))))
         return bisect.bisect_right(self.edges[1:-1], angle) - (len(self.edges) - 2)
 
-    def price(self, cell: int | None) -> float:
+    def price(self, cell: int | None, surprise: float) -> float:
         """Return the code length of a release in nats.
 
         Parameters
         ----------
         cell : int or None
             Number of the cell.
+        surprise : float
+            Coded probability of an answer other than None; see :func:`surprise_probability`.
 
         Returns
         -------
@@ -167,13 +185,14 @@ class FloorCells:
         """
         if self.is_trivial:
             return 0.0
-        crossing = _CROSSING * self.surprise
-        if not cell:
-            return -math.log(crossing if cell == 0 else 1.0 - crossing - self.surprise)
+        if cell is None:
+            return -math.log1p(-surprise)
+        if cell == 0:
+            return -math.log(_CROSSING * surprise)
         distance = -cell
         by_distance = 1.0 / (distance * (distance + 1))
         n_below = len(self.edges) - 2
-        return -math.log(0.5 * self.surprise * (by_distance + 1.0 / n_below))
+        return -math.log(0.5 * (1.0 - _CROSSING) * surprise * (by_distance + 1.0 / n_below))
 
 
 @dataclass(frozen=True)
@@ -261,9 +280,7 @@ class RatioLimits:
         return np.asarray(slope * np.sqrt(share * (1.0 - share) / size))
 
 
-def expected_floor(
-    counts: tuple[int, int], n: int, *, n_queries: int = 1
-) -> tuple[FloorCells, float]:
+def expected_floor(counts: tuple[int, int], n: int) -> tuple[FloorCells, float]:
     """Return the cells of a floor, and the expected number of holdout records that count.
 
     Parameters
@@ -272,8 +289,6 @@ def expected_floor(
         Training records that do not count, and that do.
     n : int
         Number of holdout records.
-    n_queries : int, default=1
-        Queries of the batch.
 
     Returns
     -------
@@ -284,4 +299,4 @@ def expected_floor(
     """
     n_train = sum(counts)
     share = counts[1] / n_train
-    return FloorCells.below(share, n=n, n_train=n_train, n_queries=n_queries), share * n
+    return FloorCells.below(share, n=n, n_train=n_train), share * n

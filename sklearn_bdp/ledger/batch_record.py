@@ -33,6 +33,9 @@ class LedgerTotals:
     closed: bool = False  # whether the batch was the final report: it accepts no new query
     #: Released class proportions (theory G20): cell and limits by class and classes.
     shares: dict = dataclasses.field(default_factory=dict)
+    #: Queried floors under the denominators of ratios, and denominators below them (theory G34).
+    n_floors: int = 0
+    n_below_floor: int = 0
     # Kinds of scores that were queried, of which the certificate reports an assumption:
     has_pairs: bool = False  # scores over pairs of records
     has_ratios: bool = False  # ratios of counts

@@ -41,6 +41,7 @@ def scorer_metric(
     y: ArrayLike | None,
     proof_needed_for: str = "",
     has_class_bounds: bool = True,
+    has_dates: bool = False,
 ) -> BoundedMetric:
     """Return the metric of a scorer, with a proven bound if one is known.
 
@@ -59,6 +60,10 @@ def scorer_metric(
     has_class_bounds : bool, default=True
         Whether bounds of scores by class (ROC AUC, balanced accuracy) hold on the holdout. They
         need records that are alike. Otherwise these scores are approximate.
+    has_dates : bool, default=False
+        Whether records are dates given their past. Then errors keep their proven interval with a
+        clip from training data, also as the default of a regressor, because approximate metrics
+        have no interval before the final report.
 
     Returns
     -------
@@ -72,13 +77,14 @@ def scorer_metric(
     TypeError, ValueError
         If ``scoring`` is unknown or does not fit the targets.
     """
-    if scoring is None and y is not None and not proof_needed_for and _is_regressor(estimator):
+    keeps_clip = bool(proof_needed_for) or has_dates
+    if scoring is None and y is not None and not keeps_clip and _is_regressor(estimator):
         return approximate_metric("r2" if _scores_by_r2(estimator) else own_score, y)
     try:
         metric = get_metric(scoring, estimator=estimator, y=y)
         if proof_needed_for or y is None:
             return metric
-        if _has_undeclared_range(metric, scoring, y):
+        if _has_undeclared_range(metric, scoring, y) and not has_dates:
             return approximate_metric(scoring, y)
         named = metric.name if isinstance(scoring, BoundedMetric) else scoring
         if metric.is_mean or has_class_bounds or not _is_scorer(named):

@@ -16,7 +16,12 @@ from sklearn_bdp.diagnostics.scores import BatchDependenceCheck, warn_clipped_sc
 from sklearn_bdp.exceptions import ScoreContractError, UnknownFeaturesError
 from sklearn_bdp.holdout import AnswerRecord
 from sklearn_bdp.holdout.reusable import ReusableHoldout
-from sklearn_bdp.metrics.approximate import UNKNOWN_SCORER, ApproximateMetric, TrainingReference
+from sklearn_bdp.metrics.approximate import (
+    OF_DATES,
+    UNKNOWN_SCORER,
+    ApproximateMetric,
+    TrainingReference,
+)
 from sklearn_bdp.metrics.base import same_names
 from sklearn_bdp.metrics.scorers import (
     check_scoring,
@@ -334,7 +339,9 @@ class HoldoutScorer:
             return metric.with_range([score]), TrainingReference(score=score, reason=reason)
         scheme = self.holdout.dependence.sampling_scheme(self.holdout.n)
         rule_out = "the groups of the training records are unknown"
-        if scheme.has_independent_records:
+        if scheme.calendar is not None:
+            rule_out = OF_DATES
+        elif scheme.has_independent_records:
             rule_out = ""
         if not out_of_sample:
             return cross_validated_reference(
@@ -440,6 +447,7 @@ class HoldoutScorer:
                 y=y,
                 proof_needed_for=config.proof_needed_for(dependence, self.holdout.n),
                 has_class_bounds=dependence.sampling_scheme(self.holdout.n).exchangeable,
+                has_dates=dependence.sampling_scheme(self.holdout.n).calendar is not None,
             )
         key = digest.key(metric, X)
         return _ScoredModel(

@@ -151,6 +151,8 @@ def _batch_record(
         seeded=bool(context.seeded or last.seeded),
         closed=closes,
         shares=last.shares,
+        n_floors=last.n_floors,
+        n_below_floor=last.n_below_floor,
         has_pairs=last.has_pairs or "pairs" in kinds,
         has_ratios=last.has_ratios or "ratio" in kinds,
         has_approximate=last.has_approximate or "approximate" in kinds,

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from sklearn_bdp.intervals.concentration import score_tail
-from sklearn_bdp.intervals.ratios import expected_floor
+from sklearn_bdp.intervals.ratios import expected_floor, surprise_probability
 from sklearn_bdp.release.batch_context import BatchContext
 from sklearn_bdp.release.query_batch import Batch
 
@@ -33,7 +33,7 @@ def release_denominator_floors(
     grids = {}
     for position in positions:
         counts = batch.shapes[batch.tail_of[position]]["class_counts"]
-        grids[position], _ = expected_floor(counts, n, n_queries=len(positions))
+        grids[position], _ = expected_floor(counts, n)
     pending = [position for position in positions if not grids[position].is_trivial]
     remaining_budget = context.mechanism.remaining_budget
     if remaining_budget is not None and remaining_budget <= len(pending):
@@ -57,10 +57,13 @@ def release_denominator_floors(
             lowest_share = max(0.0, grids[position].ends(cell)[0] - margin)
             floors[position] = max(0, math.ceil(n * lowest_share - 1e-6))
             released_cells.append([position, cell])
+            surprise = surprise_probability(last.n_floors, last.n_below_floor)
             last = dataclasses.replace(
                 last,
                 n_rounds=last.n_rounds + int(is_corrected),
-                released=last.released + grids[position].price(cell),
+                released=last.released + grids[position].price(cell, surprise),
+                n_floors=last.n_floors + 1,
+                n_below_floor=last.n_below_floor + int(is_corrected),
             )
         pending = pending[n_answered:] if n_answered else []
     batch = _with_floors(batch, context, floors)

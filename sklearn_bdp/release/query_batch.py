@@ -300,7 +300,7 @@ def _check_evaluation(evaluation, n, model):
     if evaluation.per_record is not None:
         return
     scheme = model.sampling_scheme(n)
-    if not (scheme.exchangeable or _is_approximate_of_nodes(evaluation, scheme)):
+    if not (scheme.exchangeable or _is_approximate_of_nodes_or_dates(evaluation, scheme)):
         raise ValueError(
             "a metric that is not a mean over records needs independent records or groups, "
             f"got the correlation: {model.describe()}. Use a mean over records, for "
@@ -310,10 +310,16 @@ def _check_evaluation(evaluation, n, model):
         raise ValueError("an evaluation must have a value and a sensitivity in [0, 1].")
 
 
-def _is_approximate_of_nodes(evaluation, scheme):
-    """Return whether an evaluation has an approximate interval or none, and records are nodes."""
-    is_approximate = evaluation.shape.kind == "approximate"
-    return is_approximate and scheme.is_conditional and scheme.has_independent_records
+def _is_approximate_of_nodes_or_dates(evaluation, scheme):
+    """Return whether an evaluation has no proven interval, and records are nodes or dates.
+
+    Scores of dates have no interval at all: they are of family ``"none"``.
+    """
+    if evaluation.shape.kind != "approximate":
+        return False
+    if scheme.calendar is not None:
+        return evaluation.shape.family == "none"
+    return scheme.is_conditional and scheme.has_independent_records
 
 
 def check_per_record_scores(scores, n, model):

@@ -15,6 +15,7 @@ from sklearn_bdp.intervals.ratios import (
     expected_floor,
     score_of_share,
     share_of_score,
+    surprise_probability,
 )
 from sklearn_bdp.metrics.approximate import Predictions, RatioCounts, approximate_metric
 
@@ -78,19 +79,27 @@ def test_score_and_share_are_inverse():
 
 
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 1.0])
-@pytest.mark.parametrize("n_queries", [1, 40])
-def test_code_of_floors_is_a_code(share, n_queries):
-    cells = FloorCells.below(share, n=200, n_train=600, n_queries=n_queries)
+@pytest.mark.parametrize("surprise", [0.001, 0.3, 0.95])
+def test_code_of_floors_is_a_code(share, surprise):
+    cells = FloorCells.below(share, n=200, n_train=600)
     n_below = len(cells.edges) - 2
-    lengths = [cells.price(None)]
+    lengths = [cells.price(None, surprise)]
     if not cells.is_trivial:
-        lengths += [cells.price(-cell) for cell in range(n_below + 1)]
+        lengths += [cells.price(-cell, surprise) for cell in range(n_below + 1)]
     assert sum(math.exp(-length) for length in lengths) <= 1.0 + 1e-12
-    assert n_queries * cells.price(None) < 0.4
     # Every share is in exactly one cell, between its ends.
     for value in np.linspace(0.0, 1.0, 101):
         low, high = cells.ends(cells.place(value))
         assert low - 1e-9 <= value <= high + 1e-9
+
+
+def test_silence_about_floors_costs_little_and_surprises_are_learned():
+    cells = FloorCells.below(0.3, n=200, n_train=600)
+    silence = sum(cells.price(None, surprise_probability(i, 0)) for i in range(100))
+    assert silence < 0.35
+    surprises = [cells.price(-1, surprise_probability(i, i)) for i in range(20)]
+    assert surprises[0] < 4.5
+    assert surprises[-1] < 1.0
 
 
 @pytest.mark.parametrize("name", ["f1", "precision", "jaccard"])

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
 
@@ -42,6 +42,26 @@ def test_forecasts_for_scores_by_class_use_their_metric(groups, scoring):
     assert certificate.half_width >= certificate.forecast.next_query
     if scoring == "roc_auc":
         assert certificate.forecast.next_query > search.holdout_.certificate().forecast.next_query
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("scoring", ["r2", "neg_root_mean_squared_error", "f1_macro", "f1"])
+def test_forecasts_are_in_the_units_of_the_metric(scoring):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1_200, 3))
+    y = 50.0 * X[:, 0] + 50.0 * rng.normal(size=1_200)
+    model, grid = Ridge(), {"alpha": [0.1, 1.0]}
+    if scoring in ("f1", "f1_macro"):
+        y = (y > 0.0).astype(int)
+        model, grid = LogisticRegression(), {"C": [0.1, 1.0]}
+    config = HoldoutConfig(spending="even")
+    search = ReusableHoldoutSearchCV(model, grid, scoring=scoring, holdout=config, random_state=0)
+    search.fit(X, y)
+    lower, upper = search.best_interval_
+    preview = search.preview()
+    assert preview.score == pytest.approx(search.best_score_)
+    assert 0.6 * (upper - lower) < 2.0 * preview.half_width < 1.5 * (upper - lower)
+    assert preview.half_width_final < preview.half_width <= preview.half_width_others
 
 
 def test_forecasts_for_means_equal_those_of_the_holdout():
