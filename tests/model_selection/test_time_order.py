@@ -118,11 +118,23 @@ def test_levels_of_privacy_need_a_declared_chain(parameters):
         check_correlation([TimeOrdered(), MarkovChain.from_autocorrelation_time(3.0)])
 
 
-@pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy", "recall"])
-def test_scores_by_class_are_rejected_by_name(scoring):
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy", "f1", "average_precision"])
+def test_scores_without_a_bound_over_dates_choose_without_an_interval(scoring):
     X, y = series(300)
-    with refused(UnboundedMetricError, scoring):
-        fit_search(X, y, scoring=scoring)
+    search = fit_search(X, y, scoring=scoring)
+    assert set(search.cv_results_["holdout_interval"]) == {"none"}
+    assert np.isfinite(search.cv_results_["holdout_score"]).all()
+    assert "later dates" in str(search.certificate_)
+    lower, upper = search.final_report().rows[0].approximate
+    assert 0.0 <= lower < upper <= 1.0
+
+
+@pytest.mark.parametrize("correlation", [MarkovChain.from_autocorrelation_time(2.0)])
+def test_scores_by_class_are_rejected_under_a_chain(correlation):
+    X, y = series(300)
+    with refused(UnboundedMetricError, "roc_auc"):
+        fit_search(X, y, scoring="roc_auc", correlation=correlation)
 
 
 def centered(X):
