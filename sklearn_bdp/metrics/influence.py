@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
 import numpy as np
 import sklearn.metrics
 from scipy.special import xlogy
+from scipy.stats import rankdata
 
 from sklearn_bdp._typing import Array
 
@@ -45,6 +47,8 @@ def influence_on_score(
         return _ratio_influence(np.abs(y - response), np.abs(y - np.median(y)))
     if function_name == "d2_brier_score" and y.ndim == 1 and not arguments:
         return _brier_influence(y, response, pos_label)
+    if function_name == "roc_auc_score" and y.ndim == 1:
+        return _auc_influence(arguments, y, response, pos_label)
     if arguments.get("average") == "samples" and function_name in _SAMPLES:
         return _centered(_sample_scores(function_name, arguments, y, response))
     if y.ndim != 1 or response.ndim != 1:
@@ -137,3 +141,57 @@ def _sample_scores(function_name, arguments, y, response):
         "recall_score": actual.sum(axis=1),
     }
     return n_hits / np.maximum(denominators[function_name], 0.5)
+
+
+def _auc_influence(arguments, y, response, pos_label):
+    """Return the influence on ROC AUC of two classes, or of several as scikit-learn averages it."""
+    classes = np.unique(y)
+    if response.ndim == 1 and classes.size == 2 and not arguments:
+        is_positive = y == (classes[1] if pos_label is None else pos_label)
+        return _pair_influence(response, is_positive, ~is_positive)[1]
+    average = arguments.get("average", "macro")
+    is_plain = set(arguments) <= {"average", "multi_class"} and average in ("macro", "weighted")
+    if not is_plain or response.shape != (y.size, classes.size):
+        return None
+    is_class = [y == label for label in classes]
+    if arguments.get("multi_class") == "ovr":
+        comparisons = [
+            (_pair_influence(response[:, k], is_class[k], ~is_class[k]), is_class[k])
+            for k in range(classes.size)
+        ]
+    elif arguments.get("multi_class") == "ovo":
+        comparisons = []
+        for first, second in itertools.combinations(range(classes.size), 2):
+            forward = _pair_influence(response[:, first], is_class[first], is_class[second])
+            backward = _pair_influence(response[:, second], is_class[second], is_class[first])
+            mean_auc = 0.5 * (forward[0] + backward[0])
+            mean_influence = 0.5 * (forward[1] + backward[1])
+            comparisons.append(((mean_auc, mean_influence), is_class[first] | is_class[second]))
+    else:
+        return None
+    weights = np.ones(len(comparisons))
+    if average == "weighted":
+        weights = np.array([np.mean(members) for _, members in comparisons])
+    influence = np.zeros(y.size)
+    for weight, ((auc, pair_influence), members) in zip(weights, comparisons, strict=True):
+        influence += weight * pair_influence
+        if average == "weighted":  # shares of classes vary, too; their sum does not
+            influence += (members - weight) * auc
+    return influence / weights.sum()
+
+
+def _pair_influence(scores, is_positive, is_negative):
+    """Return the AUC of two sets of records, and the influence of every record on it."""
+    influence = np.zeros(scores.size)
+    n_positive = np.count_nonzero(is_positive)
+    n_negative = np.count_nonzero(is_negative)
+    positive_scores = scores[is_positive]
+    negative_scores = scores[is_negative]
+    ranks = rankdata(np.concatenate([positive_scores, negative_scores]))
+    # Share of the other set that a record is ranked on the right side of.
+    wins_of_positive = (ranks[:n_positive] - rankdata(positive_scores)) / n_negative
+    wins_of_negative = 1.0 - (ranks[n_positive:] - rankdata(negative_scores)) / n_positive
+    auc = float(np.mean(wins_of_positive))
+    influence[is_positive] = (wins_of_positive - auc) * scores.size / n_positive
+    influence[is_negative] = (wins_of_negative - auc) * scores.size / n_negative
+    return auc, influence

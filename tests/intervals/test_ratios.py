@@ -65,9 +65,9 @@ def test_limits_at_the_floor_contain_those_at_every_larger_number(scale):
     scores = np.linspace(0.0, 1.0, 41)
     for failure in (0.25, 0.02, 1e-4, 1e-9):
         level = np.full(scores.size, math.log(failure))
-        limits = [RatioLimits(scale, int(size), float(size)) for size in sizes]
-        lower = np.array([each.lower_limit(scores, level) for each in limits])
-        upper = np.array([each.upper_limit(scores, level) for each in limits])
+        limits_by_size = [RatioLimits(scale, int(size), float(size)) for size in sizes]
+        lower = np.array([limits.lower_limit(scores, level) for limits in limits_by_size])
+        upper = np.array([limits.upper_limit(scores, level) for limits in limits_by_size])
         assert (np.diff(lower, axis=0) >= -1e-12).all()
         assert (np.diff(upper, axis=0) <= 1e-12).all()
 
@@ -105,20 +105,19 @@ def test_silence_about_floors_costs_little_and_surprises_are_learned():
 @pytest.mark.parametrize("name", ["f1", "precision", "jaccard"])
 def test_one_record_moves_a_ratio_by_at_most_its_sensitivity(name):
     metric = approximate_metric(name, [0, 1])
-    records = list(itertools.product([0, 1], repeat=2))
+    pairs = list(itertools.product([0, 1], repeat=2))
     for n in (1, 2, 4):
-        for holdout in itertools.product(records, repeat=n):
-            for position, replacement in itertools.product(range(n), records):
-                other = [*holdout]
-                other[position] = replacement
-                counts = [
-                    metric.ratio_counts(Predictions(*np.array(rows).T)) for rows in (holdout, other)
-                ]
-                for floor in range(n + 1):
-                    if floor > min(each.n_counted for each in counts):
-                        continue
-                    values = [each.value(floor) for each in counts]
-                    assert abs(values[0] - values[1]) <= counts[0].sensitivity(floor) + 1e-12
+        for holdout in itertools.product(pairs, repeat=n):
+            for position, replacement in itertools.product(range(n), pairs):
+                neighbor = [*holdout]
+                neighbor[position] = replacement
+                before, after = (
+                    metric.ratio_counts(Predictions(*np.array(records).T))
+                    for records in (holdout, neighbor)
+                )
+                for floor in range(min(before.n_counted, after.n_counted) + 1):
+                    change = abs(before.value(floor) - after.value(floor))
+                    assert change <= before.sensitivity(floor) + 1e-12
 
 
 @pytest.mark.parametrize("name", ["f1", "precision", "jaccard"])
@@ -143,8 +142,8 @@ def test_a_tail_before_the_question_has_the_expected_floor():
     assert n_counted == 25.0
     assert expected.floor == math.ceil(100 * cells.ends(None)[0])
     assert 5 < expected.floor < 25
-    told = score_tail(Independent(), 100, **shape, class_floors=(20,)).ratio
-    assert told.floor == 20
+    queried = score_tail(Independent(), 100, **shape, class_floors=(20,)).ratio
+    assert queried.floor == 20
 
 
 def test_nothing_is_claimed_without_a_floor():

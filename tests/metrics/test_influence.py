@@ -13,6 +13,7 @@ LOSSES = [
     *("neg_mean_poisson_deviance", "neg_mean_gamma_deviance", "neg_mean_squared_log_error"),
     *("neg_root_mean_squared_log_error", "d2_absolute_error_score"),
 ]
+AUCS = ["roc_auc_ovr", "roc_auc_ovr_weighted", "roc_auc_ovo", "roc_auc_ovo_weighted"]
 SAMPLES = ["f1_samples", "jaccard_samples", "precision_samples", "recall_samples"]
 
 
@@ -24,7 +25,10 @@ def draw(name, rng, n=300):
     if name == "d2_brier_score two":
         y = rng.integers(0, 2, n)
         return y, np.clip(0.5 * y + 0.5 * rng.random(n), 0.01, 0.99)
-    if name == "d2_brier_score three":
+    if name == "roc_auc":
+        y = rng.integers(0, 2, n)
+        return y, np.round(y + 1.5 * rng.normal(size=n), 1)
+    if name == "d2_brier_score three" or name in AUCS:
         y = rng.integers(0, 3, n)
         return y, rng.dirichlet(np.ones(3), n) * 0.5 + 0.5 * np.eye(3)[y]
     response = rng.gamma(5.0, 1.0, n)
@@ -32,7 +36,9 @@ def draw(name, rng, n=300):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
-@pytest.mark.parametrize("name", [*LOSSES, *SAMPLES, "d2_brier_score two", "d2_brier_score three"])
+@pytest.mark.parametrize(
+    "name", [*LOSSES, *SAMPLES, *AUCS, "roc_auc", "d2_brier_score two", "d2_brier_score three"]
+)
 def test_influence_is_the_effect_of_leaving_a_record_out(name):
     y, response = draw(name, np.random.default_rng(0))
     scorer = get_scorer(name.split()[0])
