@@ -247,18 +247,23 @@ class Life:
         Returns
         -------
         is_wrong : bool
-            Whether its interval missed.
+            Whether one of its intervals missed.
         level : float
-            Failure probability that the report states.
+            Failure probability that the report states for its intervals together.
         """
         report = self.search.final_report()
         row = report.rows[0]
-        is_proven = row.approximate is None
-        low, high = (row.lower, row.upper) if is_proven else row.approximate
         truth = self.truth(self.search.best_params_)
-        # NaN: no interval, which claims nothing.
-        is_wrong = bool(truth < low or truth > high)
-        return is_wrong, report.level if is_proven else report.approximate_level
+        is_wrong = False
+        level = 0.0
+        for interval, alpha in (
+            (row.approximate, report.alpha_approximate),
+            (row.proven, report.alpha_proven),
+        ):
+            if interval is not None:
+                is_wrong |= not interval[0] <= truth <= interval[1]
+                level += alpha
+        return is_wrong, level
 
 
 def pick_columns(life, rng):
