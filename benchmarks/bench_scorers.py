@@ -74,10 +74,15 @@ def make_problem(name):
 
 #: Why some intervals are wider than 3.5 times one look.
 WIDE = {
-    "neg_mean_gamma_deviance": "the range reaches to four losses of the best candidate, and one "
-    "look reads the spread of the holdout",
-    "neg_root_mean_squared_log_error": "the log errors have heavy tails: 3 degrees of freedom",
+    "average_precision": "its influence values have heavy tails, which leave few degrees of freedom",
+    "neg_brier_score": "the proven bound is one of scores in a range",
+    "neg_log_loss": "the proven bound is one of scores in a range, down to the clip",
+    "neg_mean_gamma_deviance": "the deviances have heavy tails: 3 degrees of freedom",
     "neg_mean_squared_log_error": "the log errors have heavy tails: there is no lower end",
+    "neg_median_absolute_error": "the deviation of the training errors is added to that of the "
+    "holdout",
+    "neg_root_mean_squared_log_error": "the log errors have heavy tails: 3 degrees of freedom",
+    "roc_auc": "the proven bound counts pairs of the smaller class",
 }
 
 

@@ -103,7 +103,7 @@ CASES = (
         "average_precision rare": ("average_precision", scores_of_classes(0.15, 1.5)),
         "average_precision good": ("average_precision", scores_of_classes(0.4, 3.5)),
         **{
-            name: (name, labels(THREE))
+            name: (name, labels(THREE_CLASS_TABLE))
             for name in ("precision_micro", "recall_weighted", "f1_micro")
         },
         **{f"{name} several labels": (name, several_labels) for name in ("f1_macro", "f1_micro")},
