@@ -74,7 +74,7 @@ def make_problem(name):
 
 #: Why some intervals are wider than 3.5 times one look.
 WIDE = {
-    "average_precision": "its influence values have heavy tails, which leave few degrees of freedom",
+    "average_precision": "its influence values have heavy tails",
     "neg_brier_score": "the proven bound is one of scores in a range",
     "neg_log_loss": "the proven bound is one of scores in a range, down to the clip",
     "neg_mean_gamma_deviance": "the deviances have heavy tails: 3 degrees of freedom",
