@@ -98,7 +98,7 @@ def test_every_scorer_selects_a_candidate(name):
     best_index = search.best_index_
     if name in WITHOUT_INTERVAL:
         assert interval_types == {"none"}
-        assert "no interval" in str(search.certificate_)
+        assert "no confidence interval" in str(search.certificate_)
     else:  # a candidate with several times the loss of the best one has none
         assert results["holdout_interval"][best_index] != "none"
         assert np.isfinite(search.best_interval_).any()
