@@ -1,6 +1,6 @@
 """Hold the labels of the theory together: what is cited exists, what is stated is coded and tested.
 
-``doc/theory/labels.md`` is the register: one row for each label with its statement, the function
+``doc/theory/index.md`` is the register: one row for each label with its statement, the function
 that computes it and the test that holds it. This script checks that
 
 1. every label cited in code, tests, benchmarks, examples and docs has a row, in the same spelling;
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-REGISTER = ROOT / "doc" / "theory" / "labels.md"
+REGISTER = ROOT / "doc" / "theory" / "index.md"
 CITED = re.compile(r"(?<![\w/.#§-])([BCGHNT]\d{1,2}[′'’]*)(?![\w-])")
 BY_SECTION = re.compile(r"\b[Tt]heory,? section \d|\btheory \d\b|^\W*Theory \d\b(?!\d)")
 #: A letter and a number, or words.
@@ -43,7 +43,8 @@ def definitions(path):
 
 def rows():
     """Yield label and cells of each row of the register."""
-    table = REGISTER.read_text("utf-8").partition("\n|---")[2]
+    section = REGISTER.read_text("utf-8").partition("\n## Labels\n")[2]
+    table = section.partition("\n|---")[2].partition("\n\n")[0]
     for line in table.splitlines()[1:]:
         if line.startswith("|"):
             label, *cells = (cell.strip() for cell in line.strip().strip("|").split("|"))
@@ -102,7 +103,7 @@ def main():
     problems = [problem for label, cells in register.items() for problem in check_row(label, cells)]
     citations = list(cited())
     problems += [
-        f"{location}: {text!r} is no label of doc/theory/labels.md"
+        f"{location}: {text!r} is no label of doc/theory/index.md"
         for location, text in citations
         if text not in register
     ]
