@@ -97,7 +97,8 @@ def test_uninformative_training_labels_widen_but_do_not_break_intervals(
         answer = holdout.answer_evaluations([0.8], [metric.evaluate(Ranks(), X, y)])
         assert answer.lower[0] < expected_score < answer.upper[0]
         if name != "recall" or prevalence == 0.3:
-            assert answer.upper[0] - answer.lower[0] < (0.62 if prevalence == 0.03 else 0.25)
+            # Wide cells of proportions: confirmed ones cost less, a surprise as here costs more.
+            assert answer.upper[0] - answer.lower[0] < (0.67 if prevalence == 0.03 else 0.25)
 
 
 @pytest.mark.parametrize(
@@ -122,9 +123,9 @@ def test_class_proportions_are_queried_once_for_each_set_of_classes(tmp_path):
         holdout = ReusableHoldout(X, y, ledger=path, random_state=0)
         metric = dataclasses.replace(get_metric(name), classes=classes)
         model = Ranks() if len(classes) == 2 else Ranks3()
-        spent_before = holdout.information_spent
+        length_before = holdout.next_code_length
         holdout.answer_evaluations([0.88], [metric.evaluate(model, X, y)], keys=None)
-        charges.append(holdout.history()[-1].code_length - spent_before)
+        charges.append(holdout.history()[-1].code_length - length_before)
     assert charges[0] > 0.2
     assert charges[1] == pytest.approx(0.0)
     assert charges[2] > 0.2

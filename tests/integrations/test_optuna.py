@@ -35,7 +35,8 @@ def objective_for(data):
 
     def make_objective(holdout):
         names = {
-            "build": build,
+            "DecisionTreeClassifier": DecisionTreeClassifier,
+            "cross_val_score": cross_val_score,
             "holdout": holdout,
             "optuna": optuna,
             "X_train": data[0],

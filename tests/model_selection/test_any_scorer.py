@@ -118,7 +118,7 @@ def test_an_approximate_interval_is_named_and_states_no_privacy():
     X, y, estimator, grid = problem("f1_macro")
     search = ReusableHoldoutSearchCV(estimator, grid, scoring="f1_macro", random_state=0).fit(X, y)
     text = str(search.certificate_)
-    assert "This interval is approximate." in text
+    assert "Approximate 95% confidence interval" in text
     assert "approximate intervals" in text.splitlines()[1]
     assert "no level of privacy is stated" in text
     assert np.isinf(search.certificate_.bdp_epsilon)

@@ -84,6 +84,7 @@ def test_preview_of_errors_is_in_score_units():
     assert "r2 of" in str(preview)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.OptimisticScoreWarning")
 def test_a_forecast_reads_no_holdout_record():
     """Other holdout records, other targets: the same forecast."""
     X, y, _ = classification(800, 1)

@@ -529,7 +529,7 @@ def test_a_difference_of_absolute_errors_needs_no_clip():
 def test_holdout_errors_beyond_the_clip_are_counted():
     X, y, _ = sales(620)
     y_with_outliers = y.copy()
-    y_with_outliers[-20:-15] += 30.0
+    y_with_outliers[-30:-15] += 5.0
     search = fit_search(X, y_with_outliers)
     row = search.final_report().rows[0]
     holdout_rows = search.holdout_indices_

@@ -124,7 +124,7 @@ def test_keys_are_the_same_in_another_process():
     code = """
     import numpy as np
     from tests.utils.test_hashing_models import *
-    print(recipe(TREE), model(LogisticRegression()), model(Own()))
+    print(recipe(TREE), model(LogisticRegression()), model(UserModel()))
     print(query_key("accuracy", {"b": 1, "a": (0.1, None)}, np.arange(3)))
     """
     process = subprocess.run(
