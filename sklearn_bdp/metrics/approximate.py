@@ -85,7 +85,7 @@ NO_TARGET = "it describes the sample at hand, not new records"
 UNBOUNDED_LOG = "rare probabilities near 0 decide it"
 UNKNOWN_SCORER = "its distribution is unknown"
 OF_DATES = (
-    "how much it varies between training dates says little about later dates, whose drift and "
+    "its variation between training dates does not bound that of later dates, whose drift and "
     "dependence are free. The final report has an interval"
 )
 
