@@ -33,7 +33,7 @@ class Split:
     holdout : ndarray of int
         Indices of the holdout records, ascending.
     gap : int
-        Records dropped between the two (chains only, else 0).
+        Records or dates dropped between the two.
 
     Examples
     --------
@@ -258,7 +258,7 @@ class CorrelationModel(FrozenValue, ABC):
         """Return ``C`` in the tail ``2 exp(-2 (n alpha)^2 / C)`` of a mean (theory H1-H5)."""
 
     def effective_n(self, n: int) -> float:
-        """Return the number of independent records that concentrate as well.
+        """Return the number of independent records whose mean concentrates equally well.
 
         Parameters
         ----------
@@ -268,7 +268,7 @@ class CorrelationModel(FrozenValue, ABC):
         Returns
         -------
         float
-            ``log_tail(alpha, n) = ln 2 - 2 * effective_n(n) * alpha**2``.
+            Effective number: ``log_tail(alpha, n) = ln 2 - 2 * effective_n(n) * alpha**2``.
         """
         n = self.check_n(n)
         return n * (n / self._variance_proxy(n, True))

@@ -413,7 +413,8 @@ class MarkovChain(CorrelationModel):
         Returns
         -------
         float
-            The Dobrushin coefficient of the power ``gap + 1`` of the transition matrix.
+            The Dobrushin coefficient of the power ``gap + 1`` of the transition matrix; for long
+            gaps, an upper bound on it.
         """
         # Theory H6: total variation between cut and uncut distribution of the first holdout state;
         # beyond the computed powers by submultiplicativity.

@@ -36,7 +36,7 @@ def gap_failure_probability(model: Any, gap: int) -> float:
 
 @singledispatch
 def required_gap(model: Any, failure: float) -> int:
-    """Return the smallest gap that costs at most ``failure``.
+    """Return the smallest gap whose failure probability is at most ``failure``.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def required_gap(model: Any, failure: float) -> int:
     Returns
     -------
     int
-        Records (or dates) to drop; 0 unless the records come in time.
+        Records (or dates) to drop; 0 unless the records are in time order.
     """
     check_real("failure", failure, low=0.0, high=1.0, closed="neither")
     return 0

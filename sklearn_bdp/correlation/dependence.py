@@ -1,4 +1,4 @@
-"""Do cross-validated scores contradict a declared correlation? Nothing is raised or warned here."""
+"""Do cross-validated scores contradict a declared correlation? A misfit raises nothing."""
 
 from __future__ import annotations
 

@@ -392,9 +392,9 @@ def close_above(update, dp_epsilon, reached, step, steps):
 
 
 def contracted_sides(diameter, dp_epsilon, steps, *, exact=256):
-    """Return the leakage added by a side of ``m`` records, any of which may be known (theory B5).
+    """Return the leakage added by a side of 0 to ``steps`` records, each known or not (theory B5).
 
-    Non-decreasing rows. The first ``exact`` steps are followed one by one, the fixed point bounds
+    Rows do not decrease. The first ``exact`` steps are followed one by one, the fixed point bounds
     the rest: if fewer than ``steps + 1`` rows are returned, the last bounds all later ones.
     """
     sides = [0.0]

@@ -44,7 +44,7 @@ REGULAR, ABOUT = 0.75, 0.15
 
 
 def check_same_schema(estimator, division):
-    """Raise if a model fitted on the training set cannot predict the holdout."""
+    """Raise if a given holdout differs from the training set in columns, kinds or targets."""
     if division.train is not None:
         return  # both are of one table
     X = division.X

@@ -1,4 +1,4 @@
-"""One candidate: split, folds, open a holdout, fit, score, digest; for searches and selectors."""
+"""Evaluation of candidates for searches and selectors: split, cross-validate, fit, query."""
 
 from sklearn_bdp.evaluation.candidates import (
     Candidate,

@@ -855,7 +855,7 @@ class Verifier:
         return self._recorded
 
     def model(self, candidate, row=None):
-        """Return the verified model of a candidate, fitted on the training set."""
+        """Return the model of a candidate, fitted on the training set and checked row by row."""
         model = self._models.get(candidate.columns if row is None else row)
         if model is None:
             model = fit_candidate(self.setting, candidate)

@@ -92,7 +92,7 @@ def _has_nested_estimator(estimator):
 
 
 def labels_of_both(n, n_validation, groups, groups_val):
-    """Return the groups of the training records and of the validation records; None: not given.
+    """Return the groups of the training records and of the validation records, None if not given.
 
     ``groups`` may hold those of ``X`` followed by those of ``X_val``.
     """

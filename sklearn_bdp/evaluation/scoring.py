@@ -1,4 +1,4 @@
-"""Metrics of a search, their scorers on the training set, and the certificate of a choice."""
+"""Metrics and certificate of a search, and classes for its report, saving and detached holdout."""
 
 from __future__ import annotations
 

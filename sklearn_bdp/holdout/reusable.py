@@ -570,7 +570,7 @@ class ReusableHoldout:
         return CVData(*training)
 
     def _scored_metric(self, scoring, estimator, *, training_targets, declared_targets=None):
-        """Return the metric of one model or of predictions.
+        """Return the proven metric of ``scoring``, else an approximate one with its spread.
 
         ``declared_targets``: public targets whose range bounds errors; ``training_targets``:
         targets of the records from which the spread of a metric without a proven bound is

@@ -1,4 +1,4 @@
-r"""Approximate limits for metrics without a proven bound, asked between searches (theory G34).
+r"""Interim approximate limits of metrics without a proven bound (theory G34).
 
 A released cell is charged by its code length for any statistic, so that an approximate interval
 needs no proven tail: it needs limits of a *fixed* model whose non-coverage stays near

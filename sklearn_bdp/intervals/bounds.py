@@ -85,9 +85,9 @@ def squares_lower_limit(values, log_failure, units, *, center, squares, rate):
     r"""Return lower limits for the expectation of a mean of independent scores in [0, 1].
 
     Theory G15, G18, after Fan, Grama and Liu 2015 and Howard et al. 2021. ``center`` :math:`c` and
-    ``rate`` :math:`\lambda`, both in (0, 1), are fixed in advance; ``squares`` are upper ends of
+    ``rate`` :math:`\lambda`, both in (0, 1), are fixed in advance; ``squares`` are upper limits of
     the mean of :math:`(\bar\varphi_g - c)^2`, groups :math:`g` weighted by their squared weights
-    :math:`w_g^2`, and ``values`` lower ends of the mean. Limits are at most ``values``.
+    :math:`w_g^2`, and ``values`` lower limits of the mean. Limits are at most ``values``.
     """
     values = check_array("values", values, low=0.0, high=1.0)
     level = check_array("log_failure", log_failure, high=0.0)

@@ -1,4 +1,4 @@
-"""Tails of scores: means under a model, and scores that weigh records by class.
+"""Tails of scores: means under a correlation model, and scores that weigh records by class.
 
 Such a score varies with how many records of each class the holdout has. That is a fact about the
 holdout: its mechanism is asked for the shares, once for each set of classes, in cells that are
@@ -197,16 +197,16 @@ def half_of(tail, score, side, known_to=0.0):
 class ShareCells:
     """A partition of [0, 1] into cells in which the share of a class is released (theory G20).
 
-    In ``arcsin(sqrt(share))``, where every share varies alike. The central cell around the
-    prediction is compared with the holdout by the mechanism. The cells next to it are as wide as
-    shares vary on the holdout, each twice as wide as the one before up to a fifth of a unit of log
-    odds. Cells have whole numbers, the central one 0; ``None`` means "below", the central cell
-    without a look.
+    Edges are angles ``arcsin(sqrt(share))``, whose variance is the same for every share. The
+    central cell around the prediction is compared with the holdout by the mechanism. The cells next
+    to it are as wide as shares vary on the holdout, each twice as wide as the one before up to a
+    fifth of a unit of log odds. Cells have whole numbers, the central one 0; ``None`` means that
+    the mechanism confirmed the prediction, so that the share counts as in the central cell.
     """
 
-    center: int  # place of the central cell in ``edges``
+    center: int  # index of the central cell in ``edges``
     edges: tuple[float, ...]  # angles between which cells lie, ascending
-    surprise: float
+    surprise: float  # probability that the share is outside the central cell
     step: float  # least width of the cells beside the central one
     low: float  # by how much the least share of many slices is smaller than that of all
     error: float  # deviation of the difference between the least shares of two classes

@@ -342,10 +342,10 @@ def variance_of_mean(influence: Array, horizon: int = 1) -> float:
 
 
 def _bartlett_variance(influence, horizon):
-    r"""Return the variance of a mean of forecasts whose errors overlap.
+    """Return the variance of the mean influence of dates with overlapping horizons.
 
-    A window of ``horizon`` lags with equal weights is false at any number of dates: a weekly
-    season of the conditional means subtracts its own variance (theory G31).
+    Bartlett's window. Equal weights for ``horizon`` lags would be biased: the covariances of a
+    weekly season sum to minus its variance (theory G31).
     """
     count = len(influence)
     off = influence - influence.mean()

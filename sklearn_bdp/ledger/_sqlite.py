@@ -269,7 +269,7 @@ class SQLiteBackend(Backend):
         self._connection.execute(statement)
 
     def _connect(self):
-        """Open a whole ledger."""
+        """Open an existing ledger file; raise if its tables are not those of a ledger."""
         connection = sqlite3.connect(
             f"{self.path.as_uri()}?mode=rw",  # never creates
             uri=True,

@@ -455,8 +455,8 @@ class BoundedMetric(Metric, abc.ABC):
 
         Rows on which the model raises or returns NaN are found one by one (by bisection) and
         scored 0 in [0, 1], so that a failure is an ordinary bounded score and no side channel.
-        For the same reason nothing is shown that the model warns of, prints or logs, and a copy of
-        it is asked about parts of the records. Use it for holdout records.
+        For the same reason warnings, prints and logs of the model are not shown. After a first
+        failure a copy of the model predicts parts of the records. Use it for holdout records.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""`HoldoutCertificate`: the current guarantee of a holdout, one value for each subject."""
+"""`HoldoutCertificate`: the current guarantee of a holdout, in one dataclass for each subject."""
 
 from __future__ import annotations
 

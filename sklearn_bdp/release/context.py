@@ -1,4 +1,4 @@
-"""Records that came with a holdout, as far as the process that split the data knows them."""
+"""Public records beside a holdout: training, earlier and dry-run records of this process."""
 
 from __future__ import annotations
 

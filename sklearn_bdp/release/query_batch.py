@@ -1,4 +1,4 @@
-"""Checks of queries. Messages never quote a per-record score or anything computed from one."""
+"""Checked queries as a batch. Messages never quote a per-record score or a function of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The final report of a holdout: plan, validate, record, estimate, render."""
+"""The final report of a holdout: plan, validate, note the start, compute, close, render."""
 
 from sklearn_bdp.report.final_report import FinalReport
 

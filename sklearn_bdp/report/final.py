@@ -671,7 +671,9 @@ class Rows:
         return row._replace(value=value, lower=lower, upper=upper)
 
     def _within_range(self, row, statement, level):
-        """Return a row whose ends lie in the range of the metric, by pseudo records if need be.
+        """Return the row of a plain score with limits inside the range; other rows unchanged.
+
+        ``level`` is the failure probability of both limits together.
 
         Near the best score few records are wrong: leaving them out one by one shows no spread, or
         one that leads beyond the range. A metric of labels then has the limits of theory G34.

@@ -167,7 +167,7 @@ class FinalReport(RenderedResult):
     assumptions: tuple[str, ...]
     time: str
     joint: bool = True
-    #: In time: gives dates and the score of each in the first row, in the process that made it.
+    #: In time: gives dates and scores by date of the first metric, in the process that made it.
     _over_time: Any = dataclasses.field(default=None, repr=False, compare=False)
 
     def __getstate__(self):

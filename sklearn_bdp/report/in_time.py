@@ -1,4 +1,4 @@
-"""Reports on records that are judged given their past: pairs, forecasts, refits (theory G26)."""
+"""Reports on dates given their past: paired differences, naive forecasts, refits (theory G26)."""
 
 from __future__ import annotations
 

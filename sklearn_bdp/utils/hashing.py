@@ -256,7 +256,7 @@ def as_single_array(table):
 
 
 def _table_content(value):
-    """Return the content of a table or a column: an array, or a tuple of kind, facts and parts.
+    """Return the content of a table or a column: an array, or a tuple (kind, description, parts).
 
     The content of an array does not depend on its memory layout. None for other objects.
     """
@@ -800,7 +800,7 @@ def object_digest(value):
 
 
 def recipe_key(estimator, metric, *, training, fit_params, columns):
-    """Return the key of a model before it is fitted, or None if fits may vary.
+    """Return the key of a model before it is fitted, or None without a stable digest.
 
     The digest of an unfitted estimator determines the fitted model if all code is installed under a
     version and every ``random_state``, of estimators as of splitters and functions inside them, is

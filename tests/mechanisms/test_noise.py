@@ -195,7 +195,7 @@ def test_generator_as_random_state_is_advanced():
 
 
 @pytest.mark.parametrize("random_state", [-1, 1.5, "0", True, np.random.RandomState(0)])
-def test_other_random_states_raise(random_state):
+def test_unsupported_random_states_raise(random_state):
     with refused((TypeError, ValueError), "random_state"):
         bit_sources(random_state, 1)
 
