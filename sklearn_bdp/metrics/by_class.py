@@ -131,6 +131,7 @@ class ClassMetric(BoundedMetric):
     """Base of metrics by class: classes of training labels or of the model, never of the holdout.
 
     ``class_counts`` are those of the training labels, which the holdout is expected to resemble.
+    Scores of records outside [0, 1] are clipped; responses that are only ranked may be any number.
     ``inside``: proportion of the variance of each class's share that is within groups (patients).
     """
 
@@ -250,6 +251,8 @@ class ClassMetric(BoundedMetric):
             return Evaluation(None, score, 1.0, ScoreShape("known", known=score))
         # A record with a label that training lacks counts as a failure of the first class.
         rows = np.where(index < 0, np.nan, rows)
+        if self._kind != "pairs":  # the tail of a mean holds for scores in [0, 1] only
+            rows = np.clip(rows, 0.0, 1.0)
         by_class = ClassRows(shape, rows, np.maximum(index, 0))
         # The sensitivity follows from floors, which only the holdout's mechanism knows.
         return Evaluation(None, by_class.value((1,) * len(shape.classes)), 1.0, shape, by_class)

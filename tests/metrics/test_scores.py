@@ -185,3 +185,20 @@ def test_roc_auc_rejects_a_model_of_other_classes():
     model, X, y = fixed(["a", "c"], **replies)
     with refused(ValueError, "roc_auc", "['a', 'c']"):
         get_metric("roc_auc", y=["a", "c"]).evaluate(model, X, y)
+
+
+class DoubledHits(type(get_metric("balanced_accuracy"))):
+    """A mistaken metric by class: its scores reach 2."""
+
+    def record_scores(self, estimator, X, index):
+        return 2.0 * super().record_scores(estimator, X, index)
+
+
+def test_scores_by_class_beyond_the_unit_interval_are_clipped():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    X = rng.normal(size=(200, 2)) + y[:, None]
+    model = LogisticRegression().fit(X, y)
+    metric = DoubledHits(name="doubled", lower=0.0, upper=1.0, classes=(0, 1))
+    expected = get_metric("balanced_accuracy", y=y).evaluate(model, X, y)
+    assert metric.evaluate(model, X, y).value == expected.value < 1.0
