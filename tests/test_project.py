@@ -41,7 +41,7 @@ def test_tests_reach_no_private_name():
     files = set((ROOT / "tests").rglob("*.py")) - {
         ROOT / "tests" / "utils" / "test_sklearn_compat.py"
     }
-    admitted_names = r"sklearn\.|os\._exit|.*\._parameter_constraints"
+    admitted_names = r"sklearn\.|os\._exit|.*\._(parameter_constraints|score_func|kwargs)$"
     private_names = [
         (path.name, name)
         for path in files
