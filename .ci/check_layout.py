@@ -1,6 +1,6 @@
 """Check that no page of the built documentation is cut: ``check_layout.py doc/_build/html``.
 
-Each page is rendered at 500, 1,280 and 1,440 pixels by a headless Chromium. A page must not be
+Each page is rendered at 390, 1,280 and 1,440 pixels by a headless Chromium. A page must not be
 wider than its window, and on the two desktop widths no table may hide columns behind a scroll bar.
 """
 
@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-WIDTHS = (500, 1280, 1440)
+WIDTHS = (390, 1280, 1440)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # Frames are loaded one after the other; what they find is written into this page, as JSON.
 HARNESS = """<!doctype html><body><pre id=found></pre><script>
