@@ -171,31 +171,20 @@ def preview_batch(
         sharpness = float(relative_deviation(worst_variance, variance, n_train))
     deviation = float(tail.standard_deviation(score))
     typical = deviation * math.sqrt(1.0 + settings.n / n_train)
-    below, above = settings.noise_margins(last.n_rounds)
     (center,), (drift,) = code.predict([score])
     drift = float(min(drift, max(OFFSET * sharpness, abs(center - score))))
-    if settings.is_adaptive:
-        pace = cell_width_policy(last, settings, length)
-        fine = fine_half_width(
-            pace,
-            code,
-            predictions=score,
-            deviation=tail.standard_deviation,
-            factor=(typical / deviation) ** 2,
-            drift=drift,
-            sharpness=sharpness,
-            places=rank_lengths[0],
-            alone=n_queries == 1,
-        )
-        coarse = max(fine, pace.coarsely(n_queries) * typical)
-        cells = fine + max(below, above), coarse + below
-    else:  # in one pass
-        threshold = settings.threshold
-        if threshold is None:
-            threshold = float(auto_threshold(0.5, settings.n_effective, settings.n))
-            threshold *= deviation / float(tail.standard_deviation(0.5))
-        fine = coarse = max(threshold + below, settings.resolution / 2.0 + above)
-        cells = fine, coarse
+    fine, coarse, cells = _cell_half_widths(
+        last,
+        settings,
+        code,
+        tail,
+        score=score,
+        typical=typical,
+        drift=drift,
+        sharpness=sharpness,
+        rank_lengths=rank_lengths,
+        length=length,
+    )
     widths = [
         half_of(tail, score, log_level - rank_length, half)
         for half, rank_length in zip(
@@ -208,21 +197,13 @@ def preview_batch(
         log_failure = np.array([log_level - rank_lengths[0]])
         lower, upper = variance_plan.limits(ends[:1], ends[1:], log_failure, {0: moment})
         widths[0] = min(widths[0], 0.5 * float(upper[0] - lower[0]))
-    predicted = (score, typical * sharpness, drift)
-    # Cross-validation is as often wrong as it was so far.
-    corrected_share = last.n_above / (last.n_answered + 1)
-    confirmed_lengths = (
-        _expected_code_length(code, fine, *predicted, is_honest=True),
-        _length_of_others(code, (fine, coarse), *predicted, n_others=n_queries - 1),
+    expected = _expected_spending(
+        code,
+        (fine, coarse),
+        (score, typical * sharpness, drift),
+        n_queries=n_queries,
+        corrected_share=last.n_above / (last.n_answered + 1),
     )
-    others_tail = 1.0 / n_queries
-    corrected_lengths = (
-        _expected_code_length(code, fine, *predicted, is_honest=False),
-        (n_queries - 1)
-        * _expected_code_length(code, coarse, *predicted, is_honest=False, tail=others_tail),
-    )
-    expected = (1.0 - corrected_share) * sum(confirmed_lengths)
-    expected += corrected_share * sum(corrected_lengths)
     if variance_plan is not None:
         name = "" if metric is None else metric_key(metric)
         limit = code.first_limit(name)
@@ -246,6 +227,55 @@ def preview_batch(
         ),
         note=note,
     )
+
+
+def _cell_half_widths(
+    last, settings, code, tail, *, score, typical, drift, sharpness, rank_lengths, length
+):
+    """Return half-widths of the cells of the leader and of the others, and both with noise.
+
+    ``typical``: deviation of the score from its prediction by cross-validation.
+    """
+    n_queries = len(rank_lengths)
+    deviation = float(tail.standard_deviation(score))
+    below, above = settings.noise_margins(last.n_rounds)
+    if settings.is_adaptive:
+        pace = cell_width_policy(last, settings, length)
+        fine = fine_half_width(
+            pace,
+            code,
+            predictions=score,
+            deviation=tail.standard_deviation,
+            factor=(typical / deviation) ** 2,
+            drift=drift,
+            sharpness=sharpness,
+            places=rank_lengths[0],
+            alone=n_queries == 1,
+        )
+        coarse = max(fine, pace.coarsely(n_queries) * typical)
+        return fine, coarse, (fine + max(below, above), coarse + below)
+    threshold = settings.threshold  # all queries are compared once
+    if threshold is None:
+        threshold = float(auto_threshold(0.5, settings.n_effective, settings.n))
+        threshold *= deviation / float(tail.standard_deviation(0.5))
+    half_width = max(threshold + below, settings.resolution / 2.0 + above)
+    return half_width, half_width, (half_width, half_width)
+
+
+def _expected_spending(code, half_widths, predicted, *, n_queries, corrected_share):
+    """Return the expected code length of the answers of a batch, in nats.
+
+    ``half_widths``: of the cells of the leader and of the others. ``predicted``: score, deviation
+    and drift. Cross-validation is expected to be wrong as often as it was so far.
+    """
+    fine, coarse = half_widths
+    confirmed_length = _expected_code_length(code, fine, *predicted, is_honest=True)
+    confirmed_length += _length_of_others(code, half_widths, *predicted, n_others=n_queries - 1)
+    corrected_length = _expected_code_length(code, fine, *predicted, is_honest=False)
+    corrected_length += (n_queries - 1) * _expected_code_length(
+        code, coarse, *predicted, is_honest=False, tail=1.0 / n_queries
+    )
+    return (1.0 - corrected_share) * confirmed_length + corrected_share * corrected_length
 
 
 def _variance_plan(score, variance, n_train, units, *, log_failure, margin):
