@@ -50,6 +50,10 @@ BENCHMARKS = {
         "Final reports after ten searches, beside intervals of one untouched test set",
         {"small": "--replications 1", "full": "--replications 40"},
     ),
+    "auc_placements": (
+        "Proven limits of ROC AUC: pairs and placements beside one look",
+        {"small": "--draws 5", "full": "--draws 100"},
+    ),
     "real_searches": (
         "Four adaptive searches of support vector machines on a small holdout, beside Bonferroni",
         {"small": "--seeds 1", "full": "--data all"},
