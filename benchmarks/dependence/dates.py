@@ -44,7 +44,7 @@ def accuracy(rng, n=150, phi=0.98):
     """Return an accuracy whose chance changes slowly."""
     chances = expit(1.0 + slow_level(n, phi, rng))
     hits = (rng.random(n) < chances).astype(float)
-    options = {"scale": "unit", "event_dates": int(min(hits.sum(), n - hits.sum()))}
+    options = {"scale": "unit", "n_event_dates": int(min(hits.sum(), n - hits.sum()))}
     return Simulated(hits.mean(), left_out_means(hits), chances.mean(), options)
 
 
@@ -89,7 +89,7 @@ def area(rng, n=75, feedback=1.5):
     value, left_out = statistic_of("roc_auc").left_out(y, scores, np.ones(n), np.arange(n), n)
     wins = scores[:, None] > scores
     truth = (chances @ wins @ (1.0 - chances)) / (chances.sum() * (1.0 - chances).sum())
-    options = {"scale": "unit", "event_dates": int(min(y.sum(), n - y.sum()))}
+    options = {"scale": "unit", "n_event_dates": int(min(y.sum(), n - y.sum()))}
     return Simulated(value, left_out, truth, options)
 
 

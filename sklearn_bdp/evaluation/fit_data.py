@@ -48,7 +48,7 @@ class FitData:
         """Return the data with groups split by table, after checking that all rows match ``X``."""
         n = num_samples(self.X)
         n_validation = 0 if self.X_val is None else num_samples(self.X_val)
-        groups, groups_val = labels_of_both(n, n_validation, self.groups, self.groups_val)
+        groups, groups_val = groups_by_table(n, n_validation, self.groups, self.groups_val)
         check_row_alignment(
             owner, self.X, self.y, X_val=self.X_val, y_val=self.y_val, groups=groups, **self.params
         )
@@ -91,7 +91,7 @@ def _has_nested_estimator(estimator):
     return any(hasattr(value, "fit") for value in estimator.get_params(deep=True).values())
 
 
-def labels_of_both(n, n_validation, groups, groups_val):
+def groups_by_table(n, n_validation, groups, groups_val):
     """Return the groups of the training records and of the validation records, None if not given.
 
     ``groups`` may hold those of ``X`` followed by those of ``X_val``.

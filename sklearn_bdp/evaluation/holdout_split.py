@@ -32,7 +32,7 @@ from sklearn_bdp.diagnostics.tables import (
 )
 from sklearn_bdp.evaluation.candidates import targets
 from sklearn_bdp.evaluation.declared_dates import resolve_dates
-from sklearn_bdp.evaluation.fit_data import labels_of_both
+from sklearn_bdp.evaluation.fit_data import groups_by_table
 from sklearn_bdp.exceptions import InnerFoldsWarning
 from sklearn_bdp.holdout.config import HoldoutConfig, is_splitter
 from sklearn_bdp.ledger.ledger import Fact, read_notes
@@ -457,7 +457,7 @@ def _past_records(scheme, X, y, rows, holdout_rows):
 
 def _groups_of_both(data, correlation, n, n_validation):
     """Return the labels of both tables if the correlation needs them, else those of ``X``."""
-    groups, groups_val = labels_of_both(n, n_validation, data.groups, data.groups_val)
+    groups, groups_val = groups_by_table(n, n_validation, data.groups, data.groups_val)
     declarations = correlation if isinstance(correlation, list | tuple) else [correlation]
     in_sequences = is_chain(correlation) and groups is not None
     if not in_sequences and not any(isinstance(part, str) for part in declarations):

@@ -26,7 +26,7 @@ from sklearn_bdp.feature_selection._rankings import column_blocks, text_columns
 from sklearn_bdp.feature_selection._report import AssociationReport, screening_report
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.metrics.base import Evaluation
-from sklearn_bdp.report.final import fix_statements, fixed_length, report_statements
+from sklearn_bdp.report.final import fix_statements, fixed_code_length, report_statements
 from sklearn_bdp.utils.hashing import query_key
 from sklearn_bdp.utils.sklearn_compat import is_frame, num_samples, safe_indexing
 from sklearn_bdp.utils.validation import (
@@ -242,7 +242,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         """
         if self._statements is None or not deviations.size:
             return None
-        length = fixed_length(notes, self._statements[0])
+        length = fixed_code_length(notes, self._statements[0])
         log_level = math.log(holdout.account.settings.beta / (2.0 * deviations.size)) - length
         return 0.5 * float(-ndtri_exp(log_level) * np.median(deviations))
 

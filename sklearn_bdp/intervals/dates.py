@@ -83,24 +83,26 @@ def date_row(
     row = functools.partial(_row, statistic, n_scored_dates)
     try:
         value, left_out = _difference(statistic, y, sides, masks, dates)
-        event_dates = _event_dates(statistic, y, sides, masks, dates)
+        n_event_dates = _count_event_dates(statistic, y, sides, masks, dates)
     except np.linalg.LinAlgError:
         return row(math.nan, reason=_NO_FIT)
     scale: Scale = "raw" if is_pair else statistic.dates.scale or statistic.scale
-    reason = _refusal(statistic, y, value, scale, n_dates=n_scored_dates, event_dates=event_dates)
+    reason = _refusal(
+        statistic, y, value, scale, n_dates=n_scored_dates, n_event_dates=n_event_dates
+    )
     if reason:
         return row(value, reason=reason)
     if horizon > 1 and len(left_out) < n_dates:  # blocks of dates
         horizon = 1 + math.ceil(horizon * len(left_out) / n_dates)
     lower, upper = date_interval(
-        value, left_out, level, scale=scale, event_dates=event_dates, horizon=horizon
+        value, left_out, level, scale=scale, n_event_dates=n_event_dates, horizon=horizon
     )
     if not lower <= upper:
         return row(value, reason="The dates show no spread. There is no approximate interval.")
     if statistic.negative and not is_pair:  # a loss
         lower = max(lower, 0.0)
     notes = _warnings(
-        statistic, n_scored_dates, event_dates, level, left_out, scale=scale, is_pair=is_pair
+        statistic, n_scored_dates, n_event_dates, level, left_out, scale=scale, is_pair=is_pair
     )
     return row(value, lower, upper, notes=notes)
 
@@ -128,16 +130,16 @@ def _difference(statistic, y, sides, masks, dates):
     return value - second_value, left_out - second_left_out
 
 
-def _refusal(statistic, y, value, scale, *, n_dates, event_dates):
+def _refusal(statistic, y, value, scale, *, n_dates, n_event_dates):
     """Return why a statistic of these dates has no interval, or an empty text."""
     facts = statistic.dates
     with np.errstate(all="ignore"):
         is_at_end = not np.isfinite(_SCALES[scale][0](np.array([value]))).all()
     if n_dates < FEWEST_DATES:
         return too_few_dates(n_dates)
-    if event_dates is not None and event_dates < facts.min_events:
+    if n_event_dates is not None and n_event_dates < facts.min_events:
         return (
-            f"Only {event_dates} dates have the rarer outcome. An interval needs at least "
+            f"Only {n_event_dates} dates have the rarer outcome. An interval needs at least "
             f"{facts.min_events}."
         )
     if facts.divides_by_targets and np.abs(y).min() < NEAR_ZERO * np.median(np.abs(y)):
@@ -192,7 +194,7 @@ def median_row(errors: Array, level: float, *, dates: Array, horizon: int = 1) -
     return ApproximateRow(value, low_end, high_end, count, ())
 
 
-def _event_dates(statistic, y, sides, masks, dates):
+def _count_event_dates(statistic, y, sides, masks, dates):
     """Return how many dates have the rarer outcome that matters, or None if none does."""
     cells = statistic.dates.cells or statistic.cells
     if cells is None:
@@ -241,7 +243,7 @@ def date_interval(
     level: float,
     *,
     scale: Scale,
-    event_dates: int | None = None,
+    n_event_dates: int | None = None,
     horizon: int = 1,
 ) -> tuple[float, float]:
     r"""Return the ends of an interval that fails with probability about ``level`` (theory G31).
@@ -257,7 +259,7 @@ def date_interval(
     scale : {"unit", "signed", "loss", "explained", "raw"}
         Scale on which it is about normal. On any but the first two, each end is the wider of two:
         of Student's interval and of Hall's, which corrects for skewness.
-    event_dates : int, optional
+    n_event_dates : int, optional
         Dates with the rarer outcome, which bound the degrees of freedom.
     horizon : int, default=1
         Dates from the information that is given to the score: with more than 1, the variance is
@@ -287,7 +289,7 @@ def date_interval(
     if not np.ptp(influence) > 1e-12 * max(1.0, abs(center)):
         return math.nan, math.nan
     is_loss = scale in ("loss", "explained")
-    freedom = degrees_of_freedom(influence, event_dates, horizon=horizon, is_loss=is_loss)
+    freedom = degrees_of_freedom(influence, n_event_dates, horizon=horizon, is_loss=is_loss)
     quantile = student.isf(0.5 * level, freedom)
     half_width = quantile * math.sqrt(variance_of_mean(influence, horizon))
     lower = float(back(center - half_width))
@@ -360,7 +362,7 @@ def _bartlett_variance(influence, horizon):
 
 
 def degrees_of_freedom(
-    influence: Array, event_dates: int | None = None, *, horizon: int = 1, is_loss: bool = False
+    influence: Array, n_event_dates: int | None = None, *, horizon: int = 1, is_loss: bool = False
 ) -> float:
     """Return the degrees of freedom of the variance, by the kurtosis of the influence.
 
@@ -368,7 +370,7 @@ def degrees_of_freedom(
     ----------
     influence : ndarray of shape (T,)
         Influence of each date.
-    event_dates : int, optional
+    n_event_dates : int, optional
         Dates with the rarer outcome.
     horizon : int, default=1
         Dates from the information that is given to the score.
@@ -392,18 +394,18 @@ def degrees_of_freedom(
             freedom = min(freedom, clusters)
     else:
         freedom = min(count - 1.0, max(3.0, by_kurtosis))
-    if event_dates is not None:
-        freedom = min(freedom, event_dates - 1.0)
+    if n_event_dates is not None:
+        freedom = min(freedom, n_event_dates - 1.0)
     return max(2.0, freedom)
 
 
-def _warnings(statistic, n_dates, event_dates, level, left_out, *, scale, is_pair):
+def _warnings(statistic, n_dates, n_event_dates, level, left_out, *, scale, is_pair):
     """Return sentences on the reasons to trust an interval less."""
     notes = [] if statistic.dates.left_out_about is None else [_ABOUT_TRAINING_MEAN]
     if n_dates < FEW_DATES:
         notes.append(f"There are only {n_dates} dates.")
-    if event_dates is not None and event_dates < FEW_EVENT_DATES:
-        notes.append(f"Only {event_dates} dates have the rarer outcome.")
+    if n_event_dates is not None and n_event_dates < FEW_EVENT_DATES:
+        notes.append(f"Only {n_event_dates} dates have the rarer outcome.")
     if statistic.heavy and not is_pair:
         notes.append("Rare large errors, which no sample shows, would make it too narrow.")
     if statistic is GENERIC:

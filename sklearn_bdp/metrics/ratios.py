@@ -1,7 +1,7 @@
-"""Ratios of two counts of predicted labels: precision and its kin, whose limits are exact.
+"""Ratios of two counts of predicted labels, such as precision: their limits are exact.
 
 A closed holdout shows both counts, so that the limits of a final report are those of a proportion
-(theory G28). No answer of a search is proven: one record can change a denominator from 0 to 1.
+(theory G28). In a search a floor under the denominator is released first (theory G34).
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class RatioOfCounts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RatioMetric(RatioOfCounts, Metric):
-    """Base of metrics that are ratios of two counts, and have no proven bound in a search."""
+    """Base of metrics that are ratios of two counts."""
 
     options: ClassVar[tuple[str, ...]] = ("pos_label",)
     #: Score function of scikit-learn, if it has one.

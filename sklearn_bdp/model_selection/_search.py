@@ -680,9 +680,9 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         score : float, default=None
             Approximate expected score, in score units; by default the best verified one.
         scoring, compare, by, per, joint : object
-            As for :meth:`final_report`. If ``scoring``, ``compare`` or ``by`` is given, the rows of
-            that report are forecast one by one: the model is fitted without one fold of the
-            training set, and that fold plays the holdout.
+            As for :meth:`final_report`. If any of them is given, the rows of that report are
+            forecast one by one: the model is fitted without one fold of the training set, and that
+            fold plays the holdout.
 
         Returns
         -------
@@ -710,7 +710,8 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             training_variance=self._variance,
         )
         preview = preview.in_units(self._metric.lower, self._metric.upper)
-        if scoring is None and compare is None and by is None:
+        has_report_options = any(option is not None for option in (scoring, compare, by, per))
+        if not has_report_options and joint is True:
             return preview
         rows = self._forecast_report(scoring=scoring, compare=compare, by=by, per=per, joint=joint)
         return replace(preview, rows=rows)

@@ -441,6 +441,9 @@ class Rows:
                 row["value"] = self.value(statement)
                 if statement.proven:
                     ends = self.proven(statement, log_proven)
+                    if statement.proven == CLASSES:
+                        # Limits rest on one visit of each patient, the value on all visits.
+                        ends = min(ends[0], row["value"]), max(ends[1], row["value"])
                     ends_alone = self.proven(statement, log_alone)
                     half = 0.5 * (ends[1] - ends[0])
                     half_alone = 0.5 * (ends_alone[1] - ends_alone[0])
@@ -682,8 +685,8 @@ class Rows:
         scorer = getattr(metric, "scorer", None)
         if metric.unit_statistic.scale == "signed" and metric.unit_statistic.response == "labels":
             scorer = get_scorer(metric.name)
-        is_one_score = len(statement.models) == 1 and not (statement.inside or statement.skill)
-        if scorer is None or not is_one_score or not hasattr(scorer, "_score_func"):
+        is_plain_score = len(statement.models) == 1 and not (statement.inside or statement.skill)
+        if scorer is None or not is_plain_score or not hasattr(scorer, "_score_func"):
             return row
         metric = approximate_metric(scorer, self.records.y)
         has_ends = math.isfinite(row.lower) and math.isfinite(row.upper)
@@ -805,7 +808,7 @@ def fix_statements(holdout: Any, key: str) -> None:
             book.note(Fact.STATEMENTS, content)
 
 
-def fixed_length(notes: list[dict[str, Any]], key: str) -> float:
+def fixed_code_length(notes: list[dict[str, Any]], key: str) -> float:
     r"""Return the code length of statements that were fixed before, in nats (theory G30).
 
     .. math:: \ell = -\ln P(\text{everything released before they were fixed}) - \ln w_k,
@@ -839,7 +842,7 @@ def report_statements(holdout: Any, key: str, compute: Callable[[float], Any]) -
         notes = book.notes(Fact.STATEMENTS)
     if record is None:
         # Earlier attempts cannot change statements that were fixed before them (theory G35).
-        length = fixed_length(notes, key)
+        length = fixed_code_length(notes, key)
 
         def computed(terms):
             cells = {"statements": json.loads(canonical(compute(length)))}

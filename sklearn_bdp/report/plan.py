@@ -543,6 +543,11 @@ def _subgroups(holdout, by):
     masks: dict[str, Any] = {}
     rows: list[tuple[str, ...]] = []
     if by is not None and not isinstance(by, Mapping):
+        if np.ndim(by) != 0:
+            raise ValueError(
+                f"by must be one column of X or {{name: labels}}, got {np.size(by)} values. Pass "
+                'labels of the holdout records as by={"name": labels}. The holdout was not queried.'
+            )
         framed = hasattr(holdout.X, "columns")
         try:
             column = holdout.X[by] if framed else safe_indexing(holdout.X, by, axis=1)

@@ -108,6 +108,13 @@ def test_what_cannot_be_forecast_is_rejected():
     search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1.0]}, random_state=0).fit(X, y)
     with refused(ValueError, "compare"):
         search.preview(compare=np.zeros(100))
+    with refused(ValueError, "by", "400 values", "labels"):  # and not the values
+        search.preview(by=y)
+    with refused(ValueError, "by", "400 values"):
+        search.final_report(by=y)
+    with refused(TypeError, "joint"):
+        search.preview(joint="yes")
+    assert len(search.preview(joint=False).rows) == 1
     private = ReusableHoldoutSearchCV(
         LogisticRegression(),
         {"C": [1.0]},

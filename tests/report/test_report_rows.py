@@ -796,3 +796,19 @@ def test_limits_of_jaccard_are_those_of_a_proportion_and_give_those_of_f1():
     assert f1.proven == pytest.approx(2.0 * limits / (1.0 + limits))
     limits = np.array(jaccard.approximate)
     assert f1.approximate == pytest.approx(2.0 * limits / (1.0 + limits))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SklearnBdpWarning")
+@pytest.mark.parametrize("seed", range(4))
+def test_proven_rows_by_class_of_patients_contain_their_value(seed):
+    """Limits rest on one visit of each patient, the value on all visits."""
+    rng = np.random.default_rng(seed)
+    patient = np.repeat(np.arange(300), 6)
+    is_ill = rng.random(300) < 0.4
+    X = rng.normal(size=(1_800, 2)) + is_ill[patient, None]
+    y = is_ill[patient].astype(int)
+    holdout = ReusableHoldout(X[600:], y[600:], correlation=Groups(patient[600:]))
+    model = LogisticRegression().fit(X[:600], y[:600])
+    report = holdout.final_report(model, scoring=["roc_auc", "balanced_accuracy"])
+    for row in report.rows:
+        assert row.proven[0] <= row.value <= row.proven[1]
