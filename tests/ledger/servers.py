@@ -106,21 +106,22 @@ class Server:
 
     def stop(self):
         """Stop it."""
-        self._signal(signal.SIGINT)
+        self._end(signal.SIGINT)
 
     def kill(self):
         """Kill it and all that it has started, at once."""
-        self._signal(signal.SIGKILL)
+        self._end(signal.SIGKILL)
 
     def freeze(self):
         """Stop all its processes without ending them, as a machine does that hangs."""
-        for process in self._processes():
-            process.suspend()
+        # The postmaster first: it starts no process after its children were listed.
+        self._signal(signal.SIGSTOP, self._processes()[:1])
+        self._signal(signal.SIGSTOP, self._processes())
 
     def thaw(self):
         """Let it go on."""
-        for process in self._processes():
-            process.resume()
+        # A session whose client left may end as soon as its process is resumed.
+        self._signal(signal.SIGCONT, self._processes())
 
     def _processes(self):
         """Return the server process and the processes that it has started."""
@@ -135,14 +136,22 @@ class Server:
         except (OSError, IndexError, psutil.NoSuchProcess):
             return []
 
-    def _signal(self, signal_number):
+    def _end(self, signal_number):
+        """Send a signal that ends the server and wait until its processes have ended."""
         import psutil
 
         processes = self._processes()
-        for process in processes if signal_number == signal.SIGKILL else processes[:1]:
+        is_kill = signal_number == signal.SIGKILL
+        self._signal(signal_number, processes if is_kill else processes[:1])
+        psutil.wait_procs(processes, timeout=30)
+
+    def _signal(self, signal_number, processes):
+        """Send a signal to the processes that have not ended meanwhile."""
+        import psutil
+
+        for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(signal_number)
-        psutil.wait_procs(processes, timeout=30)
 
     def dump(self, database):
         """Return the content of all ledgers of a database."""
