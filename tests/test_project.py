@@ -176,10 +176,10 @@ def test_the_parameters_of_a_holdout_are_declared_once():
 
 
 def test_content_is_digested_in_one_place():
-    """Objects and data in ``hashing``, texts and bytes in ``digests``, noise as a stream."""
+    """Texts, data and objects in ``hashing``, noise as a stream in ``noise``."""
     importing = {
         path.relative_to(ROOT / "sklearn_bdp").as_posix()
         for path in MODULES
         if re.search(r"^import (hashlib|hmac)\b|joblib\.hash\b", path.read_text("utf-8"), re.M)
     }
-    assert importing == {"utils/hashing.py", "utils/digests.py", "mechanisms/noise.py"}
+    assert importing == {"utils/hashing.py", "mechanisms/noise.py"}

@@ -22,7 +22,7 @@ from sklearn_bdp.correlation.base import (
 from sklearn_bdp.correlation.frozen import cached
 from sklearn_bdp.correlation.scheme import ConcentrationBound, SamplingScheme
 from sklearn_bdp.correlation.tails import binomial_lower_limit, component_lower_limit
-from sklearn_bdp.utils.digests import text_code
+from sklearn_bdp.utils.hashing import text_code
 from sklearn_bdp.utils.validation import check_index_alignment
 
 

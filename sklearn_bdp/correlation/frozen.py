@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sklearn_bdp.utils.digests import bytes_digest
+from sklearn_bdp.utils.hashing import bytes_digest
 
 Result = TypeVar("Result")
 

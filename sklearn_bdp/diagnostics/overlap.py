@@ -33,8 +33,7 @@ from sklearn_bdp.exceptions import (
     SharedGroupsWarning,
     SharedRecordsError,
 )
-from sklearn_bdp.utils.digests import bytes_digest, text_code
-from sklearn_bdp.utils.hashing import as_single_array, data_digest
+from sklearn_bdp.utils.hashing import as_single_array, bytes_digest, data_digest, text_code
 from sklearn_bdp.utils.process import ANSWERED_TARGETS
 from sklearn_bdp.utils.sklearn_compat import inside_validation, is_frame, num_samples, safe_indexing
 

@@ -42,7 +42,7 @@ from sklearn_bdp.ledger.batch_record import LedgerTotals
 from sklearn_bdp.ledger.book import PAGE, RECENT, Book, Fact, parse_entry
 from sklearn_bdp.ledger.postgresql import PostgreSQLBackend, is_url
 from sklearn_bdp.ledger.records import canonical, parse_json
-from sklearn_bdp.utils.digests import keyed_digest, text_digest
+from sklearn_bdp.utils.hashing import keyed_digest, text_digest
 from sklearn_bdp.utils.process import process_user
 from sklearn_bdp.utils.validation import strip_traceback_frames
 

@@ -30,7 +30,6 @@ from sklearn_bdp.metrics.scorers import (
     scorer_metric,
 )
 from sklearn_bdp.release.overlap_check import check_overlap
-from sklearn_bdp.utils.digests import text_code
 from sklearn_bdp.utils.hashing import (
     ModelDigest,
     content_key,
@@ -38,6 +37,7 @@ from sklearn_bdp.utils.hashing import (
     data_digest,
     fingerprint,
     query_key,
+    text_code,
 )
 from sklearn_bdp.utils.sklearn_compat import (
     called_by_validation,

@@ -1,4 +1,4 @@
-"""Digests of data, objects and code, and keys of queries and models.
+"""Digests of texts, data, objects and code, and keys of queries and models.
 
 Equal content has an equal digest in every process and with every layout in memory.
 
@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import hmac
 import importlib.metadata
 import inspect
 import numbers
@@ -39,6 +40,7 @@ import sysconfig
 import types
 import warnings
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import joblib
@@ -49,6 +51,38 @@ import scipy.special
 import sklearn
 from numpy.lib.recfunctions import repack_fields
 from sklearn.base import BaseEstimator, clone
+
+# -- Texts and bytes -------------------------------------------------------------------------------
+
+
+def bytes_digest(chunks: Iterable[bytes]) -> str:
+    """Return the SHA-256 of joined bytes."""
+    state = hashlib.sha256()
+    for chunk in chunks:
+        state.update(chunk)
+    return state.hexdigest()
+
+
+def text_digest(*texts: str) -> str:
+    """Return the SHA-256 of texts, each preceded by its length so that none can run over."""
+    if all(map(str.isascii, texts)):  # as all texts of this package: a character is a byte
+        joined = "".join([f"{len(text)}:{text}" for text in texts]).encode("ascii")
+    else:
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        joined = b"".join([b"%d:%b" % (len(data), data) for data in encoded])
+    return hashlib.sha256(joined).hexdigest()
+
+
+def keyed_digest(key: bytes, text: str) -> str:
+    """Return the HMAC-SHA-256 of a text."""
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def text_code(text: str) -> int:
+    """Return 64 bits of the SHA-256 of a text as an integer."""
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big")
+
 
 # -- Data ------------------------------------------------------------------------------------------
 
@@ -107,12 +141,8 @@ def _plain_values(table):
         rows = table.tocsr().copy()
         rows.data = _plain_array(rows.data)
         return rows
-    if hasattr(table, "columns") and hasattr(table, "shape"):  # of pandas, or of polars
-        columns = getattr(table, "items", lambda: zip(table.columns, table, strict=True))()
-        arrays = [_plain_array(np.asarray(column)) for _, column in columns]
-        if all(column.dtype == np.float64 for column in arrays):
-            return np.column_stack(arrays) if arrays else np.empty(table.shape)
-        return ["columns", repr(table.shape), arrays]
+    if _is_frame(table):
+        return _plain_frame(table)
     if isinstance(table, np.ma.MaskedArray):
         return table
     if isinstance(table, list | tuple) or hasattr(table, "__array__"):
@@ -123,36 +153,60 @@ def _plain_values(table):
     return table
 
 
+def _is_frame(table):
+    """Return whether a table is a frame of pandas or polars."""
+    return hasattr(table, "columns") and hasattr(table, "shape")
+
+
+def _named_columns(frame):
+    """Return pairs (name, column) of a frame of pandas or polars."""
+    if hasattr(frame, "items"):
+        return frame.items()
+    return zip(frame.columns, frame, strict=True)
+
+
+def _plain_frame(frame):
+    """Return a frame of numbers as one array of doubles, any other frame as a list of columns."""
+    arrays = [_plain_array(np.asarray(column)) for _, column in _named_columns(frame)]
+    if not all(column.dtype == np.float64 for column in arrays):
+        return ["columns", repr(frame.shape), arrays]
+    return np.column_stack(arrays) if arrays else np.empty(frame.shape)
+
+
 def _plain_array(array):
     """Return an array of doubles if no value changes by it; texts and other objects as a list."""
     if array.dtype.kind == "O":
         array = _array_of_numbers(array)
     if array.dtype.kind in "biuf":
-        with np.errstate(all="ignore"):
-            doubles = array.astype(np.float64) + 0.0  # also -0.0 is 0.0
-            is_exact = array.dtype.kind in "bf" or bool(
-                (np.abs(doubles) <= 2.0**53).all()  # beyond it integers are rounded
-            )
-        if is_exact and (array.dtype.itemsize <= 8 or (doubles == array).all()):
-            doubles[np.isnan(doubles)] = np.nan  # one kind of NaN
-            return doubles
-        return array
+        return _as_doubles(array)
     if array.dtype.kind in "UT" or array.dtype.hasobject:
         return np.array(array, dtype=object)
     return array
 
 
+def _as_doubles(array):
+    """Return an array of numbers as doubles, unchanged if doubles round a value."""
+    with np.errstate(all="ignore"):
+        doubles = array.astype(np.float64) + 0.0  # also -0.0 is 0.0
+        is_exact = array.dtype.kind in "bf" or bool(
+            (np.abs(doubles) <= 2.0**53).all()  # beyond it integers are rounded
+        )
+    if not is_exact or (array.dtype.itemsize > 8 and not (doubles == array).all()):
+        return array
+    doubles[np.isnan(doubles)] = np.nan  # one kind of NaN
+    return doubles
+
+
 def _array_of_numbers(array):
     """Return an object array whose items are all numbers as an array of numbers."""
     items = array.ravel().tolist()
-    if items and all(isinstance(item, bool | int | float | np.number) for item in items):
-        try:
-            return np.asarray(items, dtype=np.result_type(*map(np.min_scalar_type, items))).reshape(
-                array.shape
-            )
-        except (TypeError, ValueError, OverflowError):
-            pass
-    return array
+    if not items or not all(isinstance(item, bool | int | float | np.number) for item in items):
+        return array
+    try:
+        dtype = np.result_type(*map(np.min_scalar_type, items))
+        return np.asarray(items, dtype=dtype).reshape(array.shape)
+    except (TypeError, ValueError, OverflowError):
+        return array
 
 
 def query_key(*parts: Any) -> str:
@@ -221,19 +275,23 @@ def _value_digest(value, *, fallback):
     if isinstance(value, np.generic | numbers.Number):
         number = value.item() if isinstance(value, np.generic) else value
         return f"{type(number).__name__} {number!r}"
-    if isinstance(value, dict):
-        content = "dict", sorted(value.items(), key=lambda item: repr(item[0]))
-    elif isinstance(value, list | tuple):
-        content = "list", list(value)
-    else:
-        content = _table_content(value)
+    content = _content(value)
+    if content is None:
+        return fallback(value)
     if isinstance(content, np.ndarray):
         return _array_digest(content)
-    if isinstance(content, tuple):
-        if content[0] == "objects":  # cells may be of any class
-            fallback = _cell_digest
-        return _digest_of(content, functools.partial(_value_digest, fallback=fallback))
-    return fallback(value)
+    if content[0] == "objects":  # cells may be of any class
+        fallback = _cell_digest
+    return _digest_of(content, functools.partial(_value_digest, fallback=fallback))
+
+
+def _content(value):
+    """Return the content of a dictionary, sequence or table (`_table_content`), else None."""
+    if isinstance(value, dict):
+        return "dict", sorted(value.items(), key=lambda item: repr(item[0]))
+    if isinstance(value, list | tuple):
+        return "list", list(value)
+    return _table_content(value)
 
 
 def _array_digest(array):
@@ -261,23 +319,37 @@ def _table_content(value):
     The content of an array does not depend on its memory layout. None for other objects.
     """
     if sp.issparse(value):
-        rows = value.tocsr().copy()
-        rows.sum_duplicates()
-        rows.sort_indices()
-        indptr = rows.indptr.astype(np.int64)
-        indices = rows.indices.astype(np.int64)
-        return "sparse", repr(rows.shape), [indptr, indices, rows.data]
-    if hasattr(value, "columns") and hasattr(value, "shape"):
+        return _sparse_content(value)
+    if _is_frame(value):
         return _frame_content(value)
     if hasattr(value, "iloc"):
-        categories = getattr(value.dtype, "categories", None)
-        if categories is None:
-            return "series", "", [np.asarray(value)]  # with its type
-        codes = np.asarray(value.cat.codes, dtype=np.int64)
-        return "categories", str(value.dtype.ordered), [np.asarray(categories), codes]
-    if not hasattr(value, "__array__") and not hasattr(value, "__array_namespace__"):
-        return None
-    array = value if isinstance(value, np.ndarray) else np.asarray(value)
+        return _series_content(value)
+    if hasattr(value, "__array__") or hasattr(value, "__array_namespace__"):
+        return _array_content(value if isinstance(value, np.ndarray) else np.asarray(value))
+    return None
+
+
+def _sparse_content(matrix):
+    """Return the content of a sparse matrix, in the order of its rows and columns."""
+    rows = matrix.tocsr().copy()
+    rows.sum_duplicates()
+    rows.sort_indices()
+    indptr = rows.indptr.astype(np.int64)
+    indices = rows.indices.astype(np.int64)
+    return "sparse", repr(rows.shape), [indptr, indices, rows.data]
+
+
+def _series_content(series):
+    """Return the content of a series of pandas: its values, or its categories and their codes."""
+    categories = getattr(series.dtype, "categories", None)
+    if categories is None:
+        return "series", "", [np.asarray(series)]  # with its type
+    codes = np.asarray(series.cat.codes, dtype=np.int64)
+    return "categories", str(series.dtype.ordered), [np.asarray(categories), codes]
+
+
+def _array_content(array):
+    """Return an array in one layout; a tuple for masked arrays and arrays of objects."""
     if array is np.ma.masked:  # it cannot be filled
         return "masked constant", "", []
     if isinstance(array, np.ma.MaskedArray):
@@ -295,11 +367,8 @@ def _frame_content(frame):
     array = as_single_array(frame)
     if isinstance(array, np.ndarray):
         return "numbers", repr(array.shape), [repr(list(map(str, frame.columns))), array]
-    columns = zip(frame.columns, frame, strict=True)  # of polars
-    if hasattr(frame, "items"):
-        columns = frame.items()
     parts = []
-    for name, column in columns:
+    for name, column in _named_columns(frame):
         parts += [str(name), column]
     return "frame", repr(frame.shape), parts
 
@@ -359,6 +428,11 @@ def _installed_version(module_name):
     file = getattr(sys.modules.get(package), "__file__", None)
     if file is None or not _is_installed_file(os.path.join(os.path.dirname(file), "x.py")):
         return None
+    return _package_version(package)
+
+
+def _package_version(package):
+    """Return the name and version of an imported package, None if it states no version."""
     version = getattr(sys.modules[package], "__version__", None)
     if isinstance(version, str):
         return f"{package} {version}"
@@ -518,11 +592,7 @@ class ObjectHasher:
         if hasattr(value, "__next__") or hasattr(value, "readable"):
             raise OpaqueError(cls.__name__)  # reading would use it up
         attributes = getattr(value, "__dict__", {})
-        seed = attributes.get("random_state", 0) if getattr(value, "shuffle", True) else 0
-        if not _is_seed(seed):
-            self.may_vary = True
-        if cls.__name__ == "make_column_selector":  # it selects by types at the time of fitting
-            self.may_vary = True
+        self.may_vary = self.may_vary or _instance_may_vary(value, attributes)
         reduced = value.__reduce_ex__(4)
         # Methods of the user may read attributes that a pickle leaves out.
         hidden = {} if _installed_version(cls.__module__) is not None else attributes
@@ -545,14 +615,7 @@ class ObjectHasher:
         methods = tuple(getattr(cls, method.__name__) for method in _PICKLE_METHODS)
         if methods != _PICKLE_METHODS:
             self.pickles_are_complete = False
-        state = vars(value)
-        if self._recipe:
-            state = value.get_params(deep=False)
-            # A clone keeps fitted state that is frozen, or held by a method or another object.
-            holders = {method for _, method in self._active.values()} - {ObjectHasher._estimator}
-            is_frozen = getattr(cls, "__sklearn_clone__", _CLONE_METHOD) is not _CLONE_METHOD
-            if is_frozen or holders:
-                self.may_vary = True
+        state = value.get_params(deep=False) if self._recipe else vars(value)
         if str(state.get("input")) in ("filename", "file"):
             raise OpaqueError(cls.__name__)  # it reads files that records name
         ignored = ()
@@ -565,9 +628,15 @@ class ObjectHasher:
         }
         if not _is_seed(state.get("random_state", 0)):
             self.may_vary = True
-        if self._recipe and _is_non_deterministic(value):
+        if self._recipe and (self._keeps_state(cls) or _is_non_deterministic(value)):
             self.may_vary = True
         return self.digest("estimator", cls, state)
+
+    def _keeps_state(self, cls):
+        """Return whether a clone keeps fitted state: frozen, or held by a method or object."""
+        holders = {method for _, method in self._active.values()} - {ObjectHasher._estimator}
+        is_frozen = getattr(cls, "__sklearn_clone__", _CLONE_METHOD) is not _CLONE_METHOD
+        return is_frozen or bool(holders)
 
     # -- code -------------------------------------------------------------------------------------
 
@@ -653,14 +722,8 @@ class ObjectHasher:
         """Record functions that draw random numbers without a seed."""
         if (getattr(function, "__module__", None) or "").startswith(_RANDOM_MODULES):
             self.may_vary = True
-        if self._recipe:
-            try:
-                parameters = inspect.signature(function).parameters
-            except (TypeError, ValueError):  # compiled functions may have no signature
-                return
-            random_state = parameters.get("random_state")
-            if random_state is not None and not _is_seed(random_state.default):
-                self.may_vary = True
+        if self._recipe and not _is_seed(_default_random_state(function)):
+            self.may_vary = True
 
 
 _HASH_METHODS = (
@@ -707,15 +770,22 @@ def _added_members(cls):
             continue
         function = member if type(member) is types.FunctionType else _unwrapped(member)
         if type(function) is types.FunctionType:
-            # A wrapper around ``fit`` counts or logs fits and does not change the model. A data
-            # class generates methods from its fields.
-            is_generated = "__dataclass_fields__" in vars(cls) and name.startswith("__")
-            is_installed = _is_installed_file(function.__code__.co_filename) or name == "fit"
-            if not is_installed and not is_generated:
+            if _is_added_function(cls, name, function):
                 members.append((name, function))
         elif not name.startswith("__") and isinstance(member, (bool, int, float, str)):
             members.append((name, member))
     return sorted(members, key=lambda item: item[0])
+
+
+def _is_added_function(cls, name, function):
+    """Return whether a session put a function into an installed class.
+
+    A wrapper around ``fit`` counts or logs fits and does not change the model. A data class
+    generates methods from its fields.
+    """
+    is_generated = "__dataclass_fields__" in vars(cls) and name.startswith("__")
+    is_installed = _is_installed_file(function.__code__.co_filename) or name == "fit"
+    return not is_installed and not is_generated
 
 
 def _members(owner, skipped=()):
@@ -766,6 +836,21 @@ def _is_seed(random_state):
     return isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool)
 
 
+def _instance_may_vary(value, attributes):
+    """Return whether an object draws without a seed, or selects columns at the time of fitting."""
+    seed = attributes.get("random_state", 0) if getattr(value, "shuffle", True) else 0
+    return not _is_seed(seed) or type(value).__name__ == "make_column_selector"
+
+
+def _default_random_state(function):
+    """Return the default of a function's ``random_state``, 0 for functions without it."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # compiled functions may have no signature
+        return 0
+    return parameters["random_state"].default if "random_state" in parameters else 0
+
+
 def _is_non_deterministic(estimator):
     """Return whether the tags of an estimator state that its fits vary."""
     try:
@@ -783,12 +868,18 @@ def _canonical(cls, name, value):
     value = value.item() if isinstance(value, np.generic) else value
     if type(value) is dict and name == "cv_results_":
         value = {key: v for key, v in value.items() if not str(key).endswith(_DURATIONS)}
-    constraints = getattr(cls, "_parameter_constraints", {}).get(name, ())
-    if type(value) is int and isinstance(constraints, list):
-        number_types = [getattr(constraint, "type", None) for constraint in constraints]
-        if numbers.Real in number_types and numbers.Integral not in number_types:
-            return float(value)
+    if type(value) is int and _takes_reals_only(cls, name):
+        return float(value)
     return value
+
+
+def _takes_reals_only(cls, name):
+    """Return whether scikit-learn's constraints of a parameter name reals and no integers."""
+    constraints = getattr(cls, "_parameter_constraints", {}).get(name, ())
+    if not isinstance(constraints, list):
+        return False
+    number_types = [getattr(constraint, "type", None) for constraint in constraints]
+    return numbers.Real in number_types and numbers.Integral not in number_types
 
 
 def object_digest(value):
@@ -909,15 +1000,20 @@ def _behavior_digest(estimator, X):
     predictions: list = []
     for name in ("predict", "predict_proba", "decision_function"):
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                method = getattr(estimator, name, None)
-                prediction = None if method is None else method(copy_data(X))
-            is_float = getattr(getattr(prediction, "dtype", None), "kind", "") == "f"
-            predictions.append(np.asarray(prediction, np.float32) if is_float else prediction)
+            predictions.append(_rounded_predictions(estimator, name, X))
         except Exception as error:  # the kind of failure is part of the behavior
             predictions.append(type(error).__name__)
     return data_digest(*predictions)
+
+
+def _rounded_predictions(estimator, method_name, X):
+    """Return the predictions of a method, numbers in single precision; None without the method."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        method = getattr(estimator, method_name, None)
+        prediction = None if method is None else method(copy_data(X))
+    is_float = getattr(getattr(prediction, "dtype", None), "kind", "") == "f"
+    return np.asarray(prediction, np.float32) if is_float else prediction
 
 
 def _environment_key():

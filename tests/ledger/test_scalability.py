@@ -21,7 +21,7 @@ from sklearn_bdp.ledger.backend import Row
 from sklearn_bdp.ledger.batch_record import BatchRecord
 from sklearn_bdp.ledger.ledger import Chain, Ledger, backend_at
 from sklearn_bdp.ledger.records import canonical
-from sklearn_bdp.utils.digests import text_digest
+from sklearn_bdp.utils.hashing import text_digest
 from tests.holdout import workers
 from tests.holdout.workers import X, Y, scores
 

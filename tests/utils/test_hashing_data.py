@@ -7,11 +7,34 @@ import scipy.sparse as sp
 
 from sklearn_bdp.holdout import ReusableHoldout
 from sklearn_bdp.utils import data_digest
-from sklearn_bdp.utils.hashing import query_key
+from sklearn_bdp.utils.hashing import (
+    bytes_digest,
+    keyed_digest,
+    query_key,
+    records_digest,
+    text_code,
+    text_digest,
+)
 from tests.facts import refused
 
 X = np.arange(12.0).reshape(6, 2)
 Y = np.arange(6) % 2
+
+PINNED_TEXTS = [
+    "5310a58788781ab25d5ad7c3f85035824b4eb7bdfa394e0ac2186271472b5492",
+    "c08db418c4bfc413a668d200f40db6bb3b1af88dcbc8b5fd688c038dc93f2104",
+    "e7fcbc16f826ad96485eaceefe03a0d954616dfabe1f523bd63bb7621b5e0bd5",
+]
+PINNED_BYTES = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+PINNED_KEYS = [
+    "6728523a8a5a02b8",
+    "f4af04f3a2445d1f",
+    "ee1d96423eebe75f",
+    "94ff8ba38a240de5",
+    "51833ea2bd684ee9",
+    "65c7fe4313e5ab37",
+]
+PINNED_RECORDS = ["1bfca533d38a0b20", "9499761f1dcf4ffa", "6bfea111abc9c4ad"]
 
 
 @pytest.mark.parametrize(
@@ -91,3 +114,15 @@ def test_objects_with_an_array_are_hashed_by_value():
     second[1000] = 1.0
     digests = {data_digest(Tensor(values), None) for values in (first, second, first.copy())}
     assert len(digests) == 2
+
+
+def test_digests_of_texts_and_data_are_those_in_stored_ledgers():
+    """Recorded before the modules of digests were joined: answers are found by these keys."""
+    frame = pd.DataFrame({"a": [1, 2, 3], "c": pd.Categorical(["u", "v", "u"])})
+    frame["b"] = pd.Series(["x", "y", "z"], dtype=object)
+    data = [X, sp.csr_matrix(X), frame, frame["c"], [1, 2.5, "a", None], {"b": 1, "a": [X]}]
+    assert [text_digest("a", "bc"), text_digest("ä", "bc"), keyed_digest(b"k", "t")] == PINNED_TEXTS
+    assert bytes_digest([b"ab", b"c"]) == bytes_digest([b"abc"]) == PINNED_BYTES
+    assert text_code("abc") == int(PINNED_BYTES[:16], 16)
+    assert [query_key("accuracy", content)[:16] for content in data] == PINNED_KEYS
+    assert [records_digest(content, Y)[:16] for content in data[:3]] == PINNED_RECORDS
