@@ -58,6 +58,10 @@ BENCHMARKS = {
         "Four adaptive searches of support vector machines on a small holdout, beside Bonferroni",
         {"small": "--seeds 1", "full": "--data all"},
     ),
+    "predictions": (
+        "Two other ways to predict holdout scores, on real searches",
+        {"small": "--splits 1 --data diabetes", "full": "--splits 3"},
+    ),
     "dependence": (
         "From data to the dependence that is declared",
         {"small": "--size small", "full": "--size full"},
