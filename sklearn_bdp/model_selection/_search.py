@@ -58,6 +58,7 @@ from sklearn_bdp.utils.sklearn_compat import (
     check_method_params,
     fit_context,
     num_samples,
+    progress_bar,
     root_context,
 )
 from sklearn_bdp.utils.validation import caller_level, check_integer, check_real
@@ -113,8 +114,9 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         Index lists and ``PredefinedSplit`` refer to the data given to ``fit``; holdout records
         drop out of them.
     verbose : int, default=0
-        1: report fits and verifications; 2 and more: a line for each fold, as in
-        :class:`~sklearn.model_selection.GridSearchCV`. No holdout score is ever printed.
+        0: silent; 1: report fits and verifications, with a progress bar in a terminal or a
+        notebook if rich and scikit-learn 1.9 are installed; 2 and more: a line for each fold, as
+        in :class:`~sklearn.model_selection.GridSearchCV`. No holdout score is ever printed.
     pre_dispatch : int or str, default="2*n_jobs"
         As in :class:`~sklearn.model_selection.GridSearchCV`.
     random_state : None, int or RandomState, default=None
@@ -368,13 +370,14 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
                     f"{type(self.estimator).__name__}.fit does not take it. Set holdout=0.25, or "
                     "pass cv=TimeSeriesSplit() for dates."
                 )
-            return self._fit_plain(X, y, params | fit_arguments)
+            with progress_bar(self):
+                return self._fit_plain(X, y, params | fit_arguments)
         scoring = self.scoring if isinstance(self.scoring, list | tuple | set) else [self.scoring]
         for name in scoring:
             if isinstance(name, str):
                 check_scoring(name)
         data = FitData(X, y, X_val, y_val, groups, groups_val, times, horizon, params, coordinates)
-        with without_autologging():
+        with without_autologging(), progress_bar(self):
             return self._fit_verified(data)
 
     def _fit_plain(self, X, y, params):

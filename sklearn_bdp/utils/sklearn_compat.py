@@ -4,6 +4,7 @@
 that moves one fails one test with a clear name instead of breaking imports everywhere.
 """
 
+import contextlib
 import inspect
 import itertools
 import sys
@@ -102,6 +103,38 @@ def root_context(search, X, y, weight):
     metadata = None if weight is None else {"sample_weight": weight}
     context = search._init_callback_context(max_subtasks=2)
     return context.call_on_fit_task_begin(estimator=search, X=X, y=y, metadata=metadata)
+
+
+@contextlib.contextmanager
+def progress_bar(search):
+    """Show a bar of the finished fits of a verbose search in a terminal or a notebook.
+
+    The bar is scikit-learn's callback, which needs scikit-learn 1.9 and rich. Callbacks that the
+    user has set are left as they are.
+    """
+    has_own_callbacks = bool(getattr(search, "_skl_callbacks", None))
+    if search.verbose != 1 or has_own_callbacks or not _can_draw_bars():
+        yield
+        return
+    from sklearn.callback import ProgressBar
+
+    search.set_callbacks(ProgressBar(max_propagation_depth=0))
+    try:
+        yield
+    finally:
+        search.set_callbacks()
+
+
+def _can_draw_bars():
+    """Return whether bars can be drawn, and the output is a terminal or a notebook."""
+    if not hasattr(SuccessiveHalving, "set_callbacks"):
+        return False
+    try:
+        import rich
+    except ImportError:
+        return False
+    console = rich.get_console()
+    return console.is_terminal or console.is_jupyter
 
 
 class Nobody:
