@@ -25,7 +25,11 @@ from sklearn_bdp.correlation.base import (
     generator,
     holdout_size,
 )
-from sklearn_bdp.correlation.components import ComponentModel, GivenRest, unnamed_groups
+from sklearn_bdp.correlation.components import (
+    ComponentModel,
+    ConditionallyIndependent,
+    unnamed_groups,
+)
 from sklearn_bdp.correlation.cutting import gap_failure_probability, required_gap
 from sklearn_bdp.correlation.frozen import cached
 from sklearn_bdp.correlation.scheme import ConcentrationBound, SamplingScheme
@@ -112,6 +116,7 @@ class MarkovChain(CorrelationModel):
     176.5
     """
 
+    kind = "MarkovChain"
     caveats = (_DRIFT,)
     _words = ""  # where the strength comes from, when no transition matrix was given
 
@@ -549,6 +554,7 @@ class Interpolation(ComponentModel):
     independent of all others, at any strength.
     """
 
+    kind = "Interpolation"
     _bounds_hold_given_rest = True
 
     def __init__(self) -> None:
@@ -567,7 +573,7 @@ class Interpolation(ComponentModel):
         order = np.argsort(indices := check_indices(indices, None))
         runs: Array = np.empty(len(order), dtype=np.int64)  # neighbors in time stay together
         runs[order] = np.cumsum(np.diff(indices[order], prepend=indices[order[0]]) > 1)
-        return GivenRest(
+        return ConditionallyIndependent(
             runs,
             f"{len(runs)} records of an observed Markov chain in {runs.max() + 1} stretches that "
             "are independent given all other records",

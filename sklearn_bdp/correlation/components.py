@@ -127,6 +127,8 @@ class Independent(ComponentModel):
     1000.0
     """
 
+    kind = "Independent"
+
     def __init__(self) -> None:
         self._freeze()
 
@@ -156,13 +158,14 @@ class Independent(ComponentModel):
         return self
 
 
-class GivenRest(ComponentModel):
+class ConditionallyIndependent(ComponentModel):
     """Holdout records given all known labels: independent components, not alike (theory G27).
 
     ``codes``: the component of each record; ``words``: the description by :meth:`describe`. Means
     have all bounds of independent components. Bounds for records that are alike are not supported.
     """
 
+    kind = "GivenRest"
     _exchangeable = False
 
     def __init__(self, codes, words, *, target, caveats=(), nodes=None):
@@ -179,7 +182,7 @@ class GivenRest(ComponentModel):
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         indices = check_indices(indices, self.n_records)
-        return GivenRest(
+        return ConditionallyIndependent(
             self.codes_[indices],
             self._words,
             target=self._target,
@@ -306,6 +309,8 @@ class Groups(ComponentModel):
     >>> model.effective_n(4)
     2.666...
     """
+
+    kind = "Groups"
 
     def __init__(self, groups: ArrayLike) -> None:
         self.codes_ = self._codes = codes = label_codes(groups)

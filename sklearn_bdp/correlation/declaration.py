@@ -48,6 +48,8 @@ class WorstOf(CorrelationModel):
     0.2
     """
 
+    kind = "WorstOf"
+
     def __init__(self, models: Sequence[CorrelationModel]) -> None:
         models = tuple(models) if np.iterable(models) else (models,)
         if not models or not all(isinstance(model, CorrelationModel) for model in models):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -20,8 +20,16 @@ class FrozenValue:
     Two values are equal when they are of one class and hold the same content.
     """
 
+    #: Name of the class in fingerprints. Ledgers hold them, so it stays if the class is renamed.
+    kind: ClassVar[str]
+
     _content: tuple[Any, ...]  # two values are equal if their contents are
     _memory: dict[Any, Any]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "kind" not in vars(cls):  # never that of a base class
+            cls.kind = cls.__name__
 
     def _freeze(self, *content):
         """Allow no further change; ``content``: strings, numbers, arrays that make values equal."""
@@ -35,7 +43,7 @@ class FrozenValue:
         str
             Hexadecimal.
         """
-        chunks = [type(self).__name__.encode()]
+        chunks = [self.kind.encode()]
         for part in self._content:
             if isinstance(part, np.ndarray):
                 part = np.ascontiguousarray(part, np.int64 if part.dtype.kind == "i" else None)

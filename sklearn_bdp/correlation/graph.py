@@ -1,7 +1,7 @@
 """Graphs of known structure and unknown strength: input, and nodes that may be held out.
 
 Components (:class:`DependencyGraph`), nodes with a buffer (``reach="edges"``), or nodes that are
-not neighbors, given all others (:class:`AnyStrength`; theory G27).
+not neighbors, given all others (:class:`UnknownStrengthNetwork`; theory G27).
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ from sklearn_bdp.correlation.base import (
     generator,
     holdout_size,
 )
-from sklearn_bdp.correlation.components import ComponentModel, GivenRest, Groups, unnamed_groups
+from sklearn_bdp.correlation.components import (
+    ComponentModel,
+    ConditionallyIndependent,
+    Groups,
+    unnamed_groups,
+)
 from sklearn_bdp.correlation.cutting import match_nodes, n_split_components
 from sklearn_bdp.correlation.graph_input import NodeNames, edges_between, is_mask, read_edges
 from sklearn_bdp.correlation.node_matching import NodeMatching
@@ -165,6 +170,8 @@ class DependencyGraph(GraphModel, Groups):
     0.2
     """
 
+    kind = "DependencyGraph"
+
     def __init__(
         self, graph: Any, *, reach: str = "components", nodelist: ArrayLike | None = None
     ) -> None:
@@ -284,7 +291,7 @@ class DependencyGraph(GraphModel, Groups):
         graph = self.adjacency_[indices]
         buffer = len(np.setdiff1d(graph.indices, indices))
         codes = connected_components(graph[:, indices], directed=False)[1]
-        return GivenRest(
+        return ConditionallyIndependent(
             codes,
             f"{len(indices)} records without an edge to the training set, in {codes.max() + 1} "
             "independent components",
@@ -345,9 +352,10 @@ GIVEN_CAVEATS = (
 )
 
 
-class AnyStrength(GraphModel):
+class UnknownStrengthNetwork(GraphModel):
     """A Markov network of which only the graph is known: ``MarkovNetwork(graph)`` (theory G27)."""
 
+    kind = "AnyStrength"
     _bounds_hold_given_rest = True
 
     def __init__(self, graph, nodelist, labeled):
@@ -458,7 +466,7 @@ def nodes_given_rest(network, indices, codes):
             f"degree is {degree[indices].mean():.2f} of held-out nodes and "
             f"{degree.mean():.2f} of all.",
         )
-    return GivenRest(
+    return ConditionallyIndependent(
         codes,
         f"{len(indices)} nodes of a Markov network in {n_components} components that are "
         "independent given all other records, at any strength",

@@ -33,8 +33,8 @@ from sklearn_bdp.correlation.frozen import cached
 from sklearn_bdp.correlation.graph import (
     GIVEN_CAVEATS,
     GIVEN_NODES,
-    AnyStrength,
     GraphModel,
+    UnknownStrengthNetwork,
     independent_set,
     nodes_given_rest,
     read_graph,
@@ -289,6 +289,7 @@ class MarkovNetwork(NetworkModel):
     0.0165
     """
 
+    kind = "MarkovNetwork"
     _kind = "Markov network"
 
     def __new__(
@@ -302,7 +303,7 @@ class MarkovNetwork(NetworkModel):
         """Return a network; without strengths the one that needs none (theory G27)."""
         if graph is _NO_GRAPH or influence is not None:
             return super().__new__(cls)
-        return AnyStrength(graph, nodelist, labeled)
+        return UnknownStrengthNetwork(graph, nodelist, labeled)
 
     def __init__(
         self,
@@ -588,6 +589,7 @@ class BayesianNetwork(NetworkModel):
     0.0202
     """
 
+    kind = "BayesianNetwork"
     _kind = "Bayesian network"
 
     def __init__(self, parents: Any, tables: Any) -> None:

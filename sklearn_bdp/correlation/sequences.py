@@ -62,6 +62,8 @@ class ChainSequences(CorrelationModel):
     a product over its records.
     """
 
+    kind = "ChainSequences"
+
     def __init__(self, chain: MarkovChain, sequences: ArrayLike) -> None:
         self.chain = chain
         self.codes_ = self._codes = label_codes(sequences)

@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn_bdp import HoldoutScorer, ReusableHoldoutSearchCV
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics import PerRecordScore, available_metrics, default_metric, get_metric
+from sklearn_bdp.metrics.registry import planned_metric
 from sklearn_bdp.planning import plan_search
 from tests.facts import refused
 
@@ -381,3 +382,29 @@ def test_any_argument_gives_a_metric_or_is_rejected(scoring, options):
         return
     assert np.isfinite(metric.lower)
     assert metric.lower < metric.upper < np.inf
+
+
+#: Ledgers identify a metric by this text: a change makes their answers unreadable.
+RECORDED = """
+Accuracy(name='accuracy', lower=0.0, upper=1.0, note='')
+BalancedAccuracy(name='balanced_accuracy', lower=0.0, upper=1.0, note='', classes=None)
+BrierScore(name='neg_brier_score', lower=-1.0, upper=0.0, note='')
+HammingScore(name='neg_hamming_loss', lower=-1.0, upper=0.0, note='')
+LogLoss(name='neg_log_loss', lower=-4.605170185988091, upper=0.0, note='probabilities of the true \
+class below clip=0.01 count as 0.01', clip=0.01)
+AbsoluteError(name='neg_mean_absolute_error', lower=-1.0, upper=0.0, note='', power=1, width=1.0)
+PinballLoss(name='neg_mean_pinball_loss', lower=-0.5, upper=0.0, note='', power=1, width=1.0, \
+alpha=0.5)
+SquaredError(name='neg_mean_squared_error', lower=-1.0, upper=0.0, note='', power=2, width=1.0)
+ZeroOneLoss(name='neg_zero_one_loss', lower=-1.0, upper=0.0, note='')
+Recall(name='recall', lower=0.0, upper=1.0, note='', classes=None, pos_label=1)
+RocAuc(name='roc_auc', lower=0.0, upper=1.0, note='', classes=None)
+Specificity(name='specificity', lower=0.0, upper=1.0, note='', classes=None, pos_label=1)
+TopKAccuracy(name='top_k_accuracy', lower=0.0, upper=1.0, note='', k=2)
+ZeroOneLoss(name='neg_zero_one_loss', lower=-1.0, upper=0.0, note='')
+"""
+
+
+def test_identity_of_metrics_in_ledgers_is_the_recorded_one():
+    identities = [repr(planned_metric(name)) for name in available_metrics()]
+    assert identities == RECORDED.strip().splitlines()
