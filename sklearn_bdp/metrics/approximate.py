@@ -29,10 +29,25 @@ from sklearn_bdp.intervals.approximate import (
 )
 from sklearn_bdp.intervals.left_out import average_precision_by_unit
 from sklearn_bdp.intervals.ratios import RatioScale, score_of_share
-from sklearn_bdp.metrics.base import BoundedMetric, Evaluation, ScoreShape, as_labels, silenced
+from sklearn_bdp.metrics.base import (
+    METRICS,
+    BoundedMetric,
+    Evaluation,
+    ScoreShape,
+    as_labels,
+    silenced,
+)
 from sklearn_bdp.metrics.confusion import confusion_scores
 from sklearn_bdp.metrics.influence import influence_on_score
-from sklearn_bdp.metrics.ratios import F1, Jaccard, Precision, RatioMetric
+from sklearn_bdp.metrics.ratios import RatioMetric
+from sklearn_bdp.metrics.score_functions import (
+    UNKNOWN_SCORER,
+    WORST_LOSS,
+    PublicRange,
+    ScoreForm,
+    ScoreFunction,
+    score_function,
+)
 from sklearn_bdp.utils.hashing import object_digest
 from sklearn_bdp.utils.score_units import open_ends_from_unit
 from sklearn_bdp.utils.sklearn_compat import get_response_values
@@ -45,45 +60,18 @@ _MIN_EVENTS, _MIN_EVENTS_PRECISION = 12, 15
 _MIN_CORRECT = 5
 #: A squared error counts at most this many times the given quantile of the training errors.
 _CLIP_FACTOR, _CLIP_QUANTILE = 1.5, 0.999
-#: Worst loss of the public range, in losses of the best candidate.
-_WORST_LOSS = 4.0
 _MAX_CONFUSION_CELLS = 400
 #: Part of a score of unknown range by which it may vary between candidates and the holdout.
 _MIN_MARGIN = 0.1
-#: Largest likelihood ratio that is told from larger ones.
-_WORST_RATIO = 100.0
 
-_CONFUSION = [
-    *("accuracy_score", "balanced_accuracy_score", "cohen_kappa_score", "f1_score"),
-    *("fbeta_score", "jaccard_score", "matthews_corrcoef", "precision_score", "recall_score"),
-]
-_RANKING = ["average_precision_score", "roc_auc_score"]
-_SQUARED = ["mean_squared_error", "root_mean_squared_error"]
-_SKILL = ["r2_score", "explained_variance_score"]
-_MEAN_LOSSES = [
-    *("mean_absolute_error", "mean_absolute_percentage_error", "mean_poisson_deviance"),
-    *("mean_gamma_deviance", "mean_squared_log_error", "root_mean_squared_log_error"),
-    *("mean_pinball_loss", "mean_tweedie_deviance"),
-]
-#: Skill scores whose losses need no clip: 1 minus a ratio of mean losses.
-_BOUNDED_SKILL = ["d2_absolute_error_score", "d2_brier_score"]
-_MEDIAN = "median_absolute_error"
-_SIGNED = ["matthews_corrcoef", "cohen_kappa_score"]
 #: Scores of two classes that are functions of a share of hits, by function of scikit-learn.
 _RATIOS: dict[str, type[RatioMetric]] = {
-    metric_class.score_function: metric_class for metric_class in (Precision, Jaccard, F1)
+    metric_class.score_function: metric_class
+    for metric_class in METRICS.values()
+    if issubclass(metric_class, RatioMetric) and metric_class.score_function
 }
 
-_CLUSTERINGS = [
-    *("adjusted_mutual_info_score", "adjusted_rand_score", "completeness_score"),
-    *("fowlkes_mallows_score", "homogeneity_score", "mutual_info_score"),
-    *("normalized_mutual_info_score", "rand_score", "v_measure_score"),
-]
-
-#: Why a metric has no interval although it chooses candidates.
-NO_TARGET = "it describes the sample at hand, not new records"
-UNBOUNDED_LOG = "rare probabilities near 0 decide it"
-UNKNOWN_SCORER = "its distribution is unknown"
+#: Why a metric has no interval between training dates.
 OF_DATES = (
     "its variation between training dates does not bound that of later dates, whose drift and "
     "dependence are free. The final report has an interval"
@@ -233,9 +221,7 @@ class ApproximateMetric(BoundedMetric):
     @property
     def tested_level(self) -> float:
         """Level of one side below which the limits were not simulated (theory G34)."""
-        if self.function_name in (*_CONFUSION, *_SQUARED, *_SKILL):
-            return SMALLEST_TESTED_LEVEL
-        return TESTED_LEVEL
+        return SMALLEST_TESTED_LEVEL if self.facts.is_tested_far else TESTED_LEVEL
 
     def __repr__(self) -> str:
         # Identity in a ledger, without the range, which depends on the candidates.
@@ -245,6 +231,11 @@ class ApproximateMetric(BoundedMetric):
     def function_name(self) -> str:
         """Name of scikit-learn's score function, empty for a caller's own."""
         return _sklearn_function_name(self.scorer)
+
+    @property
+    def facts(self) -> ScoreFunction:
+        """Facts about scikit-learn's score function, those of no function for a caller's own."""
+        return score_function(self.function_name)
 
     def predictions(self, estimator: Any, X: Any, y: ArrayLike) -> Predictions:
         """Return the responses that the scorer reads; errors of the model propagate.
@@ -299,7 +290,7 @@ class ApproximateMetric(BoundedMetric):
         """
         y, response = np.asarray(predictions.y), np.asarray(predictions.response)
         is_labels = y.ndim == response.ndim == 1 and y.dtype.kind == response.dtype.kind != "f"
-        if self.function_name not in _CONFUSION or not is_labels:
+        if self.facts.form is not ScoreForm.CONFUSION or not is_labels:
             return None
         labels, code = np.unique(np.concatenate([y, response]), return_inverse=True)
         if not 4 <= labels.size**2 <= _MAX_CONFUSION_CELLS:
@@ -365,10 +356,10 @@ class ApproximateMetric(BoundedMetric):
         Squared errors, and deviations from the training mean, count at most the clips of the
         reference. Other metrics are those of scikit-learn.
         """
-        if self.function_name in (*_SQUARED, *_SKILL) and math.isfinite(reference.error_clip):
+        if self.facts.has_squares and math.isfinite(reference.error_clip):
             loss, scale = self._clipped_losses(predictions, reference)
             mean_loss = float(np.mean(loss))
-            if self.function_name in _SKILL:
+            if self.facts.form is ScoreForm.SQUARED_SKILL:
                 return 1.0 - mean_loss / float(np.mean(scale))
             root = self.function_name == "root_mean_squared_error"
             return -(math.sqrt(mean_loss) if root else mean_loss)
@@ -526,7 +517,7 @@ class ApproximateMetric(BoundedMetric):
         best_loss = self.upper - float(finite.max())
         if not best_loss > 0.0:
             return self
-        return dataclasses.replace(self, lower=self.upper - _WORST_LOSS * best_loss)
+        return dataclasses.replace(self, lower=self.upper - WORST_LOSS * best_loss)
 
     # -- spread on the training set ---------------------------------------------------------------
 
@@ -579,7 +570,7 @@ class ApproximateMetric(BoundedMetric):
             reason = "the training set has fewer units than the holdout"
         if reason:
             return dataclasses.replace(reference, reason=reason)
-        if self.function_name == _MEDIAN:
+        if self.facts.form is ScoreForm.MEDIAN_ERROR:
             return self._median_reference(predictions, reference, unit_codes)
         try:
             with silenced():
@@ -592,7 +583,7 @@ class ApproximateMetric(BoundedMetric):
         usable = spread is not None and np.isfinite(tuple(spread)[:4]).all()
         if not usable or not spread.deviation > 0.0 or not 0.0 < spread.center < 1.0:
             return dataclasses.replace(reference, reason="its out-of-fold score does not vary")
-        family = self._family()
+        family = "proportion" if self.facts.is_classification else "loss"
         if family == "proportion":
             # An effective size above the number of records would claim more than a proportion.
             records_per_unit = len(predictions.y) / n_units
@@ -639,14 +630,9 @@ class ApproximateMetric(BoundedMetric):
                 pass
         return self.statistic(predictions, reference)
 
-    def _family(self):
-        if self.function_name in (*_CONFUSION, *_RANKING):
-            return "proportion"
-        return "loss"
-
     def _clips(self, predictions):
         """Return the clips of squared errors, from out-of-fold errors of this candidate."""
-        if self.function_name not in (*_SQUARED, *_SKILL) or predictions.response.ndim != 1:
+        if not self.facts.has_squares or predictions.response.ndim != 1:
             return TrainingReference()
         y = np.asarray(predictions.y, dtype=float)
         target_mean = float(np.mean(y))
@@ -662,27 +648,33 @@ class ApproximateMetric(BoundedMetric):
 
     def _rule_out(self, predictions, n_holdout):
         """Return the public fact that rules out an interval, or nothing."""
-        name, y = self.function_name, predictions.y
-        if name not in (
-            *_CONFUSION, *_RANKING, *_SQUARED, *_SKILL, *_MEAN_LOSSES, *_BOUNDED_SKILL, _MEDIAN
-        ):  # fmt: skip
-            return _REASONS.get(name, UNKNOWN_SCORER)
-        if name in (*_CONFUSION, *_RANKING) and y.ndim == 1:
-            _, counts = np.unique(y, return_counts=True)
-            events = counts.min() / counts.sum() * n_holdout
-            least = _MIN_EVENTS_PRECISION if name == "average_precision_score" else _MIN_EVENTS
-            if events < least:
-                return f"the rarest class has fewer than {least} expected records in the holdout"
-            if name in _CONFUSION:
-                correct = [np.sum(predictions.response[y == label] == label) for label in set(y)]
-                if min(correct) < _MIN_CORRECT:
-                    return f"a class has fewer than {_MIN_CORRECT} correct out-of-fold predictions"
-        if name in (*_SQUARED, *_SKILL, *_MEAN_LOSSES, _MEDIAN) and y.ndim != 1:
+        facts = self.facts
+        y = predictions.y
+        if facts.form is ScoreForm.OTHER:
+            return facts.no_interval
+        if facts.is_classification and y.ndim == 1:
+            return self._rule_out_rare_class(predictions, n_holdout)
+        if facts.needs_one_output and y.ndim != 1:
             return "intervals need one output"
-        if name == "mean_absolute_percentage_error":
+        if self.function_name == "mean_absolute_percentage_error":
             size = np.abs(np.asarray(y, dtype=float))
             if size.min() < 0.01 * np.median(size):
                 return "some targets are near 0"
+        return ""
+
+    def _rule_out_rare_class(self, predictions, n_holdout):
+        """Return that a class has too few events for an interval, or nothing."""
+        y = predictions.y
+        classes, counts = np.unique(y, return_counts=True)
+        events = counts.min() / counts.sum() * n_holdout
+        is_precision = self.function_name == "average_precision_score"
+        least = _MIN_EVENTS_PRECISION if is_precision else _MIN_EVENTS
+        if events < least:
+            return f"the rarest class has fewer than {least} expected records in the holdout"
+        if self.facts.form is ScoreForm.CONFUSION:
+            correct = [np.sum(predictions.response[y == label] == label) for label in classes]
+            if min(correct) < _MIN_CORRECT:
+                return f"a class has fewer than {_MIN_CORRECT} correct out-of-fold predictions"
         return ""
 
     def limits_of_labels(
@@ -738,7 +730,7 @@ class ApproximateMetric(BoundedMetric):
         """
         n_records = len(predictions.y)
         labels = self._confusion_labels(predictions)
-        if self.function_name in (*_SQUARED, *_SKILL):
+        if self.facts.has_squares:
             influence = self._squared_influence(predictions, reference)
         elif labels is not None:
             _, _, cell, by_cell = self._confusion_influence(predictions, labels)
@@ -752,7 +744,7 @@ class ApproximateMetric(BoundedMetric):
 
     def _variance_proxy(self, predictions, reference, unit_codes):
         """Return the spread of the influence of sampling units."""
-        if self.function_name in (*_SQUARED, *_SKILL):
+        if self.facts.has_squares:
             influence = self._squared_influence(predictions, reference)
             center = (reference.score - self.lower) / (self.upper - self.lower)
             return influence_spread(center, _sum_by_unit(influence, unit_codes))
@@ -768,7 +760,7 @@ class ApproximateMetric(BoundedMetric):
 
     def _confusion_labels(self, predictions):
         """Return the labels of a metric of the confusion matrix, or None for other metrics."""
-        if self.function_name not in _CONFUSION or predictions.y.ndim != 1:
+        if self.facts.form is not ScoreForm.CONFUSION or predictions.y.ndim != 1:
             return None
         labels = np.union1d(predictions.y, predictions.response)
         return labels if labels.size**2 <= _MAX_CONFUSION_CELLS else None
@@ -777,7 +769,7 @@ class ApproximateMetric(BoundedMetric):
         """Return the influence of records on a function of mean squared errors."""
         loss, scale = self._clipped_losses(predictions, reference)
         mean_loss = float(np.mean(loss))
-        if self.function_name in _SKILL:
+        if self.facts.form is ScoreForm.SQUARED_SKILL:
             mean_scale = float(np.mean(scale))
             influence = (loss - mean_loss / mean_scale * scale) / mean_scale
         elif self.function_name == "root_mean_squared_error":
@@ -891,16 +883,6 @@ class ApproximateMetric(BoundedMetric):
         return self.score_predictions(predictions), values
 
 
-_REASONS = {
-    "max_error": NO_TARGET,
-    "positive_likelihood_ratio": "it is a ratio of two rates, and has no upper end",
-    "negative_likelihood_ratio": "it is a ratio of two rates, and has no upper end",
-    "d2_log_loss_score": UNBOUNDED_LOG,
-    "log_loss": UNBOUNDED_LOG,
-    **dict.fromkeys(_CLUSTERINGS, "it compares partitions of all records at once"),
-}
-
-
 def _sum_by_unit(influence, unit_codes):
     """Return the influence of each unit, in the scale of a mean over units."""
     _, unit = np.unique(unit_codes, return_inverse=True)
@@ -961,25 +943,28 @@ def _sklearn_function_name(scorer):
 
 
 def _public_range(scorer, y):
-    """Return the ends of the range that is mapped to [0, 1], and whether scores lie below it."""
-    name = scorer._score_func.__name__
-    if name in _SIGNED or name == "adjusted_rand_score":
-        return -1.0, 1.0, False
-    if name in (*_SKILL, *_BOUNDED_SKILL, "d2_log_loss_score"):
-        return 1.0 - _WORST_LOSS, 1.0, True
-    if scorer._sign == 1 and not name.endswith(("_ratio", "mutual_info_score")):
-        return 0.0, 1.0, False
-    worst = 1.0
-    if type_of_target(y).startswith("continuous") or y.dtype.kind in "iuf":
-        for constant in (np.median(y, axis=0), np.mean(y, axis=0)):
-            predictions = np.broadcast_to(constant, y.shape)
-            try:
-                with silenced():
-                    worst = abs(float(scorer._score_func(y, predictions, **scorer._kwargs)))
-            except Exception:  # a deviance of a median of 0, for instance
-                continue
-            break
-    if name == "positive_likelihood_ratio":
-        return 0.0, _WORST_RATIO, False
-    worst = _WORST_LOSS * worst if math.isfinite(worst) and worst > 0.0 else _WORST_LOSS
-    return (-worst, 0.0, True) if scorer._sign == -1 else (0.0, worst, True)
+    """Return the range that is mapped to [0, 1]."""
+    facts = score_function(_sklearn_function_name(scorer))
+    if facts.public_range is not None:
+        return facts.public_range
+    if scorer._sign == 1 and facts.is_bounded:
+        return PublicRange(0.0, 1.0, is_open=False)
+    loss = _loss_of_constant(scorer, y)
+    worst = WORST_LOSS * loss if math.isfinite(loss) and loss > 0.0 else WORST_LOSS
+    if scorer._sign == -1:
+        return PublicRange(-worst, 0.0, is_open=True)
+    return PublicRange(0.0, worst, is_open=True)
+
+
+def _loss_of_constant(scorer, y):
+    """Return the loss of a constant prediction, the median or the mean, and 1 if it has none."""
+    if not (type_of_target(y).startswith("continuous") or y.dtype.kind in "iuf"):
+        return 1.0
+    for constant in (np.median(y, axis=0), np.mean(y, axis=0)):
+        predictions = np.broadcast_to(constant, y.shape)
+        try:
+            with silenced():
+                return abs(float(scorer._score_func(y, predictions, **scorer._kwargs)))
+        except Exception:  # a deviance of a median of 0, for instance
+            continue
+    return 1.0

@@ -16,6 +16,7 @@ from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics.base import METRICS, BoundedMetric, as_labels
 from sklearn_bdp.metrics.per_record import PerRecordScore
 from sklearn_bdp.metrics.registry import available_metrics
+from sklearn_bdp.metrics.score_functions import SCORE_FUNCTIONS, rejected_name
 
 
 def _is_regressor(estimator):
@@ -199,50 +200,13 @@ def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
 
 # -- Refusals: the one place that looks inside scorers --------------------------------------------
 
-_ERRORS = "use 'neg_mean_absolute_error' or 'neg_mean_squared_error' with bounds=(low, high)"
-_RANKS = "use 'roc_auc' (two classes), 'neg_brier_score' or 'neg_log_loss'"
-#: Names of one family, why they are rejected, and alternatives (see ``doc/guide/metrics.md``).
-_FAMILIES = {
-    "f1 precision jaccard matthews_corrcoef positive_likelihood_ratio negative_likelihood_ratio": (
-        "it divides by a count that one record can change from 0 to 1. Instead, use "
-        "'balanced_accuracy', 'accuracy' or 'neg_brier_score', or a PerRecordScore if you know "
-        "what each error costs"
-    ),
-    "average_precision roc_auc_ovr roc_auc_ovo": f"no bound is proved. Instead, {_RANKS}",
-    "recall": (  # recall_weighted and the like
-        "averages of recalls weigh classes by counts that one record can change. Instead, use "
-        "'balanced_accuracy', or get_metric('recall', pos_label=...) for one class"
-    ),
-    "d2_brier d2_log_loss": f"it divides by a loss on the holdout's targets. Instead, {_RANKS}",
-    "r2 explained_variance d2_absolute_error root_mean_squared_error root_mean_squared_log_error "
-    "mean_absolute_percentage_error mean_gamma_deviance mean_poisson_deviance "
-    "mean_squared_log_error max_error median_absolute_error": (
-        f"there is no bound on what one record can change. Instead, {_ERRORS}, or a PerRecordScore"
-    ),
-    "adjusted_mutual_info adjusted_rand completeness fowlkes_mallows homogeneity mutual_info "
-    "normalized_mutual_info rand v_measure": (
-        "it compares clusterings of all records at once. Instead, use a PerRecordScore"
-    ),
-}
-_REASONS = {name: reason for names, reason in _FAMILIES.items() for name in names.split()}
-#: Metrics that final reports show, read from the closed holdout.
-_REPORTED = {"f1", "precision", "average_precision", "r2", "explained_variance"}
-_REPORTED.add("root_mean_squared_error")
-
-
-def _family(name):
-    """Return the name under which a metric is refused."""
-    name = str(name).removeprefix("neg_").removesuffix("_score")
-    for suffix in ("_micro", "_macro", "_weighted", "_samples"):
-        name = name.removesuffix(suffix)
-    return name
-
 
 def _refuse(name):
     """Raise the error for a metric that is not available."""
-    if (family := _family(name)) in _REASONS:
-        message = f"scoring={name!r} has no proven bound: {_REASONS[family]}."
-        if family in _REPORTED:
+    if entry := rejected_name(name):
+        facts = SCORE_FUNCTIONS[entry]
+        message = f"scoring={name!r} has no proven bound: {facts.rejection}."
+        if facts.is_reported:
             message += f" A report shows {name} at the end: final_report(scoring={name!r})."
         raise UnboundedMetricError(message)
     if name in METRICS:  # those that can choose candidates were found before
@@ -251,7 +215,10 @@ def _refuse(name):
             "Choose candidates by another one, such as 'neg_log_loss' or 'neg_brier_score'. The "
             "holdout was not queried."
         )
-    similar_names = difflib.get_close_matches(str(name), [*available_metrics(), *_REASONS], n=1)
+    rejected_names = [entry for entry, facts in SCORE_FUNCTIONS.items() if facts.rejection]
+    similar_names = difflib.get_close_matches(
+        str(name), [*available_metrics(), *rejected_names], n=1
+    )
     hint = f" Did you mean {similar_names[0]!r}?" if similar_names else ""
     raise ValueError(
         f"scoring={name!r} is not a metric.{hint} Metrics that can be verified: "
@@ -306,7 +273,7 @@ def parse_scorer(scorer: Any) -> tuple[str, dict[str, Any]]:
         name = next(
             (candidate for candidate in candidates if candidate in available_metrics()), None
         )
-        if name is None and _family(base_name) in _REASONS:
+        if name is None and rejected_name(base_name):
             _refuse(base_name)
     if name is None:
         raise UnboundedMetricError(

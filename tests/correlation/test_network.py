@@ -78,7 +78,7 @@ def test_many_networks_stay_above_the_exact_leakage(shape, seed):
 @pytest.mark.parametrize("seed", range(2))
 def test_binary_tree_and_three_values(seed):
     check_network([(0, 1), (0, 2), (1, 3), (1, 4)], 5, seed, 0.3)
-    check_network([(0, 1), (1, 2)], 3, seed, 0.3, values=3)
+    check_network([(0, 1), (1, 2)], 3, seed, 0.3, n_values=3)
 
 
 def test_path_by_hand():

@@ -1,0 +1,253 @@
+"""Score functions of scikit-learn: how each is computed, its range, and why it has no proven bound.
+
+A score function that the package does not know is one entry of :data:`SCORE_FUNCTIONS`. A metric
+with a proven bound is a class (:func:`sklearn_bdp.metrics.base.register_metric`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import NamedTuple
+
+#: Worst loss of the public range, in losses of the best candidate.
+WORST_LOSS = 4.0
+#: Largest likelihood ratio that is told from larger ones.
+_WORST_RATIO = 100.0
+
+#: Why a metric has no interval although it chooses candidates.
+NO_TARGET = "it describes the sample at hand, not new records"
+UNBOUNDED_LOG = "rare probabilities near 0 decide it"
+UNKNOWN_SCORER = "its distribution is unknown"
+_LIKELIHOOD_RATIO = "it is a ratio of two rates, and has no upper end"
+_CLUSTERING = "it compares partitions of all records at once"
+
+# Why a score function has no proven bound, and alternatives (see ``doc/guide/metrics.md``).
+_RANKS = "use 'roc_auc' (two classes), 'neg_brier_score' or 'neg_log_loss'"
+_DIVIDES_BY_COUNT = (
+    "it divides by a count that one record can change from 0 to 1. Instead, use "
+    "'balanced_accuracy', 'accuracy' or 'neg_brier_score', or a PerRecordScore if you know "
+    "what each error costs"
+)
+_NOT_PROVED = f"no bound is proved. Instead, {_RANKS}"
+_AVERAGES_OF_RECALLS = (
+    "averages of recalls weigh classes by counts that one record can change. Instead, use "
+    "'balanced_accuracy', or get_metric('recall', pos_label=...) for one class"
+)
+_DIVIDES_BY_LOSS = f"it divides by a loss on the holdout's targets. Instead, {_RANKS}"
+_UNBOUNDED_CHANGE = (
+    "there is no bound on what one record can change. Instead, use 'neg_mean_absolute_error' or "
+    "'neg_mean_squared_error' with bounds=(low, high), or a PerRecordScore"
+)
+_COMPARES_CLUSTERINGS = (
+    "it compares clusterings of all records at once. Instead, use a PerRecordScore"
+)
+
+
+class ScoreForm(enum.Enum):
+    """How a score is computed from records, which decides its approximate interval."""
+
+    CONFUSION = "a function of the confusion matrix"
+    RANKING = "a function of ranks"
+    SQUARED_ERROR = "a mean squared error or its root"
+    SQUARED_SKILL = "1 minus a ratio of mean squares"
+    MEAN_LOSS = "a mean of losses, or its root"
+    SKILL = "1 minus a ratio of mean losses that need no clip"
+    MEDIAN_ERROR = "a median error"
+    OTHER = "without an approximate interval"
+
+
+#: Functions of clipped squares.
+SQUARES = (ScoreForm.SQUARED_ERROR, ScoreForm.SQUARED_SKILL)
+
+
+class PublicRange(NamedTuple):
+    """Range that is mapped to [0, 1], and whether scores may lie below it."""
+
+    lower: float
+    upper: float
+    is_open: bool
+
+
+_SIGNED = PublicRange(-1.0, 1.0, is_open=False)
+_SKILL = PublicRange(1.0 - WORST_LOSS, 1.0, is_open=True)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScoreFunction:
+    """Facts about one score function.
+
+    Parameters
+    ----------
+    form : ScoreForm, default=ScoreForm.OTHER
+        How the score is computed.
+    rejection : str, default=""
+        Why it has no proven bound, and alternatives; empty for a metric that has one.
+    public_range : PublicRange or None, default=None
+        Range of the score; None: [0, 1] for scores and the range of the training errors for losses.
+    is_bounded : bool, default=True
+        Whether a score without ``public_range`` is at most 1.
+    is_reported : bool, default=False
+        Whether the error for candidates names ``final_report``.
+    no_interval : str, default="its distribution is unknown"
+        Why candidates have no interval, if ``form`` does not give one.
+    """
+
+    form: ScoreForm = ScoreForm.OTHER
+    rejection: str = ""
+    public_range: PublicRange | None = None
+    is_bounded: bool = True
+    is_reported: bool = False
+    no_interval: str = UNKNOWN_SCORER
+
+    @property
+    def has_squares(self) -> bool:
+        """Whether squared errors count at most a clip."""
+        return self.form in SQUARES
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether its interval is that of a proportion, which needs events of every class."""
+        return self.form in (ScoreForm.CONFUSION, ScoreForm.RANKING)
+
+    @property
+    def needs_one_output(self) -> bool:
+        """Whether its interval needs targets of one output."""
+        return self.form in (*SQUARES, ScoreForm.MEAN_LOSS, ScoreForm.MEDIAN_ERROR)
+
+    @property
+    def is_tested_far(self) -> bool:
+        """Whether limits were simulated down to the smallest failure probabilities."""
+        return self.form in (*SQUARES, ScoreForm.CONFUSION)
+
+
+#: Facts of a function that has no entry.
+UNKNOWN = ScoreFunction()
+
+
+def _loss(form=ScoreForm.MEAN_LOSS, *, is_reported=False):
+    return ScoreFunction(form=form, rejection=_UNBOUNDED_CHANGE, is_reported=is_reported)
+
+
+def _clustering(public_range=None, *, is_bounded=True):
+    return ScoreFunction(
+        rejection=_COMPARES_CLUSTERINGS,
+        public_range=public_range,
+        is_bounded=is_bounded,
+        no_interval=_CLUSTERING,
+    )
+
+
+#: The registry: score functions by name, without ``_score`` at its end. Names of scorers that have
+#: no function of their own (``roc_auc_ovr``) are entries, too.
+SCORE_FUNCTIONS: dict[str, ScoreFunction] = {
+    # Classification, from predicted labels.
+    "accuracy": ScoreFunction(form=ScoreForm.CONFUSION),
+    "balanced_accuracy": ScoreFunction(form=ScoreForm.CONFUSION),
+    "cohen_kappa": ScoreFunction(form=ScoreForm.CONFUSION, public_range=_SIGNED),
+    "f1": ScoreFunction(form=ScoreForm.CONFUSION, rejection=_DIVIDES_BY_COUNT, is_reported=True),
+    "fbeta": ScoreFunction(form=ScoreForm.CONFUSION),
+    "jaccard": ScoreFunction(form=ScoreForm.CONFUSION, rejection=_DIVIDES_BY_COUNT),
+    "matthews_corrcoef": ScoreFunction(
+        form=ScoreForm.CONFUSION, rejection=_DIVIDES_BY_COUNT, public_range=_SIGNED
+    ),
+    "precision": ScoreFunction(
+        form=ScoreForm.CONFUSION, rejection=_DIVIDES_BY_COUNT, is_reported=True
+    ),
+    "recall": ScoreFunction(form=ScoreForm.CONFUSION, rejection=_AVERAGES_OF_RECALLS),
+    "positive_likelihood_ratio": ScoreFunction(
+        rejection=_DIVIDES_BY_COUNT,
+        public_range=PublicRange(0.0, _WORST_RATIO, is_open=False),
+        no_interval=_LIKELIHOOD_RATIO,
+    ),
+    "negative_likelihood_ratio": ScoreFunction(
+        rejection=_DIVIDES_BY_COUNT, is_bounded=False, no_interval=_LIKELIHOOD_RATIO
+    ),
+    # Classification, from probabilities and scores.
+    "average_precision": ScoreFunction(
+        form=ScoreForm.RANKING, rejection=_NOT_PROVED, is_reported=True
+    ),
+    "roc_auc": ScoreFunction(form=ScoreForm.RANKING),
+    "roc_auc_ovr": ScoreFunction(form=ScoreForm.RANKING, rejection=_NOT_PROVED),
+    "roc_auc_ovo": ScoreFunction(form=ScoreForm.RANKING, rejection=_NOT_PROVED),
+    "log_loss": ScoreFunction(no_interval=UNBOUNDED_LOG),
+    "d2_brier": ScoreFunction(
+        form=ScoreForm.SKILL, rejection=_DIVIDES_BY_LOSS, public_range=_SKILL
+    ),
+    "d2_log_loss": ScoreFunction(
+        rejection=_DIVIDES_BY_LOSS, public_range=_SKILL, no_interval=UNBOUNDED_LOG
+    ),
+    # Regression.
+    "r2": ScoreFunction(
+        form=ScoreForm.SQUARED_SKILL,
+        rejection=_UNBOUNDED_CHANGE,
+        public_range=_SKILL,
+        is_reported=True,
+    ),
+    "explained_variance": ScoreFunction(
+        form=ScoreForm.SQUARED_SKILL,
+        rejection=_UNBOUNDED_CHANGE,
+        public_range=_SKILL,
+        is_reported=True,
+    ),
+    "d2_absolute_error": ScoreFunction(
+        form=ScoreForm.SKILL, rejection=_UNBOUNDED_CHANGE, public_range=_SKILL
+    ),
+    "mean_squared_error": ScoreFunction(form=ScoreForm.SQUARED_ERROR),
+    "root_mean_squared_error": _loss(ScoreForm.SQUARED_ERROR, is_reported=True),
+    "mean_absolute_error": ScoreFunction(form=ScoreForm.MEAN_LOSS),
+    "mean_pinball_loss": ScoreFunction(form=ScoreForm.MEAN_LOSS),
+    "mean_tweedie_deviance": ScoreFunction(form=ScoreForm.MEAN_LOSS),
+    "mean_absolute_percentage_error": _loss(),
+    "mean_gamma_deviance": _loss(),
+    "mean_poisson_deviance": _loss(),
+    "mean_squared_log_error": _loss(),
+    "root_mean_squared_log_error": _loss(),
+    "median_absolute_error": _loss(ScoreForm.MEDIAN_ERROR),
+    "max_error": ScoreFunction(rejection=_UNBOUNDED_CHANGE, no_interval=NO_TARGET),
+    # Clustering.
+    "adjusted_mutual_info": _clustering(is_bounded=False),
+    "adjusted_rand": _clustering(_SIGNED),
+    "completeness": _clustering(),
+    "fowlkes_mallows": _clustering(),
+    "homogeneity": _clustering(),
+    "mutual_info": _clustering(is_bounded=False),
+    "normalized_mutual_info": _clustering(is_bounded=False),
+    "rand": _clustering(),
+    "v_measure": _clustering(),
+}
+
+
+def score_function(function_name: str) -> ScoreFunction:
+    """Return the facts of a function of scikit-learn.
+
+    Parameters
+    ----------
+    function_name : str
+        Name in :mod:`sklearn.metrics`, such as ``"f1_score"``; empty for a caller's own.
+
+    Returns
+    -------
+    ScoreFunction
+        :data:`UNKNOWN` if the function has no entry.
+    """
+    return SCORE_FUNCTIONS.get(function_name.removesuffix("_score"), UNKNOWN)
+
+
+def rejected_name(name: object) -> str:
+    """Return the entry whose rejection a name has, or an empty text.
+
+    Parameters
+    ----------
+    name : object
+        Name of a scorer, such as ``"f1_macro"`` or ``"neg_root_mean_squared_error"``.
+
+    Returns
+    -------
+    str
+        A name of :data:`SCORE_FUNCTIONS`.
+    """
+    entry = str(name).removeprefix("neg_").removesuffix("_score")
+    for suffix in ("_micro", "_macro", "_weighted", "_samples"):
+        entry = entry.removesuffix(suffix)
+    return entry if SCORE_FUNCTIONS.get(entry, UNKNOWN).rejection else ""
