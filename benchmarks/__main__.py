@@ -115,9 +115,9 @@ operating system, so that last digits differ from run to run. Speed is a ratio w
 
 def known():
     """Return the benchmarks: those of the table, and every other ``bench_*.py``."""
-    others = sorted(path.stem for path in Path(__file__).parent.glob("bench_*.py"))
-    plain = {name: (name, {"small": "", "full": ""}) for name in others}
-    return BENCHMARKS | {name: plain[name] for name in plain if name not in BENCHMARKS}
+    modules = sorted(path.stem for path in Path(__file__).parent.glob("bench_*.py"))
+    defaults = {name: (name, {"small": "", "full": ""}) for name in modules}
+    return BENCHMARKS | {name: defaults[name] for name in defaults if name not in BENCHMARKS}
 
 
 def section(name, size):
@@ -135,10 +135,10 @@ def section(name, size):
     took = time.perf_counter() - start
     # Some benchmarks end with status 1 where a target was missed: that is a result, too.
     missed = f"\n(exit status {run.returncode})" if run.returncode else ""
-    versions = ", ".join(f"{each} {_version(each)}" for each in PACKAGES)
-    taken = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
+    versions = ", ".join(f"{package} {_version(package)}" for package in PACKAGES)
+    date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
     return (
-        f"## {title}\n\n<!-- {name} -->\n`python {' '.join(command)}`, {taken}, {took:.0f} s on "
+        f"## {title}\n\n<!-- {name} -->\n`python {' '.join(command)}`, {date}, {took:.0f} s on "
         f"{os.cpu_count()} cores; Python {platform.python_version()}, {versions}{_commit()}.\n\n"
         f"```text\n{run.stdout.strip()}{missed}\n```\n"
     )
@@ -146,12 +146,12 @@ def section(name, size):
 
 def _commit():
     """Return the measured commit, if there is one."""
-    asked = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    command = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
     try:
-        told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+        commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     except OSError:
         return ""
-    return f", commit {told}" if told else ""
+    return f", commit {commit}" if commit else ""
 
 
 def _version(package):
@@ -175,11 +175,11 @@ def printed(name):
     return re.search(r"^```text\n(.*?)\n```$", section, re.M | re.S)[1]
 
 
-def write(page, found):
+def write(page, texts):
     """Write the page: sections in the order of the table."""
-    order = [name for name in known() if name in found]
+    order = [name for name in known() if name in texts]
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text("\n".join([HEAD, *(found[name] for name in order)]), encoding="utf-8")
+    page.write_text("\n".join([HEAD, *(texts[name] for name in order)]), encoding="utf-8")
 
 
 def main(arguments=None):
@@ -197,8 +197,8 @@ def main(arguments=None):
         print(f"== {name}", flush=True)
         new = section(name, options.size)
         print(new, flush=True)
-        found = sections(page.read_text("utf-8")) if page.exists() else {}
-        write(page, found | {name: new})
+        texts = sections(page.read_text("utf-8")) if page.exists() else {}
+        write(page, texts | {name: new})
     print(f"written: {page.relative_to(ROOT)}")
 
 

@@ -40,10 +40,16 @@ def mechanism():
 
 def lone(model, rng):
     """Return the median time of a lone answer, and of the mechanism's, after twenty others."""
-    asked, peer = holdout(N, model), mechanism()
+    reusable, peer = holdout(N, model), mechanism()
     scores = (rng.random((LONE, 1, N)) < 0.8).astype(float)
-    times = [seconds(lambda one=one: asked.answer([0.8], one)) for one in scores]
-    raw = [seconds(lambda one=one: peer.answer([0.8], one.mean(axis=1))) for one in scores]
+    times = [
+        seconds(lambda query_scores=query_scores: reusable.answer([0.8], query_scores))
+        for query_scores in scores
+    ]
+    raw = [
+        seconds(lambda query_scores=query_scores: peer.answer([0.8], query_scores.mean(axis=1)))
+        for query_scores in scores
+    ]
     return statistics.median(times[20:]), statistics.median(raw[20:])
 
 
@@ -51,8 +57,8 @@ def batch(size, rng):
     """Return the time of a batch of 0/1 scores, and of the mechanism on their means."""
     scores = rng.random((size, RECORDS)) < 0.8
     values = np.clip(scores.mean(axis=1) + rng.normal(0.0, 0.01, size), 0.0, 1.0)
-    asked, peer = holdout(RECORDS, None), mechanism()
-    took = seconds(lambda: asked.answer(values, scores))
+    reusable, peer = holdout(RECORDS, None), mechanism()
+    took = seconds(lambda: reusable.answer(values, scores))
     return took, seconds(lambda: peer.answer(values, scores.mean(axis=1)))
 
 
@@ -60,9 +66,12 @@ def long_life(rng, length=1500):
     """Return the times of the last and of the first answers of a holdout with a ledger."""
     with tempfile.TemporaryDirectory() as folder:
         records = np.zeros((N, 1)), np.zeros(N, dtype=int)
-        asked = ReusableHoldout(*records, ledger=f"{folder}/holdout.sqlite")
+        reusable = ReusableHoldout(*records, ledger=f"{folder}/holdout.sqlite")
         scores = (rng.random((length, 1, N)) < 0.8).astype(float)
-        times = [seconds(lambda one=one: asked.answer([0.8], one)) for one in scores]
+        times = [
+            seconds(lambda query_scores=query_scores: reusable.answer([0.8], query_scores))
+            for query_scores in scores
+        ]
     return statistics.median(times[-50:]), statistics.median(times[20:70])
 
 

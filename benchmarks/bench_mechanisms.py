@@ -76,22 +76,22 @@ def main(arguments=None):
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args(arguments)
     rng = np.random.default_rng(0)
-    m, few = options.queries, min(options.queries, 100_000)
+    m, n_slow = options.queries, min(options.queries, 100_000)
     holdout = rng.random(m)
     training = np.clip(holdout + rng.normal(0.0, 0.01, m), 0.0, 1.0)
     some = np.where(np.arange(m) % 1000 == 999, -1.0, training)
 
-    lists = training[:few].tolist(), holdout[:few].tolist()
-    loop = rate(lambda: published_loop(*lists, 0.2, rng), few, options.repeats)
-    small = np.full(few, -1.0), holdout[:few]
+    lists = training[:n_slow].tolist(), holdout[:n_slow].tolist()
+    loop = rate(lambda: published_loop(*lists, 0.2, rng), n_slow, options.repeats)
+    small = np.full(n_slow, -1.0), holdout[:n_slow]
     rows = [
         ("published loop (Dwork et al. 2017, Fig. 1)", loop),
-        ("one by one", rate(lambda: single(*lists), few, 1)),
+        ("one by one", rate(lambda: single(*lists), n_slow, 1)),
         ("batch", rate(batched(training, holdout), m, options.repeats)),
         ("batch, seeded", rate(batched(training, holdout, random_state=0), m, 1)),
         ("batch, 1 in 1,000 above", rate(batched(some, holdout), m, options.repeats)),
-        ("batch, all above", rate(batched(*small), few, 1)),
-        ("batch, all above, not refreshed", rate(batched(*small, refresh=False), few, 1)),
+        ("batch, all above", rate(batched(*small), n_slow, 1)),
+        ("batch, all above, not refreshed", rate(batched(*small, refresh=False), n_slow, 1)),
     ]
     print(f"{'Thresholdout':<44}{'answers/s':>14}{'ratio':>8}")
     for name, value in rows:

@@ -61,9 +61,11 @@ def _tune(model, X, y, scoring):
     )
 
 
-def _grid(kind, model, X, y, scoring):
+def _grid(search_class, model, X, y, scoring):
     name = "logisticregression__C" if hasattr(model, "steps") else "max_depth"
-    kind(model, {name: [1, 2, 3, 4, 5, 6, 7, 8]}, cv=5, scoring=scoring, refit=False).fit(X, y)
+    search_class(model, {name: [1, 2, 3, 4, 5, 6, 7, 8]}, cv=5, scoring=scoring, refit=False).fit(
+        X, y
+    )
 
 
 def _importance(model, X, y, scoring):
@@ -90,14 +92,14 @@ def seconds(function, *args):
 def measure(client, model, data, runs):
     """Return medians of plain and our seconds and of their ratio, and the number of answers."""
     X, X_holdout, y, y_holdout = data
-    plain, ours, answers = [], [], 0
+    peer, ours, answers = [], [], 0
     for _ in range(runs):
-        plain.append(seconds(client, clone(model), X, y, "accuracy"))
+        peer.append(seconds(client, clone(model), X, y, "accuracy"))
         holdout = ReusableHoldout(X_holdout, y_holdout)
         ours.append(seconds(client, clone(model), X, y, HoldoutScorer(holdout, "accuracy")))
         answers = len(holdout.history())
-    ratio = statistics.median(b / a for a, b in zip(plain, ours, strict=True))
-    return statistics.median(plain), statistics.median(ours), ratio, answers
+    ratio = statistics.median(b / a for a, b in zip(peer, ours, strict=True))
+    return statistics.median(peer), statistics.median(ours), ratio, answers
 
 
 def main():
@@ -114,11 +116,11 @@ def main():
     head = ("answers", "plain s", "ours s", "ratio", "ms an answer", "of the limit")
     print(f"{'client, model':46}" + "".join(f"{name:>13}" for name in head))
     for name in options.names or CLIENTS:
-        for about in options.models:
-            plain, ours, ratio, n = measure(CLIENTS[name], MODELS[about], data, options.runs)
-            extra, share = 1e3 * (ours - plain) / n, ours / (TIMES * plain + EACH * n)
-            numbers = f"{n:13}{plain:13.3f}{ours:13.3f}{ratio:13.2f}{extra:13.2f}{share:13.2f}"
-            print(f"{f'{name}, {about}':46}{numbers}", flush=True)
+        for model in options.models:
+            peer, ours, ratio, n = measure(CLIENTS[name], MODELS[model], data, options.runs)
+            extra, share = 1e3 * (ours - peer) / n, ours / (TIMES * peer + EACH * n)
+            numbers = f"{n:13}{peer:13.3f}{ours:13.3f}{ratio:13.2f}{extra:13.2f}{share:13.2f}"
+            print(f"{f'{name}, {model}':46}{numbers}", flush=True)
 
 
 if __name__ == "__main__":

@@ -112,22 +112,22 @@ def print_table():
         X, y, model, grid = make_problem(name)
         search = ReusableHoldoutSearchCV(model, grid, scoring=scoring, random_state=0).fit(X, y)
         results = search.cv_results_
-        kind = results["holdout_interval"][search.best_index_]
+        interval = results["holdout_interval"][search.best_index_]
         rows = search.train_indices_
-        plain = GridSearchCV(model, grid, scoring=scoring).fit(X[rows], y[rows])
-        choice = "same" if plain.best_index_ == search.best_index_ else "other"
+        peer = GridSearchCV(model, grid, scoring=scoring).fit(X[rows], y[rows])
+        choice = "same" if peer.best_index_ == search.best_index_ else "other"
         if (results["answered_from"] != "cv").any():
             choice += " (corrected)"
         cost = cost_ratio(*tree_search(name), scoring, seed=0)
         width = float(np.diff(search.best_interval_)[0])
         widths = f"{'':>26}"
-        if kind != "none" and np.isfinite(width):
+        if interval != "none" and np.isfinite(width):
             fresh = ReusableHoldoutSearchCV(model, grid, scoring=scoring, random_state=0).fit(X, y)
             one_look = one_look_width(fresh, scoring)
             ratios[name] = width / one_look
             widths = f"{width:>9.3g}{one_look:>10.3g}{ratios[name]:>7.2f}"
         print(
-            f"{name:<34}{kind:<13}{search.best_score_:>9.3g}{widths}  {choice:<10}{cost:>5.2f}",
+            f"{name:<34}{interval:<13}{search.best_score_:>9.3g}{widths}  {choice:<10}{cost:>5.2f}",
             flush=True,
         )
     print(

@@ -99,30 +99,30 @@ def cheap(runs):
             clone(estimator).set_params(**params).fit(X, y)
             for params in (ParameterGrid(grid) if "SVC" in name else ())
         ]
-        theirs, told, ours = [], [], []
+        theirs, predicting, ours = [], [], []
         for _ in range(runs):
             peer = GridSearchCV(estimator, grid, cv=4, refit=False)
-            own = ReusableHoldoutSearchCV(estimator, grid, cv=3)
+            search = ReusableHoldoutSearchCV(estimator, grid, cv=3)
             theirs.append(seconds(partial(peer.fit, X, y)))
-            ours.append(seconds(partial(own.fit, X, y, **validation)))
-            told.append(seconds(partial(predict, models, validation["X_val"])))
+            ours.append(seconds(partial(search.fit, X, y, **validation)))
+            predicting.append(seconds(partial(predict, models, validation["X_val"])))
         line(name, theirs, ours, "s")
         if models:  # predicting takes long, and GridSearchCV has no holdout to predict
-            both = [sum(pair) for pair in zip(theirs, told, strict=True)]
-            line("  the same, the peer's models predicting the holdout, too", both, ours, "s")
+            sums = [sum(pair) for pair in zip(theirs, predicting, strict=True)]
+            line("  the same, the peer's models predicting the holdout, too", sums, ours, "s")
 
 
 def slow(runs):
     """Compare behind a transformer that takes .1 s, cv=3: ten candidates."""
     X, y, validation = sides(*make_classification(400, 10, random_state=0))
     grid = {"logisticregression__C": np.logspace(-2, 2, 10)}
-    plain, cached, dask, ours = [], [], [], []
+    uncached, cached, dask, ours = [], [], [], []
     dask_search = _dask_ml()
     for _ in range(runs):
         pipeline = make_pipeline(SlowScaler(), LogisticRegression())
-        own = ReusableHoldoutSearchCV(pipeline, grid, cv=3)
+        search = ReusableHoldoutSearchCV(pipeline, grid, cv=3)
         peer = GridSearchCV(pipeline, grid, cv=3)
-        plain.append(seconds(partial(peer.fit, X, y)))
+        uncached.append(seconds(partial(peer.fit, X, y)))
         with tempfile.TemporaryDirectory() as folder:
             remembers = make_pipeline(SlowScaler(), LogisticRegression(), memory=folder)
             peer = GridSearchCV(remembers, grid, cv=3)
@@ -130,9 +130,9 @@ def slow(runs):
         if dask_search is not None:
             peer = dask_search(pipeline, grid, cv=3, n_jobs=1)
             dask.append(seconds(partial(peer.fit, X, y)))
-        own_fit = seconds(partial(own.fit, X, y, **validation))
+        own_fit = seconds(partial(search.fit, X, y, **validation))
         ours.append(own_fit)
-    line("slow transformer, against GridSearchCV", plain, ours, "s")
+    line("slow transformer, against GridSearchCV", uncached, ours, "s")
     line("slow transformer, against Pipeline(memory=)", cached, ours, "s")
     if dask:
         line("slow transformer, against dask-ml", dask, ours, "s")
@@ -169,8 +169,8 @@ def memory(runs):
     model = len(pickle.dumps(network.fit(X, y))) / 1e6
     for _ in range(max(1, runs // 2)):
         theirs.append(model + peak(lambda: GridSearchCV(network, grid, cv=3).fit(X, y)))
-        own = ReusableHoldoutSearchCV(network, grid, cv=3)
-        ours.append(peak(partial(own.fit, X, y, **validation)))
+        search = ReusableHoldoutSearchCV(network, grid, cv=3)
+        ours.append(peak(partial(search.fit, X, y, **validation)))
     line(f"peak memory, against GridSearchCV + one model ({model:.1f} MB)", theirs, ours, "MB")
 
 
@@ -178,19 +178,19 @@ def shipped(search, *args, **validation):
     """Return the bytes of what joblib is given to send to two workers, in MB."""
     from joblib import Parallel
 
-    size, plain = 0, Parallel.__call__
+    size, original_call = 0, Parallel.__call__
 
     def weighed(self, iterable):
         nonlocal size
         calls = list(iterable)
         size += sum(len(pickle.dumps(call[1:])) for call in calls)
-        return plain(self, calls)
+        return original_call(self, calls)
 
     Parallel.__call__ = weighed
     try:
         search.fit(*args, **validation)
     finally:
-        Parallel.__call__ = plain
+        Parallel.__call__ = original_call
     return size / 1e6
 
 
@@ -214,8 +214,8 @@ def rows(runs):
         for _ in range(max(1, runs // 4)):
             peer = GridSearchCV(tree, grid, scoring=scoring)
             theirs.append(seconds(partial(peer.fit, X_train, y_train)))
-            own = ReusableHoldoutSearchCV(tree, grid, scoring=scoring, random_state=0)
-            ours.append(seconds(partial(own.fit, X, y)))
+            search = ReusableHoldoutSearchCV(tree, grid, scoring=scoring, random_state=0)
+            ours.append(seconds(partial(search.fit, X, y)))
         line(f"a million rows, two trees, {scoring}", theirs, ours, "s")
 
 

@@ -93,9 +93,9 @@ def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05, final=False):
         below = noise_margin(failure=share, threshold_scale=scales[0], query_scale=scales[1])
         return below, answer_margin(failure=share, answer_scale=scales[2])
 
-    def exactly(asked):
-        above = abs(asked.predictions[0] - score) > asked.thresholds[0]
-        return 1, asked.cells(0).place(score) if above else None
+    def exactly(comparison):
+        above = abs(comparison.predictions[0] - score) > comparison.thresholds[0]
+        return 1, comparison.cells(0).place(score) if above else None
 
     for query in range(1, n_queries + 1):
         wrong = query % every == 0
@@ -112,13 +112,13 @@ def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05, final=False):
             deviation=lambda positions, predictions: tail.standard_deviation(predictions),
         ).run(paced(AlphaSpending(), query, math.log(0.9 * beta / 2) - spent))
         released, rounds = released + outcome.released, rounds + outcome.n_above
-    least, most = outcome.least, outcome.most
+    lowest, highest = outcome.least, outcome.most
     if final:
         spent = final_code_length(released=released, n_batches=n_queries)
-        least, most = (np.array([score + sign * margins(rounds)[1]]) for sign in (-1, 1))
+        lowest, highest = (np.array([score + sign * margins(rounds)[1]]) for sign in (-1, 1))
     side = math.log(0.9 * beta / 2) - spent
-    lower = tail.lower_limit(least, side)
-    upper = tail.upper_limit(most, side)
+    lower = tail.lower_limit(lowest, side)
+    upper = tail.upper_limit(highest, side)
     return float(np.max(upper - lower)) / 2
 
 
@@ -166,21 +166,21 @@ def print_private(n=100_000, epsilon=0.02, budget=10):
     """
     rng, data = np.random.default_rng(1), (np.zeros((n, 1)), np.zeros(n))
     private = ReusableHoldout(*data, epsilon=epsilon, budget=budget, random_state=0)
-    plain = ReusableHoldout(*data, random_state=0)
+    exact = ReusableHoldout(*data, random_state=0)
     tail = ModelTail(Independent(), n)
     print(f"\nA level for life: n = {n:,}, epsilon = {epsilon}, every query overfits")
     print("  asked   nats, leakage    (sampling)       nats, code    (sampling)")
-    for asked in range(1, budget + 1):
+    for n_answered in range(1, budget + 1):
         scores = (rng.random(n) < 0.5).astype(int)[np.newaxis]
         wrong = rng.uniform(0.1, 0.3) * rng.choice([-1.0, 1.0])
         cells = []
-        for holdout in (private, plain):
+        for holdout in (private, exact):
             holdout.answer(scores.mean(axis=1) + wrong, scores)
             nats = holdout.next_code_length
             width = 0.5 - float(tail.lower_limit([0.5], math.log(0.0225) - nats)[0])
             cells.append(f"{nats:>16.1f}{width:>14.4f}")
-        if asked in (1, 2, 5, budget):
-            print(f"  {asked:>5}" + "   ".join(cells))
+        if n_answered in (1, 2, 5, budget):
+            print(f"  {n_answered:>5}" + "   ".join(cells))
     print(f"  certificate: {private.certificate().notes[1]}")
 
 

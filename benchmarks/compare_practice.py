@@ -107,8 +107,8 @@ def folds(n, rng):
 
 def trained(X, y, parts):
     """Return records, labels and the class means of the other parts, for each part."""
-    rest = [np.setdiff1d(np.arange(len(y)), test) for test in parts]
-    return [(X[a], y[a], class_means(X[b], y[b])) for a, b in zip(parts, rest, strict=True)]
+    complements = [np.setdiff1d(np.arange(len(y)), test) for test in parts]
+    return [(X[a], y[a], class_means(X[b], y[b])) for a, b in zip(parts, complements, strict=True)]
 
 
 def fold_scores(columns, fitted):
@@ -206,9 +206,9 @@ def report(method, n, rounds, seed):
     inner_folds = []
     if method == "nested CV":
         for test in parts:
-            rest = np.setdiff1d(np.arange(n), test)
-            inner = np.array_split(np.arange(len(rest)), 5)
-            inner_folds.append(trained(X[rest], y[rest], inner))
+            other_rows = np.setdiff1d(np.arange(n), test)
+            inner = np.array_split(np.arange(len(other_rows)), 5)
+            inner_folds.append(trained(X[other_rows], y[other_rows], inner))
     ask = {"cross-validation": cross_validated, "nested CV": nested, "one look": once}
     ask |= dict.fromkeys(OURS, verified)
     score, (low, high), model = search(n, rounds, [seed, 1], ask.get(method, on_holdout))
@@ -230,15 +230,15 @@ def _plus_minus(scores):
 
 def read_table(text):
     """Return ``{(records, rounds): {method: (half-width, coverage)}}`` of a printed table."""
-    found = {}
+    table = {}
     for block in re.split(r"\n(?=\d+ records)", text.strip()):
         head, _, *rows = block.splitlines()
         records, rounds = map(int, re.match(r"(\d+) records, (\d+) round", head).groups())
         for row in rows:
             *_, width, coverage = row.split()
             cell = float(width), float(coverage.rstrip("%")) / 100
-            found.setdefault((records, rounds), {})[row[:18].strip()] = cell
-    return found
+            table.setdefault((records, rounds), {})[row[:18].strip()] = cell
+    return table
 
 
 def digest(text):
@@ -269,7 +269,7 @@ def draw(text, path=PICTURE):
         for column, records in enumerate(sizes):
             for row, ax in enumerate(axes[:, column]):
                 for method in METHODS:
-                    values = [cells[records, each][method][row] for each in rounds]
+                    values = [cells[records, n_rounds][method][row] for n_rounds in rounds]
                     ours = method in OURS
                     ax.plot(
                         range(len(rounds)),
@@ -282,7 +282,7 @@ def draw(text, path=PICTURE):
                     )
             axes[0, column].set_title(f"{records:,} records", color=grey)
             axes[1, column].axhline(0.95, color=grey, linewidth=1)
-            axes[1, column].set_xticks(range(len(rounds)), [str(each) for each in rounds])
+            axes[1, column].set_xticks(range(len(rounds)), [str(n_rounds) for n_rounds in rounds])
             axes[1, column].set_xlabel(f"rounds of {CANDIDATES} candidates")
         axes[0, 0].set(ylabel="half-width of the interval", ylim=(0, None))
         axes[1, 0].set(ylabel="coverage (line: 95%)", ylim=(0, 1.03))

@@ -164,19 +164,19 @@ def print_row(workload, lives):
         (1.0 / FORECAST_FACTOR <= ratio <= FORECAST_FACTOR, "forecast of nats"),
         (0.75 <= width_ratio <= 4.0 / 3.0, "forecast of width"),
     ]
-    wanted = f"nats within {FORECAST_FACTOR:g}, width within a third"
+    goal = f"nats within {FORECAST_FACTOR:g}, width within a third"
     if workload.half_width is not None:
         goals.append((half_widths.max() <= workload.half_width, "width"))
-        wanted += f", width at most {workload.half_width:.3f}"
+        goal += f", width at most {workload.half_width:.3f}"
     if workload.nats is not None:
         goals.append((nats.max() <= workload.nats, "nats"))
-        wanted += f", nats at most {workload.nats:g}"
+        goal += f", nats at most {workload.nats:g}"
     missed_goals = [name for is_reached, name in goals if not is_reached]
     verdict = f"missed: {', '.join(missed_goals)}" if missed_goals else "reached"
     print(
         f"{workload.scoring:<26}{nats.mean():>7.2f}{nats.max():>7.2f}{ratio:>10.2f}"
         f"{np.median(half_widths):>9.4f}{half_widths.max():>9.4f}{width_ratio:>10.2f}"
-        f"{sum(life.is_missed for life in lives):>5} of {len(lives)}   {wanted} ({verdict})",
+        f"{sum(life.is_missed for life in lives):>5} of {len(lives)}   {goal} ({verdict})",
         flush=True,
     )
 

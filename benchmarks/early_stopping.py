@@ -27,27 +27,27 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10)
     options = parser.parse_args(arguments)
-    ways = {
+    methods = {
         "training rows (scikit-learn)": native,
         "holdout, each iteration": lambda *data: by_holdout(*data, every=1),
         "holdout, every 5th": lambda *data: by_holdout(*data, every=5),
         "holdout, every 20th": lambda *data: by_holdout(*data, every=20),
     }
     print(f"{'stopped by':<30} {'iterations':>10} {'fresh':>7} {'spent':>7} {'half-width':>10}")
-    for name, way in ways.items():
-        rows = np.array([measured(way, seed) for seed in range(options.seeds)])
+    for name, method in methods.items():
+        rows = np.array([measured(method, seed) for seed in range(options.seeds)])
         iterations, fresh, spent, width = rows.mean(axis=0)
         print(f"{name:<30} {iterations:>10.1f} {fresh:>7.4f} {spent:>7.1f} {width:>10.4f}")
 
 
-def measured(way, seed):
+def measured(method, seed):
     """Return iterations, accuracy on new records, nats spent, half-width of one last query."""
     X, y = make_classification(
         N_TRAIN + N_HOLDOUT + N_TEST, 20, n_informative=6, flip_y=0.15, random_state=seed
     )
     first, second = N_TRAIN, N_TRAIN + N_HOLDOUT
     holdout = ReusableHoldout(X[first:second], y[first:second], random_state=seed)
-    model, value = way(X[:first], y[:first], holdout, seed)
+    model, value = method(X[:first], y[:first], holdout, seed)
     answer = holdout.score(model, value)
     fresh = model.score(X[second:], y[second:])
     return model.n_iter_, fresh, holdout.information_spent, (answer.upper - answer.lower) / 2
@@ -69,13 +69,13 @@ def by_holdout(X, y, holdout, seed, *, every):
     """Stop where the verified score has not improved for so many iterations."""
     part = np.random.default_rng(seed).permutation(len(y)) < len(y) // 10
     model = boosting(seed, early_stopping=False, warm_start=True)
-    best, since, value = -np.inf, 0, 0.5
+    best, n_waited, value = -np.inf, 0, 0.5
     for count in range(every, MOST + 1, every):
         model.set_params(max_iter=count).fit(X[~part], y[~part])
         value = accuracy_score(y[part], model.predict(X[part]))
         released = float(holdout.score(model, value))
-        best, since = (released, 0) if released > best + 1e-7 else (best, since + every)
-        if since >= PATIENCE:
+        best, n_waited = (released, 0) if released > best + 1e-7 else (best, n_waited + every)
+        if n_waited >= PATIENCE:
             break
     return clone(model).set_params(warm_start=False).fit(X[~part], y[~part]), value
 

@@ -154,9 +154,14 @@ def cancer(n_noise, seed):
     X, y = load_breast_cancer(return_X_y=True)
     X = np.hstack([X, rng.standard_normal((len(X), n_noise))])
     order = rng.permutation(len(X))
-    seen, unseen = order[:400], order[400:]
+    analyst_rows, fresh_rows = order[:400], order[400:]
     true = frozenset(range(X.shape[1] - n_noise))
-    return Data(X[seen], y[seen], true, lambda columns: (X[unseen][:, columns], y[unseen]))
+    return Data(
+        X[analyst_rows],
+        y[analyst_rows],
+        true,
+        lambda columns: (X[fresh_rows][:, columns], y[fresh_rows]),
+    )
 
 
 def imbalanced(n, share, seed, *, scoring="roc_auc"):
@@ -230,8 +235,8 @@ def ours(data, seed, **options):
     chooser = HoldoutFeatureSelector(classifier(), **options).fit(data.X, data.y)
     report = chooser.final_report()
     columns = np.flatnonzero(chooser.support_)
-    interval, said = (report.lower, report.upper), float(chooser.confirmed_)
-    return Found(columns, chooser.estimator_, report.value, interval, said)
+    interval, is_confirmed = (report.lower, report.upper), float(chooser.confirmed_)
+    return Found(columns, chooser.estimator_, report.value, interval, is_confirmed)
 
 
 def screened(data, seed):
@@ -243,32 +248,32 @@ def screened(data, seed):
 def reported(data, seed, column="p"):
     """Return what the filter's final report proves, or finds at a false discovery rate."""
     rows = HoldoutCorrelationFilter(random_state=seed).fit(data.X, data.y).final_report().rows
-    kept = [int(row.attribute[1:]) for row in rows if getattr(row, column) <= 0.05]
-    return Found(np.array(kept, dtype=int), None, np.nan, said=float(bool(kept)))
+    columns = [int(row.attribute[1:]) for row in rows if getattr(row, column) <= 0.05]
+    return Found(np.array(columns, dtype=int), None, np.nan, said=float(bool(columns)))
 
 
 def bonferroni(data, seed, adjusted=lambda p: p * p.size):
     """Return what one look at the raw holdout keeps of what passes in the training set."""
     screen = HoldoutCorrelationFilter(random_state=seed).fit(data.X, data.y)
-    asked = np.flatnonzero(np.isfinite(screen.verified_associations_))
-    held = screen.holdout_indices_
-    p = f_classif(data.X[held][:, asked], data.y[held])[1] if asked.size else np.ones(0)
-    return Found(asked[adjusted(p) < 0.05] if asked.size else asked, None, np.nan)
+    verified = np.flatnonzero(np.isfinite(screen.verified_associations_))
+    holdout = screen.holdout_indices_
+    p = f_classif(data.X[holdout][:, verified], data.y[holdout])[1] if verified.size else np.ones(0)
+    return Found(verified[adjusted(p) < 0.05] if verified.size else verified, None, np.nan)
 
 
 def compared(data, seed, peer=False):
     """Return what a final report, or DeLong's test, says of the panel less the covariate."""
     options = {"scoring": data.scoring, "fixed_features": data.fixed, "random_state": seed}
     chooser = HoldoutFeatureSelector(classifier(), **options).fit(data.X, data.y)
-    columns, held = np.flatnonzero(chooser.support_), chooser.holdout_indices_
+    columns, holdout = np.flatnonzero(chooser.support_), chooser.holdout_indices_
     if not peer:
         row = chooser.final_report(compare="fixed").rows[-1]
         value, low, high = row.value, row.lower, row.upper
     else:
-        y, train, placed = data.y[held], chooser.train_indices_, []
+        y, train, placed = data.y[holdout], chooser.train_indices_, []
         for chosen in (columns, list(data.fixed)):
             model = classifier().fit(data.X[train][:, chosen], data.y[train])
-            scores = model.decision_function(data.X[held][:, chosen])
+            scores = model.decision_function(data.X[holdout][:, chosen])
             won = scores[y == 1][:, None] > scores[y == 0]
             placed.append((won.mean(axis=1), won.mean(axis=0)))
         parts = [first - second for first, second in zip(*placed, strict=True)]
@@ -280,9 +285,9 @@ def compared(data, seed, peer=False):
 
 def sizes(n, p):
     """Return the sizes that the selector looks at, for the peer that needs to be told."""
-    most = p if p <= n else n // 2
-    found = {round(2 ** (step / 2)) for step in range(40)} | ({p} if p <= n else set())
-    return sorted(size for size in found if size <= most)
+    max_size = p if p <= n else n // 2
+    grid = {round(2 ** (step / 2)) for step in range(40)} | ({p} if p <= n else set())
+    return sorted(size for size in grid if size <= max_size)
 
 
 def kbest(data, seed):
@@ -316,12 +321,12 @@ def l1(data, seed):
     if columns.size == 0:
         return Found(columns, None, best)
     scaler = StandardScaler().fit(data.X[:, columns])
-    kept = LogisticRegression().fit(scaler.transform(data.X[:, columns]), data.y)
-    kept.coef_, kept.intercept_ = model.coef_[:, columns], model.intercept_
-    return Found(columns, make_pipeline(scaler, kept), best)
+    linear = LogisticRegression().fit(scaler.transform(data.X[:, columns]), data.y)
+    linear.coef_, linear.intercept_ = model.coef_[:, columns], model.intercept_
+    return Found(columns, make_pipeline(scaler, linear), best)
 
 
-def stability(data, seed, *, halves=25, least=0.6):
+def stability(data, seed, *, halves=25, min_frequency=0.6):
     """Return what the L1 path of half the records chooses again and again."""
     rng, (n, p) = np.random.default_rng(seed), data.X.shape
     X = StandardScaler().fit_transform(data.X)
@@ -336,7 +341,7 @@ def stability(data, seed, *, halves=25, least=0.6):
             entered = np.flatnonzero((np.cumsum(path != 0, axis=1) > 0).sum(axis=0) <= first)
             last = entered[-1] if entered.size else 0
             frequency[(path[:, : last + 1] != 0).any(axis=1)] += 0.5 / halves
-    columns = np.flatnonzero(frequency >= least)
+    columns = np.flatnonzero(frequency >= min_frequency)
     return Found(columns, _refit(data, columns), np.nan)
 
 
@@ -344,9 +349,9 @@ def rfecv(data, seed):
     """Return what recursive elimination with cross-validation finds."""
     X = StandardScaler().fit_transform(data.X)
     step = 0.5 if X.shape[1] > 5_000 else 0.3
-    found = RFECV(LogisticRegression(max_iter=200), step=step, cv=5).fit(X, data.y)
-    columns = np.flatnonzero(found.support_)
-    best = float(found.cv_results_["mean_test_score"].max())
+    eliminator = RFECV(LogisticRegression(max_iter=200), step=step, cv=5).fit(X, data.y)
+    columns = np.flatnonzero(eliminator.support_)
+    best = float(eliminator.cv_results_["mean_test_score"].max())
     return Found(columns, _refit(data, columns), best)
 
 
@@ -364,17 +369,19 @@ def boruta(data, seed):
     from boruta import BorutaPy  # optional peer
 
     trees = RandomForestClassifier(n_jobs=1, max_depth=5, random_state=seed)
-    found = BorutaPy(trees, n_estimators=100, max_iter=20, random_state=seed)
-    found.fit(data.X, data.y)
-    columns = np.flatnonzero(found.support_)
+    selector = BorutaPy(trees, n_estimators=100, max_iter=20, random_state=seed)
+    selector.fit(data.X, data.y)
+    columns = np.flatnonzero(selector.support_)
     return Found(columns, _refit(data, columns), np.nan)
 
 
 def knockoffs(data, seed, *, rate=0.2):
     """Return what the knockoff filter keeps (Candès et al. 2018; the features' law is known)."""
     copies = data.knockoffs(np.random.default_rng(seed + 20_000))
-    both = np.hstack([data.X, copies])
-    path = LassoCV(cv=5, eps=0.05, alphas=20, random_state=seed).fit(both, data.y - 0.5)
+    columns_and_copies = np.hstack([data.X, copies])
+    path = LassoCV(cv=5, eps=0.05, alphas=20, random_state=seed).fit(
+        columns_and_copies, data.y - 0.5
+    )
     half = data.X.shape[1]
     lead = np.abs(path.coef_[:half]) - np.abs(path.coef_[half:])
     cuts = np.sort(np.abs(lead[lead != 0]))
@@ -400,7 +407,7 @@ def naive(data, seed):
     return Found(columns, model, score)
 
 
-def naive_steps(train, labels, held, held_labels):
+def naive_steps(train, labels, holdout, holdout_labels):
     """Return the columns that are kept by reading the raw holdout score at every step.
 
     It is what ``SequentialFeatureSelector(GaussianNB(), tol=1e-9, cv=one_split)`` keeps. Naive
@@ -408,11 +415,11 @@ def naive_steps(train, labels, held, held_labels):
     """
     model = GaussianNB().fit(train, labels)
     prior = float(np.diff(np.log(model.class_prior_))[0])
-    evidence = np.zeros(held.shape)
+    evidence = np.zeros(holdout.shape)
     for sign, mean, variance in zip((-1, 1), model.theta_, model.var_, strict=True):
-        evidence -= sign * 0.5 * (np.log(variance) + (held - mean) ** 2 / variance)
-    hit = (held_labels == model.classes_[1])[:, None]
-    chosen, score, total = [], -np.inf, np.full(len(held), prior)
+        evidence -= sign * 0.5 * (np.log(variance) + (holdout - mean) ** 2 / variance)
+    hit = (holdout_labels == model.classes_[1])[:, None]
+    chosen, score, total = [], -np.inf, np.full(len(holdout), prior)
     while len(chosen) < train.shape[1] - 1:
         scores = ((total[:, None] + evidence > 0) == hit).mean(axis=0)
         scores[chosen] = -np.inf
@@ -452,8 +459,8 @@ PANELS = {"panel": compared, "delong": partial(compared, peer=True)}
 def run(method, problem, seed):
     """Return a row of the table, or None where a method does not apply."""
     data = PROBLEMS[problem](seed)
-    kind = "screening" if method in SCREENS else "panel" if method in PANELS else ""
-    if kind != next((one for one in ("screening", "panel") if problem.startswith(one)), ""):
+    family = "screening" if method in SCREENS else "panel" if method in PANELS else ""
+    if family != next((name for name in ("screening", "panel") if problem.startswith(name)), ""):
         return None
     if method == "knockoffs" and data.knockoffs is None:
         return None
@@ -467,10 +474,10 @@ def run(method, problem, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = (METHODS | SCREENS | PANELS)[method](data, seed)
+            selection = (METHODS | SCREENS | PANELS)[method](data, seed)
         except ImportError:
             return None
-    return _row(method, problem, seed, data, found, time.process_time() - start)
+    return _row(method, problem, seed, data, selection, time.process_time() - start)
 
 
 def training_rows(data, seed):
@@ -481,23 +488,23 @@ def training_rows(data, seed):
         return chooser.fit(data.X[:, :2], data.y).train_indices_
 
 
-def _row(method, problem, seed, data, found, seconds):
+def _row(method, problem, seed, data, selection, seconds):
     """Return counts and scores of what was found."""
-    truth = _fresh(data, found.columns, found.model)
-    lower, upper = found.interval
-    known = np.isfinite(lower) and method not in PANELS
-    true = sum(int(column) in data.true for column in found.columns)
+    truth = _fresh(data, selection.columns, selection.model)
+    lower, upper = selection.interval
+    has_interval = np.isfinite(lower) and method not in PANELS
+    true = sum(int(column) in data.true for column in selection.columns)
     return {
         "problem": problem,
         "method": method,
         "seed": seed,
         "true_kept": true,
-        "useless_kept": len(found.columns) - true,
+        "useless_kept": len(selection.columns) - true,
         "fresh": np.nan if method in SCREENS | PANELS else truth,
-        "reported": found.reported,
-        "covered": float(lower <= truth <= upper) if known else np.nan,
+        "reported": selection.reported,
+        "covered": float(lower <= truth <= upper) if has_interval else np.nan,
         "width": upper - lower,
-        "said": found.said,
+        "said": selection.said,
         "seconds": seconds,
     }
 
@@ -516,14 +523,14 @@ def report(rows):
     names = ("true", "useless", "fresh", "reported", "covered", "width", "told from chance")
     print("| problem | method | seeds | " + " | ".join(names) + " | × kbest |")
     print("|---|---|" + "---:|" * (len(names) + 2))
-    known = [problem for problem in PROBLEMS if any(row["problem"] == problem for row in rows)]
-    for problem in known:
+    problems = [problem for problem in PROBLEMS if any(row["problem"] == problem for row in rows)]
+    for problem in problems:
         theirs = [row for row in rows if row["problem"] == problem]
         for method in METHODS | SCREENS | PANELS:
             mine = [row for row in theirs if row["method"] == method]
             if mine:
                 print("| " + " | ".join([problem, method, *_cells(mine, theirs)]) + " |")
-    for problem in known:
+    for problem in problems:
         print(_lead([row for row in rows if row["problem"] == problem], problem))
 
 
@@ -533,11 +540,13 @@ def _lead(rows, problem):
         method: {row["seed"]: row["fresh"] for row in rows if row["method"] == method}
         for method in ("ours", *PEERS)
     }
-    both = set.intersection(*(set(found) for found in by_method.values()))
-    if len(both) < 2:
+    common_seeds = set.intersection(*(set(seeds) for seeds in by_method.values()))
+    if len(common_seeds) < 2:
         return ""
-    best = max(PEERS, key=lambda method: np.mean([by_method[method][seed] for seed in both]))
-    lead = np.array([by_method["ours"][seed] - by_method[best][seed] for seed in both])
+    best = max(
+        PEERS, key=lambda method: np.mean([by_method[method][seed] for seed in common_seeds])
+    )
+    lead = np.array([by_method["ours"][seed] - by_method[best][seed] for seed in common_seeds])
     error = lead.std(ddof=1) / np.sqrt(lead.size)
     return f"{problem}: ours - {best} = {lead.mean():+.3f} ± {2 * error:.3f}"
 
@@ -546,8 +555,10 @@ def _cells(mine, theirs):
     """Return the cells of a method: means over its seeds, seconds over those that kbest has."""
     mean = {name: _mean(row[name] for row in mine) for name in mine[0] if name not in KEY}
     base = {row["seed"]: row["seconds"] for row in theirs if row["method"] == "kbest"}
-    both = [row for row in mine if row["seed"] in base]
-    ratio = _mean(row["seconds"] for row in both) / _mean(base[row["seed"]] for row in both)
+    common_rows = [row for row in mine if row["seed"] in base]
+    ratio = _mean(row["seconds"] for row in common_rows) / _mean(
+        base[row["seed"]] for row in common_rows
+    )
     return [f"{len(mine)}", *(_cell(mean[k], form) for k, form in SHOWN), _cell(ratio, ".2g")]
 
 
@@ -589,18 +600,18 @@ def main(arguments=None):
     methods = options.methods or (QUICK if small else METHODS | SCREENS | PANELS)
     if options.again:
         options.output.unlink(missing_ok=True)
-    known = _read(options.output)
+    rows = _read(options.output)
     # Seed by seed: an interrupted table is complete so far.
-    wanted = list(itertools.product(range(options.seeds), problems, methods))
-    for seed, problem, method in wanted:
-        if (problem, method, seed) not in known and not options.report:
+    tasks = list(itertools.product(range(options.seeds), problems, methods))
+    for seed, problem, method in tasks:
+        if (problem, method, seed) not in rows and not options.report:
             row = run(method, problem, seed)
             if row is not None:
-                known[problem, method, seed] = row
+                rows[problem, method, seed] = row
                 _append(options.output, row)
                 print(f"{problem}: {method}, {seed}: {row['seconds']:.1f} s", file=sys.stderr)
-    tasks = ((problem, method, seed) for seed, problem, method in wanted)
-    report([known[task] for task in tasks if task in known])
+    row_keys = ((problem, method, seed) for seed, problem, method in tasks)
+    report([rows[key] for key in row_keys if key in rows])
 
 
 def _read(path):

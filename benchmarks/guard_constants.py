@@ -39,9 +39,9 @@ def neighbours(count):
         def misfit(scores, fold=fold):
             return independence_test(scores, folds=fold).misfit
 
-        alone = warned(count, misfit, lambda rng, n=n: rng.random(5 * n))
+        rate = warned(count, misfit, lambda rng, n=n: rng.random(5 * n))
         alike = warned(count, misfit, lambda rng, n=n: np.repeat(rng.random(n), 5))
-        print(f"{n:>17}   {alone:11.1%}   {alike:15.1%}")
+        print(f"{n:>17}   {rate:11.1%}   {alike:15.1%}")
 
 
 def calendars(count):
@@ -65,9 +65,9 @@ def classes(count):
     for chance in (1e-2, 1e-3, 1e-4):
 
         def lacks(labels, chance=chance):
-            known, counts = np.unique(labels[:300], return_counts=True)
+            classes, counts = np.unique(labels[:300], return_counts=True)
             expected = (1.0 - counts / 300) ** 100 < chance
-            return (~np.isin(known, labels[300:]) & expected).any()
+            return (~np.isin(classes, labels[300:]) & expected).any()
 
         print(f"{chance:>6}   {warned(count, lacks, lambda rng: rng.integers(0, 20, 400)):.1%}")
 

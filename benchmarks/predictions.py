@@ -46,34 +46,39 @@ class Covariance(PredictiveCode):
 
     def posterior(self, cv_scores):
         """Return centers, deviations of the offset, and of the own error in those of the score."""
-        asked = np.asarray(cv_scores, dtype=float)
+        queried = np.asarray(cv_scores, dtype=float)
         if not self.pairs:
-            return *super().predict(asked), np.full(asked.shape, self.factor**0.5)
+            return *super().predict(queried), np.full(queried.shape, self.factor**0.5)
         values, differences, variances = np.array(self.pairs[-spending.REMEMBERED :]).T
-        own = self._errors(values + differences, values), self._errors(asked, asked)
-        error, other = self._covariance(own[0], own[0]), self._covariance(own[1], own[0])
+        errors = self._errors(values + differences, values), self._errors(queried, queried)
+        error, cross_error = (
+            self._covariance(errors[0], errors[0]),
+            self._covariance(errors[1], errors[0]),
+        )
         released = np.diag(np.maximum(variances - np.diag(error), 0.04 * np.diag(error)))
-        offset, shared = (_offset(values, values), _offset(asked, values))
-        gain = np.linalg.solve(error + offset + released, (other + shared).T).T
-        whole = own[1][0] ** 2 * self.scale**2
-        left = whole - (other * np.linalg.solve(error + released, other.T).T).sum(axis=1)
-        left = np.clip(left, self.least**2 * whole, whole)
-        total = whole + spending.OFFSET**2 - ((other + shared) * gain).sum(axis=1)
-        center = np.clip(asked + gain @ differences, 0.0, self.ceiling)
-        drift = np.sqrt(np.maximum(total - left, 1e-8))
-        return center, drift, np.sqrt(left / whole * self.factor)
+        offset, shared = (_offset(values, values), _offset(queried, values))
+        gain = np.linalg.solve(error + offset + released, (cross_error + shared).T).T
+        prior_variance = errors[1][0] ** 2 * self.scale**2
+        remaining = prior_variance - (
+            cross_error * np.linalg.solve(error + released, cross_error.T).T
+        ).sum(axis=1)
+        remaining = np.clip(remaining, self.least**2 * prior_variance, prior_variance)
+        total = prior_variance + spending.OFFSET**2 - ((cross_error + shared) * gain).sum(axis=1)
+        center = np.clip(queried + gain @ differences, 0.0, self.ceiling)
+        drift = np.sqrt(np.maximum(total - remaining, 1e-8))
+        return center, drift, np.sqrt(remaining / prior_variance * self.factor)
 
     def _errors(self, at, values):
         deviations = self.tail.standard_deviation(np.clip(at, 0.0, 1.0)) * self.factor**0.5
         return deviations, np.searchsorted(self.values, values)
 
-    def _covariance(self, left, right):
-        rows = self.correlation[np.ix_(left[1], right[1])]
-        return rows * np.outer(left[0], right[0]) * self.scale**2
+    def _covariance(self, rows, columns):
+        correlations = self.correlation[np.ix_(rows[1], columns[1])]
+        return correlations * np.outer(rows[0], columns[0]) * self.scale**2
 
 
-def _offset(left, right):
-    distance = (np.subtract.outer(left, right) / SIGHT) ** 2
+def _offset(rows, columns):
+    distance = (np.subtract.outer(rows, columns) / SIGHT) ** 2
     return spending.OFFSET**2 * np.exp(-0.5 * distance)
 
 
@@ -110,7 +115,9 @@ class Kinds(PredictiveCode):
 
     def predict(self, cv_scores):
         """Predict from pairs of the present kind."""
-        mine = [p for p, kind in zip(self.pairs, self.kinds, strict=True) if kind == self.kind]
+        mine = [
+            p for p, pair_kind in zip(self.pairs, self.kinds, strict=True) if pair_kind == self.kind
+        ]
         return PredictiveCode(None, mine, self.ceiling).predict(cv_scores)
 
 
@@ -120,31 +127,31 @@ def distinct(values):
     return np.asarray(values) * (1 - 1e-6) + 1e-9 * order
 
 
-def open_account(kind, pool, seed):
+def open_account(code_name, pool, seed):
     """Return an account with one of the codes."""
     n = pool.scores.shape[1]
-    home = Account if kind in {"library", "kinds"} else Spreads
+    home = Account if code_name in {"library", "kinds"} else Spreads
     account = home(n, Choice(), np.random.default_rng(seed),
                    n_train=pool.n_train, binary=pool.binary)  # fmt: skip
-    if kind == "kinds":
+    if code_name == "kinds":
         account.code = Kinds()
-    elif kind != "library":
-        account.code = Covariance(pool, account, spreads=kind == "covariance, spreads too")
+    elif code_name != "library":
+        account.code = Covariance(pool, account, spreads=code_name == "covariance, spreads too")
     return account
 
 
-def searches(kind, pool, seed):
+def searches(code_name, pool, seed):
     """Return half-widths of the selected after the first and the fourth search, and the nats."""
-    account = open_account(kind, pool, seed)
+    account = open_account(code_name, pool, seed)
     training, means = distinct(pool.cv_scores), pool.scores.mean(axis=1)
-    seen = real_searches.play(pool, lambda rows: account.answer(training[rows], means[rows]))
-    first, *_, last = 0.5 * (seen[:, 2] - seen[:, 1])
+    answers = real_searches.play(pool, lambda rows: account.answer(training[rows], means[rows]))
+    first, *_, last = 0.5 * (answers[:, 2] - answers[:, 1])
     return first, last, account.nats
 
 
-def mixed(kind, pool, seed):
+def mixed(code_name, pool, seed):
     """Return half-widths of lone queries (mean) and of the last selected, and the nats."""
-    account = open_account(kind, pool, seed)
+    account = open_account(code_name, pool, seed)
     means, batches, lone = pool.scores.mean(axis=1), [], []
 
     def answer(rows):
@@ -157,15 +164,15 @@ def mixed(kind, pool, seed):
         batches.append(rows)
         return account.answer(pool.cv_scores[rows], means[rows])
 
-    seen = real_searches.play(pool, answer)
-    return np.mean(lone), 0.5 * (seen[-1, 2] - seen[-1, 1]), account.nats
+    answers = real_searches.play(pool, answer)
+    return np.mean(lone), 0.5 * (answers[-1, 2] - answers[-1, 1]), account.nats
 
 
-def ratios(play, kinds, pools, plays=3):
+def ratios(play, code_names, pools, plays=3):
     """Print each kind's ratios to the library."""
     base = None
-    for kind in kinds:
-        rows = np.array([[play(kind, pool, play_ + 10 * seed) for play_ in range(plays)]
+    for code_name in code_names:
+        rows = np.array([[play(code_name, pool, play_ + 10 * seed) for play_ in range(plays)]
                          for seed, pool in enumerate(pools)]).mean(axis=1)  # fmt: skip
         base = rows if base is None else base
         logs = np.log(rows / base)
@@ -173,8 +180,10 @@ def ratios(play, kinds, pools, plays=3):
         cells = [
             f"{np.exp(m):.2f} ± {e:.2f}" for m, e in zip(logs.mean(axis=0), errors, strict=True)
         ]
-        told = "".join(f"{value:>9.3f}" for value in rows.mean(axis=0))
-        print(f"  {kind:<24}{told}   " + "".join(f"{cell:>15}" for cell in cells), flush=True)
+        averages = "".join(f"{value:>9.3f}" for value in rows.mean(axis=0))
+        print(
+            f"  {code_name:<24}{averages}   " + "".join(f"{cell:>15}" for cell in cells), flush=True
+        )
 
 
 def main():

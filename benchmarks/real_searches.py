@@ -109,17 +109,17 @@ def play(pool, answer):
 
     ``answer(positions)`` returns released values, lower and upper ends.
     """
-    free = np.ones(len(pool.parameters), dtype=bool)
-    chosen, best, seen = np.arange(SIZE), (-math.inf, 0), []
+    is_open = np.ones(len(pool.parameters), dtype=bool)
+    chosen, best, answers = np.arange(SIZE), (-math.inf, 0), []
     for _ in range(SEARCHES):
         values, lower, upper = answer(chosen)
-        free[chosen] = False
+        is_open[chosen] = False
         top = int(np.argmax(values))
         best = max(best, (float(values[top]), int(chosen[top])))
-        seen.append((values[top], lower[top], upper[top]))
+        answers.append((values[top], lower[top], upper[top]))
         distance = np.abs(pool.parameters - pool.parameters[best[1]]).sum(axis=1)
-        chosen = np.argsort(np.where(free, distance, math.inf), kind="stable")[:SIZE]
-    return np.array(seen)
+        chosen = np.argsort(np.where(is_open, distance, math.inf), kind="stable")[:SIZE]
+    return np.array(answers)
 
 
 def through_the_holdout(pool, seed):
@@ -161,8 +161,8 @@ def main():
             pool = make_pool(name, seed)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # small holdouts say so
-                seen, nats = through_the_holdout(pool, seed)
-            rows.append([*seen[0, :2], *seen[-1, :2], nats, bonferroni(pool)])
+                answers, nats = through_the_holdout(pool, seed)
+            rows.append([*answers[0, :2], *answers[-1, :2], nats, bonferroni(pool)])
         rows = np.array(rows)
         first, first_lower, last, last_lower, nats, fixed = rows.mean(axis=0)
         print(f"{name:<15}{DATA[name][1]:>8}{first:>8.3f}{first_lower:>8.3f}{last:>8.3f}"

@@ -53,9 +53,9 @@ def draw_patients(n_patients, rng, *, max_visits=6):
     """
     visits = rng.integers(1, max_visits + 1, size=n_patients)
     patient = np.repeat(np.arange(n_patients), visits)
-    between, within = rng.normal(size=(2, len(patient), N_FEATURES))
-    between = between[np.cumsum(visits) - visits][patient]
-    X = math.sqrt(0.5) * (between + within)
+    patient_part, visit_part = rng.normal(size=(2, len(patient), N_FEATURES))
+    patient_part = patient_part[np.cumsum(visits) - visits][patient]
+    X = math.sqrt(0.5) * (patient_part + visit_part)
     effect = RANDOM_EFFECT * rng.normal(size=n_patients)[patient]
     coefficients = np.linspace(1.0, 0.1, N_FEATURES) * np.resize([1.0, -1.0], N_FEATURES)
     log_odds = 0.6 * X @ coefficients + 0.4 * X[:, 0] * X[:, 1] + effect - 1.2
@@ -164,12 +164,12 @@ def package(name, X, y, models):
 # -- replications ----------------------------------------------------------------------------------
 
 
-def replication(kind, seed):
+def replication(unit_name, seed):
     """Yield the name of each row, and its half-widths and coverage by column."""
-    max_visits = 6 if kind == "patients" else 1
+    max_visits = 6 if unit_name == "patients" else 1
     rng = np.random.default_rng(seed)
     X, y, patients = draw_patients(N_PATIENTS, rng, max_visits=max_visits)
-    groups = patients if kind == "patients" else None
+    groups = patients if unit_name == "patients" else None
     search, rival, holdout_indices = closed_search(X, y, groups, seed)
     X_held = X[holdout_indices]
     y_held = y[holdout_indices]

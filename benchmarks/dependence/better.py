@@ -37,20 +37,20 @@ def shown(runs, rng):
     counts = {}
     for _ in range(runs):
         scores, distance = differences(4 * DATES, rng)
-        earlier, held = scores[: 3 * DATES], scores[3 * DATES :]
+        earlier, holdout_scores = scores[: 3 * DATES], scores[3 * DATES :]
         held_distance = distance[3 * DATES :]
-        by_newey_west = held.mean() > newey_west(held)
+        by_newey_west = holdout_scores.mean() > newey_west(holdout_scores)
         for report, (n_rows, nats) in REPORTS.items():
             log_side = math.log(0.5 * LEVEL / n_rows) - nats
             log_lower = log_side + math.log(2.0 * BETTER_SHARE)
             methods = {
                 "Diebold-Mariano": by_newey_west,
-                "oracle": held.mean() > norm.isf(math.exp(log_lower)) * deviation,
-                "best stake": held.mean() > math.sqrt(-2.0 * log_lower) * deviation,
+                "oracle": holdout_scores.mean() > norm.isf(math.exp(log_lower)) * deviation,
+                "best stake": holdout_scores.mean() > math.sqrt(-2.0 * log_lower) * deviation,
             }
             for name, lower_share in (("equal levels", 0.5), ("proven", BETTER_SHARE)):
                 lower, _ = past_limits(
-                    held,
+                    holdout_scores,
                     log_side,
                     expected=float(earlier.mean()),
                     variance=float(earlier.var()),

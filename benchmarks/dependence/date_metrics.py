@@ -271,9 +271,11 @@ def show_date_metrics(replications, rng):
     """Print level ratios and widths of all metrics, by process and number of dates."""
     runs = 5 * replications
     checks = len(METRICS) * len(DATES) * len(PROCESSES) * len(LEVELS)
-    most = [margin(checks, runs, level) / runs / level for level in LEVELS]
+    bounds = [margin(checks, runs, level) / runs / level for level in LEVELS]
     print(f"seven metrics over dates of seven processes: {runs} runs each")
-    print(f"1.3 times the level plus a margin over {checks} checks: {most[0]:.2f}, {most[1]:.2f}")
+    print(
+        f"1.3 times the level plus a margin over {checks} checks: {bounds[0]:.2f}, {bounds[1]:.2f}"
+    )
     print(f"{'':34s}       largest ratio at             largest width at")
     print(f"{'':34s} dates    .05 .01                       .05  .01")
     for name in METRICS:
@@ -296,5 +298,5 @@ def show_date_metrics(replications, rng):
             )
     approximate, proven = widths_of_absolute_errors(375, max(4, runs // 20), rng)
     print(f"MAE of 375 dates over Newey-West: approximate {approximate:.2f}, proven {proven:.2f}")
-    ahead = width_of_a_horizon(375, max(4, runs // 20), rng)
-    print(f"MAE a week ahead, 375 dates, given the forecast time, over Newey-West: {ahead:.2f}")
+    width = width_of_a_horizon(375, max(4, runs // 20), rng)
+    print(f"MAE a week ahead, 375 dates, given the forecast time, over Newey-West: {width:.2f}")

@@ -72,9 +72,9 @@ def explained(rng, n=75):
     """Return R² of t4 errors about a level that changes."""
     mean = slow_level(n, 0.9, rng)
     y = mean + rng.standard_t(4, n)
-    errors, around = (y - 0.8 * mean) ** 2, y**2
-    value = 1.0 - errors.sum() / around.sum()
-    left_out = 1.0 - (errors.sum() - errors) / (around.sum() - around)
+    errors, squares = (y - 0.8 * mean) ** 2, y**2
+    value = 1.0 - errors.sum() / squares.sum()
+    left_out = 1.0 - (errors.sum() - errors) / (squares.sum() - squares)
     truth = 1.0 - np.sum((0.2 * mean) ** 2 + 2.0) / np.sum(mean**2 + 2.0)
     return Simulated(value, left_out, truth, {"scale": "explained"})
 

@@ -20,20 +20,20 @@ COUPLING = 1.6  # of all neighbors of a node together, in log odds
 
 def graphs():
     """Return the graphs of the table by name."""
-    places = np.random.default_rng(0).random((N, 2))
+    positions = np.random.default_rng(0).random((N, 2))
     return {
         "Watts-Strogatz k=4": nx.watts_strogatz_graph(N, 4, 0.3, seed=0),
         "Barabasi-Albert m=2": nx.barabasi_albert_graph(N, 2, seed=0),
         "Watts-Strogatz k=10": nx.watts_strogatz_graph(N, 10, 0.3, seed=0),
-        "map, kNN8": kneighbors_graph(places, 8),
+        "map, kNN8": kneighbors_graph(positions, 8),
     }
 
 
-def gibbs(near, labels, free, coupling, field, rng, sweeps):
+def gibbs(neighbors, labels, unknown_nodes, coupling, field, rng, sweeps):
     """Redraw the labels of some nodes given the others: a two-class Potts model with fields."""
     for _ in range(sweeps):
-        for draw, v in zip(rng.random(len(free)), free, strict=True):
-            odds = coupling * (2 * labels[near[v]].sum() - len(near[v])) + field[v]
+        for draw, v in zip(rng.random(len(unknown_nodes)), unknown_nodes, strict=True):
+            odds = coupling * (2 * labels[neighbors[v]].sum() - len(neighbors[v])) + field[v]
             labels[v] = draw < 1.0 / (1.0 + math.exp(-odds))
     return labels
 
@@ -47,68 +47,70 @@ def wilson(mean, n, z=1.96):
 
 def fitted(graph, x, labels, train):
     """Return predictions of a model of a feature and of a vote of neighbors in training."""
-    known = np.zeros(len(x))
-    known[train] = 1.0
-    vote = graph @ (known * (2.0 * labels - 1.0)) / np.maximum(graph @ known, 1.0)
+    is_training = np.zeros(len(x))
+    is_training[train] = 1.0
+    vote = graph @ (is_training * (2.0 * labels - 1.0)) / np.maximum(graph @ is_training, 1.0)
     features = np.column_stack([x, vote])
     return features, LogisticRegression().fit(features[train], labels[train])
 
 
-def one_run(graph, near, rng, sweeps):
+def one_run(graph, neighbors, rng, sweeps):
     """Return (half-width, covered) of every way of judging on one draw of all labels."""
-    n, z, found = graph.shape[0], 1.96, {}
+    n, z, results = graph.shape[0], 1.96, {}
     x = rng.normal(size=n)
     field, coupling = 1.2 * x, COUPLING * n / graph.nnz
-    labels = gibbs(near, rng.integers(0, 2, n), np.arange(n), coupling, field, rng, 30)
+    labels = gibbs(neighbors, rng.integers(0, 2, n), np.arange(n), coupling, field, rng, 30)
 
     network = MarkovNetwork(graph)
-    held = network.split(n, 0.25, random_state=int(rng.integers(2**31))).holdout
-    train = np.setdiff1d(np.arange(n), held)
+    holdout = network.split(n, 0.25, random_state=int(rng.integers(2**31))).holdout
+    train = np.setdiff1d(np.arange(n), holdout)
     features, _ = fitted(graph, x, labels, train)
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), {"C": [0.1, 1.0]}, correlation=network, random_state=0,
-        holdout=_Fixed(train, held),
+        holdout=_Fixed(train, holdout),
     )  # fmt: skip
     report = search.fit(features, labels).final_report()
-    guess = search.best_estimator_.predict(features[held])
+    guess = search.best_estimator_.predict(features[holdout])
     # Without neighbors in H the law of every held-out node is known in closed form.
-    odds = coupling * (2 * (graph @ labels)[held] - np.diff(graph.indptr)[held]) + field[held]
+    odds = (
+        coupling * (2 * (graph @ labels)[holdout] - np.diff(graph.indptr)[holdout]) + field[holdout]
+    )
     chance = 1.0 / (1.0 + np.exp(-odds))
     right = np.where(guess == 1, chance, 1.0 - chance)
     truth = right.mean()
-    found["set, final report"] = (
+    results["set, final report"] = (
         (report.upper - report.lower) / 2.0,
         report.lower <= truth <= report.upper,
     )
-    half = z * math.sqrt((right * (1.0 - right)).sum()) / len(held)
-    seen = float((labels[held] == guess).mean())
-    found["oracle"] = half, abs(seen - truth) <= half
+    half = z * math.sqrt((right * (1.0 - right)).sum()) / len(holdout)
+    score = float((labels[holdout] == guess).mean())
+    results["oracle"] = half, abs(score - truth) <= half
 
-    drawn = np.sort(rng.permutation(n)[: n // 4])
-    rest = np.setdiff1d(np.arange(n), drawn)
-    features, model = fitted(graph, x, labels, rest)
-    guess = model.predict(features[drawn])
-    low, high = wilson(float((labels[drawn] == guess).mean()), len(drawn))
+    random_nodes = np.sort(rng.permutation(n)[: n // 4])
+    other_nodes = np.setdiff1d(np.arange(n), random_nodes)
+    features, model = fitted(graph, x, labels, other_nodes)
+    guess = model.predict(features[random_nodes])
+    low, high = wilson(float((labels[random_nodes] == guess).mean()), len(random_nodes))
     means, state = [], labels.copy()
     for _ in range(sweeps):
-        state = gibbs(near, state, drawn, coupling, field, rng, 1)
-        means.append(float((state[drawn] == guess).mean()))
-    found["random split, Wilson"] = (high - low) / 2.0, low <= np.mean(means) <= high
+        state = gibbs(neighbors, state, random_nodes, coupling, field, rng, 1)
+        means.append(float((state[random_nodes] == guess).mean()))
+    results["random split, Wilson"] = (high - low) / 2.0, low <= np.mean(means) <= high
 
     order, scores = reverse_cuthill_mckee(graph, symmetric_mode=True), np.empty(n)
     for block in np.array_split(order, 10):
         features, model = fitted(graph, x, labels, np.setdiff1d(np.arange(n), block))
         scores[block] = model.predict(features[block]) == labels[block]
     half = z * scores.std() / math.sqrt(n)
-    found["block cross-validation"] = half, abs(scores.mean() - truth) <= half
-    return len(held), found
+    results["block cross-validation"] = half, abs(scores.mean() - truth) <= half
+    return len(holdout), results
 
 
 class _Fixed:
     """A splitter with one split, which was drawn before."""
 
-    def __init__(self, train, held):
-        self.parts = train, held
+    def __init__(self, train, holdout):
+        self.parts = train, holdout
 
     def get_n_splits(self, X=None, y=None, groups=None):
         return 1
@@ -120,17 +122,19 @@ class _Fixed:
 def show_network(replications, rng):
     """Print half-width and coverage of the score given the training nodes, for every graph."""
     print(f"networks: {N} nodes, {replications} replications, half-width / coverage given the rest")
-    for name, made in graphs().items():
-        matrix = nx.to_scipy_sparse_array(made) if isinstance(made, nx.Graph) else made
+    for name, generated in graphs().items():
+        matrix = (
+            nx.to_scipy_sparse_array(generated) if isinstance(generated, nx.Graph) else generated
+        )
         graph = sparse.csr_array(matrix.maximum(matrix.T).astype(float))
-        near = np.split(graph.indices, graph.indptr[1:-1])
+        neighbors = np.split(graph.indices, graph.indptr[1:-1])
         began, runs = time.process_time(), []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for _ in range(replications):
-                size, found = one_run(graph, near, rng, sweeps=40)
-                runs.append(found)
+                size, results = one_run(graph, neighbors, rng, sweeps=40)
+                runs.append(results)
         print(f"{name}: {size} held out, {time.process_time() - began:.0f} s")
-        for way in runs[0]:
-            half, covered = np.mean([run[way] for run in runs], axis=0)
-            print(f"  {way:<24} ±{half:.3f} / {covered:.2f}")
+        for method in runs[0]:
+            half, covered = np.mean([run[method] for run in runs], axis=0)
+            print(f"  {method:<24} ±{half:.3f} / {covered:.2f}")

@@ -50,8 +50,8 @@ METRICS = {"roc_auc": roc_auc, "balanced_accuracy": balanced_accuracy, "recall":
 def reference_of(metric, field, X, y, train, folds):
     """Return what out-of-fold predictions of the training nodes say of a metric."""
     parts = []
-    for kept, tested in folds:
-        fitted = NeighborVote(field.graph).fit(X[train[kept]], y[train[kept]])
+    for fold_train, tested in folds:
+        fitted = NeighborVote(field.graph).fit(X[train[fold_train]], y[train[fold_train]])
         parts.append(metric.predictions(fitted, X[train[tested]], y[train[tested]]))
     n = len(y) - len(train)
     return metric.training_reference(
@@ -64,17 +64,17 @@ def one_dataset(field, seed, n_draws):
     X, y = field.draw()
     network = MarkovNetwork(field.graph)
     split = network.split(len(y), 0.25, random_state=seed)
-    train, held = split.train, split.holdout
+    train, holdout = split.train, split.holdout
     model = NeighborVote(field.graph).fit(X[train], y[train])
-    response, call = model.predict_proba(X[held])[:, 1], model.predict(X[held])
-    chance = field.chances(y, X[:, 1], held)
-    draws = (field.rng.random((n_draws, len(held))) < chance).astype(float)
-    folds = match_nodes(network, train, held).folds(5)
+    response, call = model.predict_proba(X[holdout])[:, 1], model.predict(X[holdout])
+    chance = field.chances(y, X[:, 1], holdout)
+    draws = (field.rng.random((n_draws, len(holdout))) < chance).astype(float)
+    folds = match_nodes(network, train, holdout).folds(5)
     missed = {}
     for name, statistic in METRICS.items():
         metric = approximate_metric(name, y[train])
         reference = reference_of(metric, field, X, y, train, folds)
-        limits = ApproximateLimits(reference.family, len(held), reference.spread)
+        limits = ApproximateLimits(reference.family, len(holdout), reference.spread)
         values = statistic(draws, response, call)
         truth = float(statistic(chance, response, call))
         for level in LEVELS:
@@ -93,9 +93,9 @@ def one_search(field, seed):
         scoring="roc_auc",
         random_state=seed,
     ).fit(X, y)
-    held = search.holdout_indices_
-    score = search.best_estimator_.predict_proba(X[held])[:, 1]
-    truth = float(roc_auc(field.chances(y, X[:, 1], held), score, None))
+    holdout = search.holdout_indices_
+    score = search.best_estimator_.predict_proba(X[holdout])[:, 1]
+    truth = float(roc_auc(field.chances(y, X[:, 1], holdout), score, None))
     lower, upper = search.best_interval_
     (row,) = search.final_report().rows
     report_lower, report_upper = row.approximate
@@ -108,9 +108,9 @@ def show_node_metrics(replications, *, n_draws=4000):
     print(f"metrics of nodes: non-coverage over level at {LEVELS}, {replications} data sets")
     for name, matrix in graphs_as_matrices().items():
         field = Field(matrix, np.random.default_rng(2))
-        found = [one_dataset(field, seed, n_draws) for seed in range(max(replications // 10, 1))]
+        misses = [one_dataset(field, seed, n_draws) for seed in range(max(replications // 10, 1))]
         for metric in METRICS:
-            ratios = [np.mean([f[metric, level] for f in found]) / level for level in LEVELS]
+            ratios = [np.mean([f[metric, level] for f in misses]) / level for level in LEVELS]
             print(f"  {name:<16} {metric:<18} " + " / ".join(f"{ratio:.2f}" for ratio in ratios))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

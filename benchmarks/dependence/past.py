@@ -61,9 +61,11 @@ def regimes(n, rng, *, leave=(0.02, 0.02), scores=(0.95, 0.55)):
         state = 1 - state if chance < leave[state] else state
         states.append(state)
     states, scores, leave = np.array(states), np.array(scores), np.array(leave)
-    now, before = states[-n:], states[-n - 1 : -1]
+    now, previous_states = states[-n:], states[-n - 1 : -1]
     hits = (rng.random(n) < scores[now]).astype(float)
-    expected = (1.0 - leave[before]) * scores[before] + leave[before] * scores[1 - before]
+    expected = (1.0 - leave[previous_states]) * scores[previous_states] + leave[
+        previous_states
+    ] * scores[1 - previous_states]
     return hits, expected, float(scores @ leave[::-1] / leave.sum())
 
 
@@ -84,8 +86,8 @@ def panel(n, rng, *, shock, shops=50):
     level = lfilter([np.sqrt(0.75)], [1.0, -0.5], rng.normal(size=n + 100))[-n - 1 :]
     share = np.clip(MEAN + shock * level[1:], 0.0, 1.0)
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
-    ahead = MEAN + shock * (0.5 * level[:-1, None] + np.sqrt(0.75) * nodes)
-    expected = np.clip(ahead, 0.0, 1.0) @ weights / weights.sum()
+    next_scores = MEAN + shock * (0.5 * level[:-1, None] + np.sqrt(0.75) * nodes)
+    expected = np.clip(next_scores, 0.0, 1.0) @ weights / weights.sum()
     mean = np.clip(MEAN + shock * nodes, 0.0, 1.0) @ weights / weights.sum()
     return rng.binomial(shops, share) / shops, expected, float(mean)
 
@@ -107,8 +109,8 @@ def pair(n, rng, *, horizon, forecast_time=False, phi=0.8):
     days = np.arange(start, n + start)
     good = phi**horizon * level[days - horizon]
     naive = level[days - 7]
-    known = horizon if forecast_time else 1
-    mean, error = phi**known * level[days - known], np.sqrt(1.0 - phi ** (2 * known))
+    lag = horizon if forecast_time else 1
+    mean, error = phi**lag * level[days - lag], np.sqrt(1.0 - phi ** (2 * lag))
     gained = np.abs(level[days] - naive) - np.abs(level[days] - good)
     expected = folded(mean - naive, error) - folded(mean - good, error)
     root = np.sqrt(2.0 / np.pi)
@@ -130,8 +132,8 @@ def bootstrapped(scores, rng, *, draws=100):
     """Return the half-width by a bootstrap of moving blocks."""
     length = max(7, round(len(scores) ** (1 / 3)))
     starts = rng.integers(0, len(scores) - length + 1, (draws, -(-len(scores) // length)))
-    drawn = scores[starts[..., None] + np.arange(length)].mean(axis=(1, 2))
-    low, high = np.quantile(drawn, [0.025, 0.975])
+    block_means = scores[starts[..., None] + np.arange(length)].mean(axis=(1, 2))
+    low, high = np.quantile(block_means, [0.025, 0.975])
     return (high - low) / 2.0
 
 
@@ -155,19 +157,19 @@ PROCESSES = {
 
 def one(name, dates, rng):
     """Return what one series gives: covered, outside, half-width; the same by both rivals."""
-    make, kind, horizon = PROCESSES[name]
-    scores, expected, mean, *rest = make(4 * dates, rng)
-    before, held = scores[: 3 * dates], scores[3 * dates :]
+    make, variance_kind, horizon = PROCESSES[name]
+    scores, expected, mean, *bounds = make(4 * dates, rng)
+    past_scores, holdout_scores = scores[: 3 * dates], scores[3 * dates :]
     ends = {}
-    if rest:
-        ends = {"lowest": -rest[0][3 * dates :], "highest": rest[0][3 * dates :]}
+    if bounds:
+        ends = {"lowest": -bounds[0][3 * dates :], "highest": bounds[0][3 * dates :]}
     low, high = past_limits(
-        held, -NATS, expected=before.mean(), horizon=horizon, **ends,
-        variance=None if kind is None else float(before.var()),
+        holdout_scores, -NATS, expected=past_scores.mean(), horizon=horizon, **ends,
+        variance=None if variance_kind is None else float(past_scores.var()),
     )  # fmt: skip
     rivals = []
-    for half in (newey_west(held), bootstrapped(held, rng)):
-        rivals += [half, abs(held.mean() - mean) <= half]
+    for half in (newey_west(holdout_scores), bootstrapped(holdout_scores, rng)):
+        rivals += [half, abs(holdout_scores.mean() - mean) <= half]
     truth = expected[3 * dates :].mean()
     return low <= truth <= high, not low <= mean <= high, (high - low) / 2.0, *rivals
 
@@ -178,10 +180,10 @@ def show_past(replications, rng):
     print(f"{'':20} {'dates':>6} {'covered':>8} {'outside':>8} {'±':>7}   Newey-West   blocks")
     for name in PROCESSES:
         for dates in DATES:
-            found = np.mean([one(name, dates, rng) for _ in range(replications)], axis=0)
-            covered, outside, half, *rivals = found
-            said = "  ".join(f"{rivals[k]:.4f} {rivals[k + 1]:.2f}" for k in (0, 2))
+            averages = np.mean([one(name, dates, rng) for _ in range(replications)], axis=0)
+            covered, outside, half, *rivals = averages
+            text = "  ".join(f"{rivals[k]:.4f} {rivals[k + 1]:.2f}" for k in (0, 2))
             print(
-                f"{name:20} {dates:6} {covered:8.3f} {outside:8.2f} {half:7.4f}   {said}",
+                f"{name:20} {dates:6} {covered:8.3f} {outside:8.2f} {half:7.4f}   {text}",
                 flush=True,
             )

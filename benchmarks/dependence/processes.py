@@ -22,11 +22,11 @@ def threshold_weights(mean, terms=20_000):
     The tetrachoric series: the autocovariance at lag ``k`` of ``level < q`` is
     ``sum_j (He_{j-1}(q) pdf(q))^2 / j! phi^{jk}``.
     """
-    at, before, current = float(ndtri(mean)), 0.0, 1.0  # He_{j-1} / sqrt((j-1)!)
+    at, previous, current = float(ndtri(mean)), 0.0, 1.0  # He_{j-1} / sqrt((j-1)!)
     squares = np.empty(terms)
     for j in range(1, terms + 1):
         squares[j - 1] = current**2 / j
-        before, current = current, (at * current - math.sqrt(j - 1) * before) / math.sqrt(j)
+        previous, current = current, (at * current - math.sqrt(j - 1) * previous) / math.sqrt(j)
     return squares * norm.pdf(at) ** 2 / (mean * (1.0 - mean))
 
 

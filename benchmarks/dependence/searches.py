@@ -60,9 +60,9 @@ def play(X, y, correlation, truth, *, groups=None):
             Direction(), {"angle": list(ANGLES)}, correlation=correlation, **options
         ).fit(X, y, groups=groups)
         train = first.train_indices_
-        around = [abs(first.best_params_["angle"] + step) for step in (-0.1, 0.05, 0.1)]
+        angles = [abs(first.best_params_["angle"] + step) for step in (-0.1, 0.05, 0.1)]
         second = ReusableHoldoutSearchCV(
-            Direction(), {"angle": around}, holdout=first.holdout_, **options
+            Direction(), {"angle": angles}, holdout=first.holdout_, **options
         ).fit(X[train], y[train], groups=None if groups is None else groups[train])
     missed = False
     for search in (first, second):
@@ -120,12 +120,12 @@ def nodes(n, rng, time, *, influence=0.4):
     network = MarkovNetwork(sparse.csr_array(half + half.T), influence="data")
 
     def truth(search, angle):
-        held = search.holdout_indices_
+        holdout = search.holdout_indices_
         clamped = np.full(n, np.nan)
         clamped[search.train_indices_] = spins[search.train_indices_]
         positive = 1.0 / (1.0 + np.exp(-_marginals(fields, coupling, clamped)))
-        right = Direction(angle).predict(X[held]) == 1
-        return float(np.where(right, positive[held], 1.0 - positive[held]).mean())
+        right = Direction(angle).predict(X[holdout]) == 1
+        return float(np.where(right, positive[holdout], 1.0 - positive[holdout]).mean())
 
     return X, y, network, truth, None
 
@@ -182,9 +182,9 @@ def show_searches(replications, n, rng):
     print(f"searches: {replications} replications, two rounds of 4 and 3 candidates, beta {BETA}")
     print(f"{'data, declared':24} {'miss':>6} {'half-width':>11} {'warns':>6}   (IACT 2 to 50)")
     for name, make in MODES.items():
-        found = []
+        results = []
         for replication in range(replications):
             X, y, correlation, truth, groups = make(n, rng, TIMES[replication % len(TIMES)])
-            found.append(play(X, y, correlation, truth, groups=groups))
-        miss, width, warned = np.mean(found, axis=0)
+            results.append(play(X, y, correlation, truth, groups=groups))
+        miss, width, warned = np.mean(results, axis=0)
         print(f"{name:24} {miss:6.3f} {width:11.3f} {warned:6.2f}", flush=True)

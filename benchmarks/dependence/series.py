@@ -32,28 +32,28 @@ def show_series(path, target, *, windows):
     rows = {name: [] for name in ("None", "label chain", "scores", "binomial")}
     for start in np.linspace(0, len(y) - length, windows).astype(int):
         part = slice(start, start + length)
-        known = int(0.8 * length)
-        here, labels = X[part][:known], y[part][:known]
-        aside, truth = X[part][known:], y[part][known:]
-        chain = MarkovChain.from_states(labels[: 2 * known // 3])
-        first = 2 * known // 5
-        model = linear.fit(here[:first], labels[:first])
-        scores = model.predict(here[first : 2 * first]) == labels[first : 2 * first]
-        learned = MarkovChain.from_scores(scores.astype(float))
-        for name, correlation in (("None", None), ("label chain", chain), ("scores", learned)):
+        n_past = int(0.8 * length)
+        past_features, labels = X[part][:n_past], y[part][:n_past]
+        aside, truth = X[part][n_past:], y[part][n_past:]
+        chain = MarkovChain.from_states(labels[: 2 * n_past // 3])
+        first = 2 * n_past // 5
+        model = linear.fit(past_features[:first], labels[:first])
+        scores = model.predict(past_features[first : 2 * first]) == labels[first : 2 * first]
+        score_chain = MarkovChain.from_scores(scores.astype(float))
+        for name, correlation in (("None", None), ("label chain", chain), ("scores", score_chain)):
             low, high, model, search = adaptive(
-                ReusableHoldoutSearchCV, rounds, here, labels, correlation
+                ReusableHoldoutSearchCV, rounds, past_features, labels, correlation
             )
             rows[name].append(covered((low, high), model, aside, truth))
             if name == "scores":  # the same holdout, one model, as if records were independent
-                held = search.holdout_indices_
-                scores = (model.predict(here[held]) == labels[held]).astype(float)
-                plain = interval(Independent(), scores)
-                rows["binomial"].append(covered(plain, model, aside, truth))
+                holdout = search.holdout_indices_
+                scores = (model.predict(past_features[holdout]) == labels[holdout]).astype(float)
+                binomial = interval(Independent(), scores)
+                rows["binomial"].append(covered(binomial, model, aside, truth))
     print(f"series: {windows} windows of {length} records, three adaptive rounds, truth ahead")
     print(f"{'declared':12} {'half-width':>11} {'covers':>8}   (score ahead known to one s.e.)")
-    for name, found in rows.items():
-        widths, hits = zip(*found, strict=True)
+    for name, intervals in rows.items():
+        widths, hits = zip(*intervals, strict=True)
         print(f"{name:12} {np.mean(widths):11.3f} {sum(hits):4}/{len(hits)}")
 
 
@@ -84,8 +84,8 @@ def adaptive(search_class, rounds, X, y, correlation):
 def refine(params):
     """Return a grid around the best parameters."""
     ((name, value),) = params.items()
-    around = [value / 3, value * 3] if isinstance(value, float) else [max(1, value // 2), value + 3]
-    return {name: around}
+    values = [value / 3, value * 3] if isinstance(value, float) else [max(1, value // 2), value + 3]
+    return {name: values}
 
 
 def covered(limits, model, X, y):

@@ -46,9 +46,9 @@ class Data:
 # -- patients -------------------------------------------------------------------------------------
 
 
-def visits(n, rng, *, most=6):
+def visits(n, rng, *, max_visits=6):
     """Return patients with one to six visits: features, events of three in ten visits, patients."""
-    patient = np.repeat(np.arange(n), rng.integers(1, most + 1, n))
+    patient = np.repeat(np.arange(n), rng.integers(1, max_visits + 1, n))
     level = rng.normal(size=n)[patient]
     X = rng.normal(size=(len(patient), 3))
     X[:, 0] += level
@@ -58,7 +58,7 @@ def visits(n, rng, *, most=6):
 
 def patients(n, scoring, declared):
     """Return a maker of patients; the target is a random visit of a random patient."""
-    new_X, new_y, _ = visits(60_000, np.random.default_rng(1), most=1)
+    new_X, new_y, _ = visits(60_000, np.random.default_rng(1), max_visits=1)
 
     def make(rng):
         X, y, patient = visits(n, rng)
@@ -104,11 +104,11 @@ def clusters(search, X, y, patient, rng):
         model = LogisticRegression(**search.best_params_).fit(X[train], y[train])
         chance[test] = model.predict_proba(X[test])[:, 1]
     rows = np.split(np.arange(len(y)), np.flatnonzero(np.diff(patient)) + 1)
-    model, scorer, found = OutOfFold(chance), get_scorer(search.scoring), []
+    model, scorer, values = OutOfFold(chance), get_scorer(search.scoring), []
     for _ in range(DRAWS):
-        drawn = np.concatenate([rows[i] for i in rng.integers(0, len(rows), len(rows))])
-        found.append(scorer(model, drawn, y[drawn]))
-    return np.quantile(found, [0.025, 0.975])
+        resampled = np.concatenate([rows[i] for i in rng.integers(0, len(rows), len(rows))])
+        values.append(scorer(model, resampled, y[resampled]))
+    return np.quantile(values, [0.025, 0.975])
 
 
 # -- panels ---------------------------------------------------------------------------------------
@@ -137,13 +137,13 @@ def panels(order, declared, *, n_days=1600, n_shops=10):
         def peer(_):
             by_day = np.argsort(day, kind="stable")
             cut = 3 * len(y) // 4
-            past, ahead = by_day[:cut], by_day[cut:]
+            past, future = by_day[:cut], by_day[cut:]
             search = GridSearchCV(LogisticRegression(), GRID, cv=TimeSeriesSplit(3))
             search.fit(X[past], y[past])
-            means = (search.predict(X[ahead]) == y[ahead]).reshape(-1, n_shops).mean(axis=1)
+            means = (search.predict(X[future]) == y[future]).reshape(-1, n_shops).mean(axis=1)
             starts = rng.integers(0, len(means) - 6, (DRAWS, len(means) // 7))
-            drawn = means[starts[..., None] + np.arange(7)].mean(axis=(1, 2))
-            return *np.quantile(drawn, [0.025, 0.975]), search.best_estimator_, None
+            block_means = means[starts[..., None] + np.arange(7)].mean(axis=(1, 2))
+            return *np.quantile(block_means, [0.025, 0.975]), search.best_estimator_, None
 
         fit = {"groups": day} if declared == "groups" else {}
         return Data(X, y, declared, lambda model, _: model.score(new_X, new_y), peer, fit=fit)
@@ -171,11 +171,11 @@ def blocks_of_friends(n):
     return sparse.csr_array((upper + upper.T).astype(float))
 
 
-def drawn_again(graph, colors, labels, free, influence, fields, rng, *, sweeps):
+def drawn_again(graph, colors, labels, is_free, influence, fields, rng, *, sweeps):
     """Redraw the labels of free nodes (columns: draws): an Ising model by heat bath."""
     for _ in range(sweeps):
         for members in colors:
-            members = members[free[members]]
+            members = members[is_free[members]]
             odds = influence / 2.0 * (graph[members] @ (2.0 * labels - 1.0)) + fields[members, None]
             labels[members] = rng.random(odds.shape) < 1.0 / (1.0 + np.exp(-odds))
     return labels
@@ -185,8 +185,10 @@ def coloring(graph):
     """Return sets of nodes without an edge inside."""
     color = np.full(graph.shape[0], -1)
     for node in range(graph.shape[0]):
-        near = set(color[graph.indices[graph.indptr[node] : graph.indptr[node + 1]]].tolist())
-        color[node] = next(k for k in range(len(near) + 1) if k not in near)
+        neighbor_colors = set(
+            color[graph.indices[graph.indptr[node] : graph.indptr[node + 1]]].tolist()
+        )
+        color[node] = next(k for k in range(len(neighbor_colors) + 1) if k not in neighbor_colors)
     return [np.flatnonzero(color == k) for k in range(color.max() + 1)]
 
 
@@ -201,18 +203,18 @@ def spins(graph, influence, declared, *, blocks=None, slope=1.0):
 
     def make(rng):
         X = rng.normal(size=(n, 3))
-        free, start = np.ones(n, dtype=bool), rng.integers(0, 2, (n, 1)).astype(float)
-        y = drawn_again(graph, colors, start, free, influence, slope * X[:, 0], rng, sweeps=60)[
+        is_free, start = np.ones(n, dtype=bool), rng.integers(0, 2, (n, 1)).astype(float)
+        y = drawn_again(graph, colors, start, is_free, influence, slope * X[:, 0], rng, sweeps=60)[
             :, 0
         ]
 
-        def truth(model, held):
-            free = np.isin(np.arange(n), held)
+        def truth(model, holdout):
+            is_free = np.isin(np.arange(n), holdout)
             draws = np.repeat(y[:, None], 60, axis=1)
             draws = drawn_again(
-                graph, colors, draws, free, influence, slope * X[:, 0], rng, sweeps=30
+                graph, colors, draws, is_free, influence, slope * X[:, 0], rng, sweeps=30
             )
-            return float((draws[held] == model.predict(X[held])[:, None]).mean())
+            return float((draws[holdout] == model.predict(X[holdout])[:, None]).mean())
 
         def peer(search):
             train = search.train_indices_
@@ -226,27 +228,27 @@ def spins(graph, influence, declared, *, blocks=None, slope=1.0):
     return make
 
 
-def first_state(hits, known, means, step):
+def first_state(hits, is_known, means, step):
     """Return the chance of the first of two states, given the scores of known nodes of paths."""
     n, length = hits.shape
-    seen = np.where(hits[..., None], means, 1.0 - means)
-    seen[~known] = 1.0
+    likelihood = np.where(hits[..., None], means, 1.0 - means)
+    likelihood[~is_known] = 1.0
     messages = np.full((2, n, length, 2), 0.5)  # what nodes before a node say of it, and after it
-    for ahead, order in zip(messages, (range(length), range(length - 1, -1, -1)), strict=True):
+    for direction, order in zip(messages, (range(length), range(length - 1, -1, -1)), strict=True):
         message = np.full((n, 2), 0.5)
         for i in order:
-            ahead[:, i] = message
-            message = (message * seen[:, i]) @ step
+            direction[:, i] = message
+            message = (message * likelihood[:, i]) @ step
             message /= message.sum(axis=1, keepdims=True)
-    both = messages.prod(axis=0) * seen
-    return both[..., 0] / both.sum(axis=-1)
+    joint = messages.prod(axis=0) * likelihood
+    return joint[..., 0] / joint.sum(axis=-1)
 
 
 def slow_paths(declared, *, n=48, length=100, stay=0.97, means=(0.95, 0.45)):
     """Return a maker of paths whose hidden state decides how often the first feature is right."""
     size = n * length
-    left = np.delete(np.arange(size - 1), np.arange(1, n) * length - 1)
-    half = sparse.coo_array((np.ones(len(left)), (left, left + 1)), shape=(size, size))
+    sources = np.delete(np.arange(size - 1), np.arange(1, n) * length - 1)
+    half = sparse.coo_array((np.ones(len(sources)), (sources, sources + 1)), shape=(size, size))
     graph, means = sparse.csr_array(half + half.T), np.array(means)
     step = np.array([[stay, 1 - stay], [1 - stay, stay]])
 
@@ -258,11 +260,13 @@ def slow_paths(declared, *, n=48, length=100, stay=0.97, means=(0.95, 0.45)):
         first = X[:, 0] > 0
         y = np.where(hits.ravel(), first, ~first).astype(int)
 
-        def truth(model, held):
-            known = ~np.isin(np.arange(size), held).reshape(n, length)
-            chance = first_state(hits, known, means, step)
-            right = (chance * means[0] + (1.0 - chance) * means[1]).ravel()[held]
-            return float(np.where(model.predict(X[held]) == first[held], right, 1 - right).mean())
+        def truth(model, holdout):
+            is_known = ~np.isin(np.arange(size), holdout).reshape(n, length)
+            chance = first_state(hits, is_known, means, step)
+            right = (chance * means[0] + (1.0 - chance) * means[1]).ravel()[holdout]
+            return float(
+                np.where(model.predict(X[holdout]) == first[holdout], right, 1 - right).mean()
+            )
 
         def peer(search):
             train = search.train_indices_
@@ -346,27 +350,30 @@ def studies():
     rows = []
     for scoring in ("roc_auc", "neg_brier_score", "recall"):
         for n in (300, 2000):
-            what = f"{n:,} patients, {scoring.removeprefix('neg_')}"
-            rows.append((what, "'groups'", True, patients(n, scoring, "groups")))
+            description = f"{n:,} patients, {scoring.removeprefix('neg_')}"
+            rows.append((description, "'groups'", True, patients(n, scoring, "groups")))
     rows.append(("2,000 patients, brier_score", "None", False, patients(2000, "accuracy", None)))
     for order in ("days", "shops"):
         rows.append((f"panel by {order}", "groups of a day", False, panels(order, "groups")))
     rows.append(("panel by days", "None", False, panels("days", None)))
     (grid, block), friends = lattice(32), blocks_of_friends(1200)
-    for what, graph, blocks, strong in (("map", grid, block, 1.2), ("friends", friends, None, 0.8)):
+    for description, graph, blocks, strong in (
+        ("map", grid, block, 1.2),
+        ("friends", friends, None, 0.8),
+    ):
         for influence, declared, right in (
             (0.4, "right", True), (0.4, "estimate", True), (strong, 0.1, False),
         ):  # fmt: skip
-            said = {"right": "its strength"}.get(declared, f"influence={declared!r}")
+            declaration = {"right": "its strength"}.get(declared, f"influence={declared!r}")
             slope = 1.0 if right else 0.1
             make = spins(graph, influence, declared, blocks=blocks, slope=slope)
-            rows.append((f"{what}, influence {influence}", said, right, make))
-    many = spins(blocks_of_friends(2400), 0.8, 0.1, slope=0.1)
-    rows.append(("2,400 friends, influence 0.8", "influence=0.1", False, many))
+            rows.append((f"{description}, influence {influence}", declaration, right, make))
+    communities = spins(blocks_of_friends(2400), 0.8, 0.1, slope=0.1)
+    rows.append(("2,400 friends, influence 0.8", "influence=0.1", False, communities))
     rows.append(("map of range 15", "blocks of 5 x 5", False, fields("groups")))
     rows.append(("map of range 15", "None", False, fields(None)))
-    for declared, said in ((0.1, "influence=0.1"), (None, "None")):
-        rows.append(("48 paths with a slow state", said, False, slow_paths(declared)))
+    for declared, declaration in ((0.1, "influence=0.1"), (None, "None")):
+        rows.append(("48 paths with a slow state", declaration, False, slow_paths(declared)))
     rows.append(("300 circles", "DependencyGraph", True, circles("graph")))
     rows.append(("300 circles", "None", False, circles(None)))
     return rows
@@ -388,9 +395,9 @@ def play(make, rng):
             ours = [judged(*search.best_interval_, truth), judged(*report.interval, truth)]
         except ValueError:
             return None, True, None
-        told = any(issubclass(w.category, DependenceWarning) for w in caught)
-        low, high, model, held = data.peer(search)
-    return ours, told, judged(low, high, data.truth(model, held))
+        is_warned = any(issubclass(w.category, DependenceWarning) for w in caught)
+        low, high, model, holdout = data.peer(search)
+    return ours, is_warned, judged(low, high, data.truth(model, holdout))
 
 
 def judged(low, high, truth):
@@ -402,13 +409,13 @@ def show_studies(replications, rng):
     """Print coverage, half-widths, detection, and what people use today beside it."""
     print(f"studies: {replications} replications, {len(GRID['C'])} candidates; cov: share covered")
     head = f"{'data':29} {'declared':17} {'right':5} {'search':>12} {'report':>12} {'detected':>8}"
-    both = f"{'cov':>6} {'±':>5}"
-    print(f"{head} {'today':>12}\n{'':53} {both} {both} {'':8} {both}")
-    for what, declared, right, make in studies():
-        found = [play(make, rng) for _ in range(replications)]
-        told = np.mean([one[1] for one in found])
-        pairs = [[*one[0], one[2]] for one in found if one[0] is not None]
+    column_pair = f"{'cov':>6} {'±':>5}"
+    print(f"{head} {'today':>12}\n{'':53} {column_pair} {column_pair} {'':8} {column_pair}")
+    for description, declared, right, make in studies():
+        results = [play(make, rng) for _ in range(replications)]
+        warned = np.mean([result[1] for result in results])
+        pairs = [[*result[0], result[2]] for result in results if result[0] is not None]
         cells = np.mean(pairs, axis=0) if pairs else np.full((3, 2), np.nan)
         ours = " ".join(f"{covers:6.2f} {half:5.3f}" for covers, half in cells[:2])
-        said = f"{what:29} {declared:17} {'yes' if right else 'no':5} {ours} {told:8.2f}"
-        print(f"{said} {cells[2][0]:6.2f} {cells[2][1]:5.3f}", flush=True)
+        text = f"{description:29} {declared:17} {'yes' if right else 'no':5} {ours} {warned:8.2f}"
+        print(f"{text} {cells[2][0]:6.2f} {cells[2][1]:5.3f}", flush=True)

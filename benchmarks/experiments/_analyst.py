@@ -31,12 +31,12 @@ def selections(training, holdout, n, sizes, *, order="filter"):
     list of ndarray of int
         One array of indices per size, the largest training correlation first.
     """
-    least = 1.0 / np.sqrt(n)
-    passes = np.minimum(training * np.sign(holdout), np.abs(holdout)) > least
+    threshold = 1.0 / np.sqrt(n)
+    passes = np.minimum(training * np.sign(holdout), np.abs(holdout)) > threshold
     ranked = np.argsort(-np.abs(training), kind="stable")
     if order == "filter":
-        kept = ranked[passes[ranked]]
-        return [kept[:size] for size in sizes]
+        passed = ranked[passes[ranked]]
+        return [passed[:size] for size in sizes]
     if order == "text":
         return [ranked[:size][passes[ranked[:size]]] for size in sizes]
     raise ValueError(f"order must be one of {ORDERS}, got order={order!r}.")
@@ -58,8 +58,8 @@ def sign_votes(training, selected):
         Weights -1, 0 or 1.
     """
     weights = np.zeros((len(selected), len(training)))
-    for row, which in zip(weights, selected, strict=True):
-        row[which] = np.sign(training[which])
+    for row, columns in zip(weights, selected, strict=True):
+        row[columns] = np.sign(training[columns])
     return weights
 
 
@@ -96,19 +96,21 @@ def run_repetition(population, sample, n, sizes, rng, *, answering, order="filte
     answered, above = reusable.correlations(on_training, on_holdout, holdout)
     weights = np.vstack(
         [
-            sign_votes(on_training, selections(on_training, seen, n, sizes, order=order))
-            for seen in (on_holdout, answered)
+            sign_votes(on_training, selections(on_training, answers, n, sizes, order=order))
+            for answers in (on_holdout, answered)
         ]
     )
     k = len(sizes)
     result = np.full((len(ANALYSTS), k, len(COLUMNS)), np.nan)
     put = result.reshape(2 * k, -1).T  # a view: one row per column
     put[0], put[1] = training.accuracies(weights), holdout.accuracies(weights)
-    reports, limits, more = reusable.accuracies(put[0, k:], put[1, k:], holdout, weights[k:])
+    reports, limits, n_report_above = reusable.accuracies(
+        put[0, k:], put[1, k:], holdout, weights[k:]
+    )
     put[1, k:], put[2:4, k:] = reports, limits
     del training, holdout  # room for the fresh records
     put[4] = sample(population, n, rng).accuracies(weights)
     put[5] = population.distribution.accuracy(weights, np.zeros(len(weights)))
     put[:6, ~weights.any(axis=1)] = 0.5
-    result[..., 6] = [[0], [above + more]]
+    result[..., 6] = [[0], [above + n_report_above]]
     return result

@@ -92,15 +92,15 @@ def report(title, results, sizes, *, analysts=ANALYSTS, at=None):
     """Print accuracies at one number of attributes (by default the largest)."""
     index = len(sizes) - 1 if at is None else sizes.index(at)
     print(f"\n{title}, k = {sizes[index]:,}: mean (standard deviation)")
-    shown = ("training", "holdout", "fresh", "population")
-    print(f"{'':>10}" + "".join(f"{name:>16}" for name in shown) + f"{'above':>8}")
+    columns = ("training", "holdout", "fresh", "population")
+    print(f"{'':>10}" + "".join(f"{name:>16}" for name in columns) + f"{'above':>8}")
     mean, spread = moments(results)
     for analyst in analysts:
         row = ANALYSTS.index(analyst), index
         cells = [
             f"{100 * mean[row][COLUMNS.index(name)]:.2f} % "
             f"({100 * spread[row][COLUMNS.index(name)]:.2f})"
-            for name in shown
+            for name in columns
         ]
         above = mean[row][COLUMNS.index("above")]
         print(f"{analyst:>10}" + "".join(f"{cell:>16}" for cell in cells) + f"{above:8.0f}")

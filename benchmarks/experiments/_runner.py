@@ -20,28 +20,30 @@ _HEADER = ("repetition", "analyst", "k", *COLUMNS)
 class Progress:
     """A bar on a terminal, a line every few seconds elsewhere."""
 
-    def __init__(self, label, total, done, stream=None):
-        self._label, self._total, self._first = label, total, done
+    def __init__(self, label, total, n_done, stream=None):
+        self._label, self._total, self._first = label, total, n_done
         self._stream = sys.stderr if stream is None else stream
         self._start = time.monotonic()
         self._last = 0.0
-        self.show(done)
+        self.show(n_done)
 
-    def show(self, done):
+    def show(self, n_done):
         """Report that ``done`` repetitions are on disk."""
         now = time.monotonic()
         live = self._stream.isatty()
-        if done < self._total and now - self._last < (0.1 if live else 5.0):
+        if n_done < self._total and now - self._last < (0.1 if live else 5.0):
             return
         self._last = now
         spent = now - self._start
-        fresh = done - self._first
-        left = spent / fresh * (self._total - done) if fresh else float("nan")
-        filled = 30 * done // self._total if self._total else 30
+        fresh = n_done - self._first
+        remaining = spent / fresh * (self._total - n_done) if fresh else float("nan")
+        filled = 30 * n_done // self._total if self._total else 30
         bar = "#" * filled + "." * (30 - filled)
-        timing = f"{spent:.0f} s" + (f", {left:.0f} s left" if done < self._total and fresh else "")
-        line = f"{self._label} [{bar}] {done}/{self._total}  {timing}"
-        end = "\n" if done >= self._total or not live else ""
+        timing = f"{spent:.0f} s" + (
+            f", {remaining:.0f} s left" if n_done < self._total and fresh else ""
+        )
+        line = f"{self._label} [{bar}] {n_done}/{self._total}  {timing}"
+        end = "\n" if n_done >= self._total or not live else ""
         self._stream.write(("\r" if live else "") + line + end)
         self._stream.flush()
 
@@ -130,20 +132,20 @@ def run(population, answering, settings, *, output, name, repetitions, jobs=1, r
     output.mkdir(parents=True, exist_ok=True)
     table, note = output / f"{name}-repetitions.csv", output / f"{name}-settings.json"
     sizes = settings["sizes"]
-    done = {}
+    finished = {}
     if not restart and table.exists() and note.exists():
-        before = json.loads(note.read_text())
-        if before != settings:
-            changed = [k for k in {*before, *settings} if before.get(k) != settings.get(k)]
+        recorded = json.loads(note.read_text())
+        if recorded != settings:
+            changed = [k for k in {*recorded, *settings} if recorded.get(k) != settings.get(k)]
             raise ValueError(
                 f"{table} holds repetitions with other settings ({', '.join(sorted(changed))}); "
                 "pass --restart to throw them away, or another --output."
             )
-        done = read_repetitions(table, len(sizes))
+        finished = read_repetitions(table, len(sizes))
     note.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n")
-    write_repetitions(table, done, sizes)  # drops a repetition that was cut off while written
+    write_repetitions(table, finished, sizes)  # drops a repetition that was cut off while written
 
-    missing = [number for number in range(repetitions) if number not in done]
+    missing = [number for number in range(repetitions) if number not in finished]
     progress = Progress(name, repetitions, repetitions - len(missing))
     tasks = (delayed(_one)(population, answering, settings, number) for number in missing)
     peaks = {os.getpid(): resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
@@ -153,10 +155,12 @@ def run(population, answering, settings, *, output, name, repetitions, jobs=1, r
         for count, (number, result, process, peak) in enumerate(parallel(tasks), start=1):
             writer.writerows(_rows(number, result, sizes))
             stream.flush()
-            done[number] = result
+            finished[number] = result
             peaks[process] = max(peak, peaks.get(process, 0))
             progress.show(repetitions - len(missing) + count)
-    return np.array([done[number] for number in range(repetitions)]), sum(peaks.values()) / 2**20
+    return np.array([finished[number] for number in range(repetitions)]), sum(
+        peaks.values()
+    ) / 2**20
 
 
 def moments(results):
@@ -171,7 +175,7 @@ def moments(results):
 def write_summary(path, results, sizes):
     """Write mean and standard deviation over repetitions, one row per analyst and size."""
     mean, spread = moments(results)
-    names = [f"{column}_{what}" for column in COLUMNS for what in ("mean", "std")]
+    names = [f"{column}_{summary}" for column in COLUMNS for summary in ("mean", "std")]
     with path.open("w", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(("analyst", "k", "repetitions", *names))

@@ -46,13 +46,13 @@ def experiment(session):
         draw(name, panels, published[2], f"Zhao, Fig. 2 and 3: n = {published[0]:,} records")
 
 
-def _settings(options, n, d, sizes, **more):
+def _settings(options, n, d, sizes, **options_of_figure):
     # A share of 1/500 of the attributes knows the label: their vote is right six times in ten.
     # The mood moves all votes together: its part of a vote stays the same at every d.
     return {
         "n": n, "n_features": d, "sizes": sizes, "n_shifted": max(1, d // 500),
         "shift": 0.268 / np.sqrt(max(1, d // 500)), "stay": options.stay,
-        "loading": options.loading * (10_000 / d) ** 0.25, "order": "filter", **more,
+        "loading": options.loading * (10_000 / d) ** 0.25, "order": "filter", **options_of_figure,
     }  # fmt: skip
 
 
@@ -65,15 +65,17 @@ def _theorem_2(session, n, d, sizes, repetitions):
     options, m = session.options, d + len(sizes)
     chain = sign_chain(options.stay)
     promise = {"n_queries": m, "budget": options.budget, "beta": BETA, "c": options.c}
-    least = zhao_required_n(tau=1.0, model=chain, **promise)
+    required_n = zhao_required_n(tau=1.0, model=chain, **promise)
     print(
         f"Declared chain: label and mood keep their value with probability {options.stay}; "
         f"{chain.describe()}\nNot given by the paper, chosen here: n = {n:,}, d = {d:,}, k up to "
         f"{sizes[-1]:,}, m = {m:,}, B = {options.budget}, beta = {BETA}, c = {options.c}, "
         f"{options.repetitions or repetitions} repetitions"
     )
-    if not least <= n:
-        print(f"Theorem 2 asks for {least:,.0f} records even for tau = 1: no Figure 3 at {n:,}")
+    if not required_n <= n:
+        print(
+            f"Theorem 2 asks for {required_n:,.0f} records even for tau = 1: no Figure 3 at {n:,}"
+        )
         return []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UninformativeIntervalWarning)  # tau is printed
@@ -121,10 +123,10 @@ def _default(session, n, sizes, repetitions):
     options, name = session.options, f"zhao-default-{session.options.size}"
     chain, m = sign_chain(options.stay), n + len(sizes)
     promise = {"n_queries": m, "budget": options.budget, "beta": BETA, "c": options.c}
-    least = zhao_required_n(tau=1.0, model=chain, **promise)
+    required_n = zhao_required_n(tau=1.0, model=chain, **promise)
     print(
-        f"\nThe default of this library at n = d = {n:,}, where Theorem 2 asks for {least:,.0f} "
-        "records even for tau = 1"
+        f"\nThe default of this library at n = d = {n:,}, where Theorem 2 asks for "
+        f"{required_n:,.0f} records even for tau = 1"
     )
     settings = _settings(options, n, n, sizes, data="records")
     population = _population(settings)

@@ -67,15 +67,15 @@ def ladder_log_transcripts(
     """
     m = check_integer("n_queries", n_queries, low=1)
     values = check_integer("n_values", n_values, low=1)
-    most = m - 1 if repeats else min(values, m - 1)
+    max_releases = m - 1 if repeats else min(values, m - 1)
     if n_releases is not None:
-        most = min(most, check_integer("n_releases", n_releases, low=0))
-    sequences = log_binomials(values, most + 1)
+        max_releases = min(max_releases, check_integer("n_releases", n_releases, low=0))
+    sequences = log_binomials(values, max_releases + 1)
     if repeats:
         # C(V+b−1, b) = Π_{i<b} (V+i)/(i+1)
-        i = np.arange(most, dtype=float)
+        i = np.arange(max_releases, dtype=float)
         sequences = np.concatenate([[0.0], np.cumsum(np.log1p((values - 1.0) / (i + 1.0)))])
-    return float(logsumexp(log_binomials(m, most + 2)[1:] + sequences))
+    return float(logsumexp(log_binomials(m, max_releases + 2)[1:] + sequences))
 
 
 def sparse_validate_log_transcripts(n_queries, budget):
@@ -278,34 +278,34 @@ def _noise_addition(task, mechanism):
     m, scale, eta = mechanism.n_queries, mechanism.scale, mechanism.resolution
     delta = 1.0 / task.n
     level = m * delta / scale if mechanism.noise == "laplace" else math.inf
-    found = []
+    widths = []
     if eta > 0:
         # Query j is reached by one of V^{j−1} transcripts.
         log_v = math.log(n_cells(eta))
         count = float(logsumexp(log_v * np.arange(m))) if log_v > 0 else math.log(m)
-        found.append(_with_noise(task, mechanism, lambda f: _width(task, count, f)))
+        widths.append(_with_noise(task, mechanism, lambda f: _width(task, count, f)))
     if mechanism.noise == "laplace":
-        known = float(sequential_information(task.model, level, task.n))
-        found.append(
+        information = float(sequential_information(task.model, level, task.n))
+        widths.append(
             _with_noise(
                 task,
                 mechanism,
                 lambda f: sampling_half_width(
-                    task.n_effective, log_failure=math.log(f), n_queries=m, information=known
+                    task.n_effective, log_failure=math.log(f), n_queries=m, information=information
                 ),
             )
         )
         # Theory G6: z = σ ln(m/β), c = σ.
         bias = float(posterior_bias(task.model, level, task.n))
-        found.append((bias, scale * (1.0 + math.log(m / task.beta))))
+        widths.append((bias, scale * (1.0 + math.log(m / task.beta))))
     if task.model.sampling_scheme(task.n).has_independent_records:
-        found.append(_strong_composition(task, mechanism))
-    if not found:
+        widths.append(_strong_composition(task, mechanism))
+    if not widths:
         raise ValueError(
             "Gaussian NoiseAddition without a grid is certified for independent records only, got "
             f"{task.model.describe()}: give it a resolution."
         )
-    sampling, noise = min(found, key=sum)
+    sampling, noise = min(widths, key=sum)
     promise = f"At most {m:,} queries, each answered with noise."
     return "noise on every answer", sampling + noise + eta / 2.0, (sampling, noise), promise, level
 
@@ -325,8 +325,8 @@ def _with_noise(task, mechanism, width):
         )
         return width((1.0 - share) * task.beta), z
 
-    found = minimize_scalar(lambda s: sum(parts(s)), bounds=(1e-6, 1 - 1e-6), method="bounded")
-    return parts(found.x)
+    optimum = minimize_scalar(lambda s: sum(parts(s)), bounds=(1e-6, 1 - 1e-6), method="bounded")
+    return parts(optimum.x)
 
 
 def _strong_composition(task, mechanism):
@@ -354,8 +354,8 @@ def _strong_composition(task, mechanism):
 
     start = [math.log(task.beta) - 6.0, math.log(task.beta) - 10.0, 0.0]
     options = {"maxiter": 2000, "xatol": 1e-6, "fatol": 1e-10}
-    found = minimize(objective, start, method="Nelder-Mead", options=options)
-    return parts(found.x.tolist())
+    optimum = minimize(objective, start, method="Nelder-Mead", options=options)
+    return parts(optimum.x.tolist())
 
 
 _CERTIFIERS = {

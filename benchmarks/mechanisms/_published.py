@@ -87,16 +87,16 @@ def _least(target, start):
         return target(parameters.tolist())
 
     options = {"maxiter": 4000, "xatol": 1e-6, "fatol": 1e-10}
-    found = minimize(bounded, start, method="Nelder-Mead", options=options)
-    return float(minimize(bounded, found.x, method="Nelder-Mead", options=options).fun)
+    optimum = minimize(bounded, start, method="Nelder-Mead", options=options)
+    return float(minimize(bounded, optimum.x, method="Nelder-Mead", options=options).fun)
 
 
 def _rogers_information(nats):
     # min over λ in [0, 1) of (nats − ln(1−λ))/λ
-    found = minimize_scalar(
+    optimum = minimize_scalar(
         lambda x: (nats - math.log1p(-x)) / x, bounds=(1e-9, 1.0 - 1e-12), method="bounded"
     )
-    return float(found.fun)
+    return float(optimum.fun)
 
 
 def rogers_half_width(n: int, *, n_queries: int, beta: float = 0.05) -> float:
@@ -133,11 +133,11 @@ def rogers_half_width(n: int, *, n_queries: int, beta: float = 0.05) -> float:
         sampling = math.sqrt(2.0 / (size * beta) * _rogers_information(2.0 * rho * k * size))
         return max(sampling, 2.0 / size * math.sqrt(math.log(4.0 * k / beta) / rho))
 
-    found = minimize_scalar(
+    optimum = minimize_scalar(
         width, bounds=(-3.0 * math.log(size * k) - 5.0, 2.0), method="bounded",
         options={"xatol": 1e-6},
     )  # fmt: skip
-    return float(found.fun)
+    return float(optimum.fun)
 
 
 def rogers_thresholdout_half_width(
@@ -183,5 +183,5 @@ def rogers_thresholdout_half_width(
         total = information / (4.0 * size) + error + math.sqrt(information * error / size)
         return math.sqrt(total / beta)
 
-    found = minimize_scalar(width, bounds=(-15.0, 0.0), method="bounded")
-    return float(found.fun)
+    optimum = minimize_scalar(width, bounds=(-15.0, 0.0), method="bounded")
+    return float(optimum.fun)
