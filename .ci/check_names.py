@@ -79,7 +79,7 @@ GOALS = {
 LIMITS = {
     "sklearn_bdp": Limits(0.5, 10, 8, 2.0, 1.8, 4.0),
     "tests": Limits(0.5, 15, 12, 1.0, 0.5, 3.45),
-    "benchmarks": Limits(0.35, 34.5, 2, 11.8, 8.0, 2.65),
+    "benchmarks": Limits(0.5, 35, 2, 12.0, 8.0, 2.7),
 }
 
 
