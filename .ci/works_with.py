@@ -1,4 +1,4 @@
-"""Write the table of clients of doc/guide/tools.md: ``python .ci/works_with.py``.
+"""Write the table of clients of doc/how_it_works/evidence.md: ``python .ci/works_with.py``.
 
 A test names its client by a marker, ``@pytest.mark.client("optuna", "samplers, pruning")``. Clients
 whose tests pass in this environment get a row with their version; rows of clients that are not
@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-PAGE = pathlib.Path(__file__).parents[1] / "doc" / "guide" / "tools.md"
+PAGE = pathlib.Path(__file__).parents[1] / "doc" / "how_it_works" / "evidence.md"
 HEAD = "| client | version tested | what is tested |\n|---|---|---|\n"
 
 

@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 
 import sklearn_bdp
+from sklearn_bdp.metrics.table import metric_table
 
 # What is drawn goes into files; nobody waits at a window.
 os.environ.setdefault("MPLBACKEND", "agg")
@@ -166,6 +167,8 @@ def write_api_page():
             continue
         lines += [".. autosummary::", "   :toctree: generated", "   :nosignatures:", ""]
         lines += [*(f"   ~{name}" for name in names), ""]
+        if task == "Choose a metric":
+            lines += metric_table_entry()
     folder = Path(__file__).parent
     folder.joinpath("api.rst").write_text("\n".join(lines), encoding="utf-8")
     for page in folder.glob("api_*.rst"):
@@ -173,6 +176,24 @@ def write_api_page():
     for page in folder.joinpath("generated").glob("*.rst"):
         if page.stem not in packages_of_names or ".exceptions." in page.stem:
             page.unlink()
+
+
+def metric_table_entry():
+    """Write the table of all metrics, from the classes that define them, and return its entry."""
+    folder = Path(__file__).with_name("generated")
+    folder.mkdir(exist_ok=True)
+    folder.joinpath("metric_table.txt").write_text(metric_table(), "utf-8")
+    title = "All metrics by name"
+    return [
+        ".. _metrics-by-name:",
+        "",
+        title,
+        "~" * len(title),
+        "",
+        ".. include:: generated/metric_table.txt",
+        "   :parser: myst_parser.sphinx_",
+        "",
+    ]
 
 
 def exception_entries(names):

@@ -20,7 +20,7 @@ from tests.facts import refused
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
-GUIDE = ROOT / "doc" / "guide" / "leaderboard.md"
+EVIDENCE = ROOT / "doc" / "how_it_works" / "evidence.md"
 
 
 def load_example(name):
@@ -529,6 +529,6 @@ def test_final_intervals_of_contests_contain_the_accuracies(contests):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_guide_shows_the_summary_of_contests():
+def test_evidence_shows_the_summary_of_contests():
     summary = load_example("leaderboard_contests").summary(play_contests(120))
-    assert "\n".join(summary) in GUIDE.read_text(encoding="utf-8")
+    assert "\n".join(summary) in EVIDENCE.read_text(encoding="utf-8")

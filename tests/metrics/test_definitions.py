@@ -1,7 +1,5 @@
 """The registry of metrics: each class states its facts, and the documentation shows them."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,6 @@ from sklearn_bdp.metrics.registry import metric_without_range, statistic_of
 from sklearn_bdp.metrics.table import metric_table
 from tests.facts import refused
 
-PAGE = Path(__file__).parents[2] / "doc" / "guide" / "metrics.md"
 RATIOS = {
     "precision": (2.0 / 3.0, 0.5),
     "negative_predictive_value": (0.5, 0.5),
@@ -24,9 +21,10 @@ RATIOS = {
 }
 
 
-def test_the_documentation_shows_the_table_of_all_metrics():
-    """``python .ci/write_metrics.py`` writes it."""
-    assert metric_table() in PAGE.read_text("utf-8")
+def test_the_table_of_the_documentation_has_a_line_for_each_metric():
+    lines = metric_table().splitlines()
+    for name in METRICS:
+        assert sum(f"`{name}`" in line or f"`{name}_0.2`" in line for line in lines) == 1
 
 
 @pytest.mark.parametrize("name", sorted(METRICS))
