@@ -227,14 +227,7 @@ def check_one_kind_of_labels(name, labels):
     """
     if getattr(getattr(labels, "dtype", None), "kind", "O") in "iubfSU":
         return
-    numbers_by_text = {}
-    texts = {}
-    for label in labels.tolist() if hasattr(labels, "tolist") else labels:
-        if isinstance(label, str):
-            texts.setdefault(label.strip(), label)
-        elif isinstance(label, numbers.Real) and label == label:
-            is_whole = float(label).is_integer()
-            numbers_by_text.setdefault(str(int(label) if is_whole else label), label)
+    numbers_by_text, texts = _labels_by_type(labels)
     if not (numbers_by_text and texts):
         return
     shared = next((text for text in texts if text in numbers_by_text), None)
@@ -246,8 +239,21 @@ def check_one_kind_of_labels(name, labels):
     )
 
 
-def label_codes(groups):
-    """Return codes ``0, 1, …`` in order of first appearance for any hashable labels."""
+def _labels_by_type(labels):
+    """Return the labels that are numbers, and those that are text, by their text."""
+    numbers_by_text = {}
+    texts = {}
+    for label in labels.tolist() if hasattr(labels, "tolist") else labels:
+        if isinstance(label, str):
+            texts.setdefault(label.strip(), label)
+        elif isinstance(label, numbers.Real) and label == label:
+            is_whole = float(label).is_integer()
+            numbers_by_text.setdefault(str(int(label) if is_whole else label), label)
+    return numbers_by_text, texts
+
+
+def _label_list(groups):
+    """Return labels as a list or an array of objects, one label for each record."""
     if isinstance(groups, str | bytes | dict) or not hasattr(groups, "__len__"):
         raise TypeError(f"groups must be an array, one label per record, got {groups!r:.40}.")
     labels = groups.to_numpy() if hasattr(groups, "to_numpy") else groups
@@ -258,6 +264,12 @@ def label_codes(groups):
             labels = labels.tolist()  # the same labels, which hash faster
     if len(labels) == 0:
         raise ValueError("groups must hold at least one label, got none.")
+    return labels
+
+
+def label_codes(groups):
+    """Return codes ``0, 1, …`` in order of first appearance for any hashable labels."""
+    labels = _label_list(groups)
     check_one_kind_of_labels("groups", labels)
     code_of_label = {}
     codes = np.empty(len(labels), dtype=np.int64)

@@ -67,24 +67,8 @@ def date_numbers(times: Any, name: str = "times") -> Array:
     Dates and periods in any container become ``datetime64[ns]`` (in UTC if they have a zone),
     numbers stay numbers. Text is read if all of it is ISO days, times or months.
     """
-    if isinstance(times, str):
-        raise ValueError(
-            f"{name} must hold one date for each record, got the text {times!r}. Pass the dates "
-            f"themselves, such as X[{times!r}]."
-        )
-    if len(getattr(times, "shape", (0,))) == 2:
-        raise ValueError(
-            f"{name} must hold one date for each record, got a table of shape {times.shape}. Pass "
-            "one column of it, such as X['date']."
-        )
-    container = getattr(times, "array", times)  # of a pandas series or index
-    if hasattr(container, "asi8"):
-        container = container.to_timestamp() if hasattr(container, "to_timestamp") else container
-        values = np.asarray(container.asi8).view(f"M8[{container.unit}]").astype("M8[ns]")
-    else:
-        values = np.asarray(container if isinstance(container, np.ndarray) else list(container))
-        if values.dtype.kind in "OUS":
-            values = _read_objects(values, name)
+    _check_one_per_record(times, name)
+    values = _date_values(times, name)
     if values.dtype.kind not in "iufM":
         raise ValueError(f"{name} must be dates or numbers, got {values.dtype}.")
     if values.ndim != 1 or not len(values):
@@ -97,6 +81,30 @@ def date_numbers(times: Any, name: str = "times") -> Array:
     return values.astype("M8[ns]") if values.dtype.kind == "M" else values
 
 
+def _check_one_per_record(times, name):
+    """Raise ValueError if dates are the name of a column, or a table."""
+    if isinstance(times, str):
+        raise ValueError(
+            f"{name} must hold one date for each record, got the text {times!r}. Pass the dates "
+            f"themselves, such as X[{times!r}]."
+        )
+    if len(getattr(times, "shape", (0,))) == 2:
+        raise ValueError(
+            f"{name} must hold one date for each record, got a table of shape {times.shape}. Pass "
+            "one column of it, such as X['date']."
+        )
+
+
+def _date_values(times, name):
+    """Return dates of any container as an array of dates or numbers."""
+    container = getattr(times, "array", times)  # of a pandas series or index
+    if hasattr(container, "asi8"):
+        container = container.to_timestamp() if hasattr(container, "to_timestamp") else container
+        return np.asarray(container.asi8).view(f"M8[{container.unit}]").astype("M8[ns]")
+    values = np.asarray(container if isinstance(container, np.ndarray) else list(container))
+    return _read_objects(values, name) if values.dtype.kind in "OUS" else values
+
+
 def _read_objects(values, name):
     """Return text and objects as dates if each of them certainly is a date."""
     listed = [v.decode() if isinstance(v, bytes) else v for v in values.ravel().tolist()]
@@ -105,19 +113,24 @@ def _read_objects(values, name):
         dates = [_in_utc(v) for v in listed]
         return np.array(dates, dtype="M8[ns]").reshape(values.shape)
     if _all_iso(listed):
-        dates = [
-            _in_utc(datetime.datetime.fromisoformat(v)) if _ISO_WITH_ZONE.fullmatch(v) else v
-            for v in listed
-        ]
-        try:
-            return np.array(dates, dtype="M8[ns]").reshape(values.shape)
-        except ValueError as error:  # a month 13
-            raise ValueError(f"{name} must be dates, got {listed[0]!r}: {error}.") from error
+        return _iso_dates(listed, name).reshape(values.shape)
     example = next((v for v in present if not _all_iso([v])), listed[0])
     raise ValueError(
         f"{name} must be dates, numbers or ISO text such as '2026-01-31', got {example!r}. Pass "
         f"{name}={parsing_call(listed, name)}."
     )
+
+
+def _iso_dates(texts, name):
+    """Return dates in ISO text as an array of dates, in UTC where they have a zone."""
+    dates = [
+        _in_utc(datetime.datetime.fromisoformat(text)) if _ISO_WITH_ZONE.fullmatch(text) else text
+        for text in texts
+    ]
+    try:
+        return np.array(dates, dtype="M8[ns]")
+    except ValueError as error:  # a month 13
+        raise ValueError(f"{name} must be dates, got {texts[0]!r}: {error}.") from error
 
 
 def _in_utc(date):
@@ -205,40 +218,56 @@ def index_dates(X: Any, name: str = "X") -> Array | None:
         return None
     dates = date_level(index)
     if dates is not None:
-        if getattr(dates, "hasnans", False):
-            raise ValueError(
-                f"correlation='time' and chains need the date of each record, got dates in the "
-                f"index of {name} that are missing (NaT): drop them. Do the same with the targets."
-            )
-        values = date_numbers(dates, f"{name}.index")
-        steps = np.diff(values)
-        if len(steps) and np.timedelta64(-1, "h") <= steps.min() < np.timedelta64(0, "ns"):
-            raise ValueError(
-                f"the index of {name} goes back by at most an hour. If clocks were set back, pass "
-                f"{name}.tz_localize('Europe/Berlin', ambiguous='infer') with your zone. "
-                f"Otherwise, pass {name}.sort_index() and the targets in the same order."
-            )
-        return values
+        return _ascending_dates(dates, name)
+    is_numeric = not hasattr(index, "levels") and not _holds_text(index)
+    if is_numeric and index.is_monotonic_increasing and index.is_unique:
+        return None
+    raise _undated_index_error(index, name)
+
+
+def _ascending_dates(dates, name):
+    """Return the dates of an index as numbers; missing ones and clocks set back are errors."""
+    if getattr(dates, "hasnans", False):
+        raise ValueError(
+            f"correlation='time' and chains need the date of each record, got dates in the "
+            f"index of {name} that are missing (NaT): drop them. Do the same with the targets."
+        )
+    values = date_numbers(dates, f"{name}.index")
+    steps = np.diff(values)
+    if len(steps) and np.timedelta64(-1, "h") <= steps.min() < np.timedelta64(0, "ns"):
+        raise ValueError(
+            f"the index of {name} goes back by at most an hour. If clocks were set back, pass "
+            f"{name}.tz_localize('Europe/Berlin', ambiguous='infer') with your zone. "
+            f"Otherwise, pass {name}.sort_index() and the targets in the same order."
+        )
+    return values
+
+
+def _holds_text(index):
+    """Return whether an entry of an index is text."""
+    return any(isinstance(value, str) for value in index.tolist())
+
+
+def _undated_index_error(index, name):
+    """Return the error of an index that shows no order in time: levels, text, or other numbers."""
     in_order = f"{name}.reset_index(drop=True) if the rows are one series in time order"
     if hasattr(index, "levels"):
         levels = [i for i, level in enumerate(index.levels) if holds_dates(level)]
         count = f"{len(levels)} levels" if levels else "no level"
-        raise ValueError(
+        return ValueError(
             f"{name} has a MultiIndex of which {count} certainly holds dates. Pass times=, one "
             f"date per record, such as times={_level_call(index, name)}, or pass {in_order}."
         )
     values = index.tolist()
     examples = ", ".join(map(repr, values[:_SHOWN])) + ", …" * (len(values) > _SHOWN)
-    if any(isinstance(value, str) for value in values):
-        raise ValueError(
+    if _holds_text(index):
+        return ValueError(
             f"{name} has an index of text ({examples}), which does not show the order of its rows. "
             f"If it holds dates, set {name}.index = {parsing_call(values, name + '.index')}. "
             f"Otherwise, pass {in_order}. The holdout was not queried."
         )
-    if index.is_monotonic_increasing and index.is_unique:
-        return None
     problem = "that repeats" if index.is_monotonic_increasing else "that does not ascend"
-    raise ValueError(
+    return ValueError(
         f"{name} has an index {problem} ({examples}), so its rows may not be in time order. If it "
         f"counts years, days or other dates, pass times={name}.index. If its order is right, pass "
         f"{name}.sort_index() and the targets in the same order. Otherwise, pass {in_order}. The "
@@ -275,16 +304,7 @@ def as_time_span(value: Any, name: str) -> Any:
         f"{name} must be a number of dates, or a positive span of time such as '7D', "
         f"pandas.Timedelta('7D') or pandas.DateOffset(months=1), got {value!r}."
     )
-    span: Any = value
-    if isinstance(value, str):
-        match = _SPAN.fullmatch(value.strip())
-        if match is not None:
-            span = datetime.timedelta(**{_SPAN_UNITS[match[2]]: int(match[1])})
-        else:
-            try:
-                span = pandas.tseries.frequencies.to_offset(value)  # type: ignore[union-attr]
-            except (AttributeError, ValueError) as error:
-                raise ValueError(rule) from error
+    span: Any = _parse_span(value, pandas, rule) if isinstance(value, str) else value
     if isinstance(span, np.timedelta64) and np.datetime_data(span)[0] in ("generic", "M", "Y"):
         raise ValueError(rule)
     if isinstance(span, datetime.timedelta | np.timedelta64):
@@ -297,6 +317,17 @@ def as_time_span(value: Any, name: str) -> Any:
             raise ValueError(rule)
         return span
     return None
+
+
+def _parse_span(text, pandas, rule):
+    """Return a span of time in text, such as "7D", or raise ValueError with the rule."""
+    match = _SPAN.fullmatch(text.strip())
+    if match is not None:
+        return datetime.timedelta(**{_SPAN_UNITS[match[2]]: int(match[1])})
+    try:
+        return pandas.tseries.frequencies.to_offset(text)
+    except (AttributeError, ValueError) as error:
+        raise ValueError(rule) from error
 
 
 def shift_dates(dates: Array, span: Any, *, backwards: bool = False) -> Array:

@@ -196,11 +196,7 @@ def check_correlation(
         return _in_sequences(correlation, groups)
     check_declared(correlation)
     if isinstance(correlation, str):
-        if correlation == "time":
-            return TimeOrdered()
-        if groups is None:
-            raise ValueError("correlation='groups' needs groups=, one label per record, got None.")
-        return Groups(groups)
+        return _model_of_word(correlation, groups)
     if sparse.issparse(correlation) or is_networkx(correlation):
         return DependencyGraph(correlation)
     if isinstance(correlation, list | tuple) and not _is_matrix(correlation):
@@ -210,6 +206,20 @@ def check_correlation(
                 for item in correlation
             ]
         )
+    return _in_sequences(_chain_of_matrix(correlation), groups)
+
+
+def _model_of_word(word, groups):
+    """Return the model of ``"time"`` or ``"groups"``."""
+    if word == "time":
+        return TimeOrdered()
+    if groups is None:
+        raise ValueError("correlation='groups' needs groups=, one label per record, got None.")
+    return Groups(groups)
+
+
+def _chain_of_matrix(correlation):
+    """Return the chain of a transition matrix in any form; other objects raise."""
     if isinstance(correlation, type) and issubclass(correlation, CorrelationModel):
         raise TypeError(f"correlation must be an instance, got the class {correlation.__name__}.")
     try:
@@ -218,7 +228,7 @@ def check_correlation(
         raise TypeError(f"{_RULE}, got {type(correlation).__name__}.") from error
     if matrix.ndim != 2:
         raise ValueError(f"{_RULE}, got an array of shape {matrix.shape}.")
-    return _in_sequences(MarkovChain(matrix), groups)
+    return MarkovChain(matrix)
 
 
 def _in_sequences(model, groups):

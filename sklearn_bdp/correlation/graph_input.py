@@ -199,16 +199,7 @@ class EdgeData:
             return NodeNames(order, is_declared=True)
         names = NodeNames(self.names, is_matrix=self.is_table)
         if names.are_integers and not self.is_table:
-            pairs = enumerate(itertools.pairwise(names.values), start=1)
-            descents = ((k, low, high) for k, (low, high) in pairs if high < low)
-            position, previous_node, node = next(descents, (0, 0, 0))
-            if position:
-                some = list(names.values[position - 1 : position - 1 + _SHOWN])
-                raise ValueError(
-                    f"graph must have integer nodes in ascending order, got {some} from position "
-                    f"{position - 1} on: {node} follows {previous_node}. Pass nodelist= with the "
-                    "node of each row of X, such as sorted(graph) or X.index."
-                )
+            _check_ascending(names.values)
         return names
 
     def matrix(self, names: NodeNames, *, reads_weights: bool = False) -> sparse.csr_array:
@@ -279,6 +270,20 @@ def is_mask(labeled: Any) -> bool:
         True if every entry is a boolean.
     """
     return all(isinstance(mark, bool | np.bool_) for mark in list(labeled))
+
+
+def _check_ascending(nodes):
+    """Raise ValueError unless integers that are nodes ascend: their order would be unknown."""
+    pairs = enumerate(itertools.pairwise(nodes), start=1)
+    descents = ((k, low, high) for k, (low, high) in pairs if high < low)
+    position, previous_node, node = next(descents, (0, 0, 0))
+    if position:
+        shown_nodes = list(nodes[position - 1 : position - 1 + _SHOWN])
+        raise ValueError(
+            f"graph must have integer nodes in ascending order, got {shown_nodes} from position "
+            f"{position - 1} on: {node} follows {previous_node}. Pass nodelist= with the "
+            "node of each row of X, such as sorted(graph) or X.index."
+        )
 
 
 def read_edges(graph: Any, *, weight: str | None = None) -> EdgeData:
@@ -429,6 +434,11 @@ def _list_edges(rows):
             "node. Pass edges to from_edges(edges, n_nodes=len(X)), and neighbors as "
             "dict(enumerate(graph))."
         )
+    return _neighbor_list_edges(rows)
+
+
+def _neighbor_list_edges(rows):
+    """Return the edges of a list of the positions of each node's neighbors."""
     counts = [len(row) for row in rows]
     target = np.array([neighbor for row in rows for neighbor in row])
     if not target.size:
@@ -492,17 +502,23 @@ def edges_between(edges: Any, *, n_nodes: int | None = None, nodes: Any = None) 
         )
     if nodes is None and (both_ends.dtype.kind in "iu" or not both_ends.size):
         return _numbered_edges(both_ends.astype(np.int64), n_nodes)
-    names = [] if nodes is None else list(nodes)
-    ends = both_ends.tolist()
-    names = list(dict.fromkeys([*names, *ends]))
+    return _named_edges(both_ends.tolist(), n_nodes, [] if nodes is None else list(nodes))
+
+
+def _named_edges(ends, n_nodes, nodes):
+    """Return the edges of named nodes: first those of ``nodes``, then others that have an edge.
+
+    ``ends``: the sources of all edges, then their targets.
+    """
+    names = list(dict.fromkeys([*nodes, *ends]))
     if n_nodes is not None and check_integer("n_nodes", n_nodes, low=1) != len(names):
         raise ValueError(
             f"n_nodes must be the number of named nodes, {len(names)}, got {n_nodes=}. Pass "
             "nodelist=X.index instead, which also names nodes without an edge."
         )
     number = {name: k for k, name in enumerate(names)}
-    ends = np.array([number[name] for name in ends], dtype=np.int64).reshape(2, -1)
-    return EdgeData(len(names), ends[0], ends[1], names=tuple(names))
+    source, target = np.array([number[name] for name in ends], dtype=np.int64).reshape(2, -1)
+    return EdgeData(len(names), source, target, names=tuple(names))
 
 
 def _numbered_edges(both_ends, n_nodes):
@@ -550,8 +566,11 @@ def _edge_ends(edges):
     items = edges if hasattr(edges, "shape") else list(edges)
     if not len(items):
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    if hasattr(items, "shape"):
-        return _ends_of_array(np.asarray(items))
+    return _ends_of_array(np.asarray(items)) if hasattr(items, "shape") else _ends_of_list(items)
+
+
+def _ends_of_list(items):
+    """Return both ends of each edge of a list of pairs, or of two lists."""
     lengths = {
         len(item) if np.iterable(item) and not isinstance(item, str) else 0 for item in items
     }

@@ -230,6 +230,50 @@ class NetworkModel(GraphModel):
         return model
 
 
+def _edges_with_influences(graph, influence):
+    """Return the edges with the influences of an edge attribute, or of the entries of a matrix."""
+    if not is_networkx(graph) and influence != "data":
+        raise ValueError(
+            f"influence={influence!r} needs a networkx graph with this edge attribute, got "
+            f"{type(graph).__name__}. influence='data' reads the entries of a matrix."
+        )
+    edges = read_edges(graph, weight=influence if is_networkx(graph) else None)
+    if edges.weights is None:
+        raise ValueError(
+            f"influence={influence!r} reads the entries of a matrix, and graph "
+            f"({type(graph).__name__}) has edges without entries. Pass a scipy.sparse matrix "
+            "with influences in nats, or a number for all edges."
+        )
+    return edges
+
+
+def _check_classes(labels):
+    """Raise ValueError if labels are numbers of a regression, or mark unlabeled nodes by -1."""
+    if labels.dtype.kind == "f" and (labels % 1 != 0).any():
+        raise ValueError(
+            "influence='estimate' reads class labels, got those of a regression. Use "
+            "MarkovNetwork(graph), which needs no strength."
+        )
+    if labels.dtype.kind in "if" and labels.min() == -1 and not np.isin(labels, (-1, 1)).all():
+        raise ValueError(
+            "labels must be classes of known nodes, got -1 beside other classes. Declare "
+            "unlabeled nodes by MarkovNetwork(graph, labeled=...)."
+        )
+
+
+def _check_influences(matrix, influence):
+    """Raise ValueError if an influence is infinite, or if all look like distances."""
+    if np.isinf(matrix.data).any():
+        raise ValueError(
+            "influence must be finite on every edge; MarkovNetwork(graph) needs no strength."
+        )
+    if matrix.nnz and _are_distances(matrix):
+        raise ValueError(
+            f"influence={influence!r} reads strengths in nats, and the edges of graph look "
+            "like distances. Use MarkovNetwork(graph), which needs no strength."
+        )
+
+
 class MarkovNetwork(NetworkModel):
     r"""Records on the nodes of an undirected graph, each depending on others by its neighbors.
 
@@ -316,37 +360,18 @@ class MarkovNetwork(NetworkModel):
         if labeled is not None:
             raise ValueError(f"labeled= needs influence=None, any strength, got {influence=}.")
         self._to_estimate = isinstance(influence, str) and influence == "estimate"
-        by_name = isinstance(influence, str) and not self._to_estimate
-        weight = influence if isinstance(influence, str) and by_name else None
-        weight = weight if is_networkx(graph) else None
-        if by_name and weight is None and influence != "data":
-            raise ValueError(
-                f"influence={influence!r} needs a networkx graph with this edge attribute, got "
-                f"{type(graph).__name__}. influence='data' reads the entries of a matrix."
-            )
-        if not isinstance(influence, str):
-            influence = check_real("influence", influence, low=0.0)
-        edges = read_edges(graph, weight=weight)
-        if by_name and edges.weights is None:
-            raise ValueError(
-                f"influence={influence!r} reads the entries of a matrix, and graph "
-                f"({type(graph).__name__}) has edges without entries. Pass a scipy.sparse matrix "
-                "with influences in nats, or a number for all edges."
-            )
-        matrix, nodes = read_graph(edges, reads_weights=by_name, nodelist=nodelist)
-        if not by_name:  # influences to be estimated are unrestricted until then
-            value = math.inf if self._to_estimate else influence
+        if isinstance(influence, str) and not self._to_estimate:
+            edges = _edges_with_influences(graph, influence)
+            matrix, nodes = read_graph(edges, reads_weights=True, nodelist=nodelist)
+            _check_influences(matrix, influence)
+        else:  # influences to be estimated are unrestricted until then
+            value = math.inf
+            if not self._to_estimate:
+                value = check_real("influence", influence, low=0.0)
+            edges = read_edges(graph)
+            matrix, nodes = read_graph(edges, reads_weights=False, nodelist=nodelist)
             matrix.data = np.full_like(matrix.data, value)
             matrix.eliminate_zeros()
-        elif np.isinf(matrix.data).any():
-            raise ValueError(
-                "influence must be finite on every edge; MarkovNetwork(graph) needs no strength."
-            )
-        elif matrix.nnz and _are_distances(matrix):
-            raise ValueError(
-                f"influence={influence!r} reads strengths in nats, and the edges of graph look "
-                "like distances. Use MarkovNetwork(graph), which needs no strength."
-            )
         self._set_network(matrix, nodes=nodes)
 
     @classmethod
@@ -444,16 +469,7 @@ class MarkovNetwork(NetworkModel):
             raise ValueError("influence='estimate' reads class labels, got y=None.")
         train_nodes = np.asarray(train)
         values = np.asarray(labels)[train_nodes]
-        if values.dtype.kind == "f" and (values % 1 != 0).any():
-            raise ValueError(
-                "influence='estimate' reads class labels, got those of a regression. Use "
-                "MarkovNetwork(graph), which needs no strength."
-            )
-        if values.dtype.kind in "if" and values.min() == -1 and not np.isin(values, (-1, 1)).all():
-            raise ValueError(
-                "labels must be classes of known nodes, got -1 beside other classes. Declare "
-                "unlabeled nodes by MarkovNetwork(graph, labeled=...)."
-            )
+        _check_classes(values)
         structure = self.adjacency_
         part = structure[train_nodes][:, train_nodes].astype(bool).astype(float)
         influence = label_coupling(part, label_codes(values))
@@ -664,26 +680,28 @@ def _check_conditional(name, table):
 def _check_parents(parents, n):
     """Return a list of tuples after checking names, repetitions and directed cycles."""
     if hasattr(parents, "items"):
+        numbers = range(n)
         unknown = [
-            key for key in parents if not (isinstance(key, int | np.integer) and 0 <= key < n)
+            key for key in parents if not isinstance(key, int | np.integer) or key not in numbers
         ]
         if unknown:
             raise ValueError(f"parents must name records 0 … {n - 1}, got {unknown[0]!r}.")
-        parents = [parents.get(i, ()) for i in range(n)]
+        parents = [parents.get(i, ()) for i in numbers]
     if len(parents) != n:
         raise ValueError(f"parents must hold {n} entries, one per table, got {len(parents)}.")
     checked = []
     for i, record_parents in enumerate(parents):
-        record_parents = () if record_parents is None else record_parents
-        record_parents = tuple(
-            check_integer(f"parents[{i}]", v, low=0, high=n - 1) for v in record_parents
-        )
-        if i in record_parents or len(set(record_parents)) < len(record_parents):
-            raise ValueError(
-                f"parents[{i}] must be distinct other records, got {list(record_parents)}."
-            )
-        checked.append(record_parents)
+        checked.append(_parents_of_record(i, () if record_parents is None else record_parents, n))
     _check_no_cycle(checked, n)
+    return checked
+
+
+def _parents_of_record(record, parents, n):
+    """Return the parents of a record as a tuple of distinct other records."""
+    name = f"parents[{record}]"
+    checked = tuple(check_integer(name, v, low=0, high=n - 1) for v in parents)
+    if record in checked or len(set(checked)) < len(checked):
+        raise ValueError(f"{name} must be distinct other records, got {list(checked)}.")
     return checked
 
 

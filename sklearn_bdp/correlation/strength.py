@@ -184,10 +184,7 @@ def autocorrelation_time_test(
     positions = [np.flatnonzero(scored)] if sequences is None else _positions(sequences, scored)
     if folds is not None:
         folds = check_array("folds", folds, shape=(len(series),))
-        codes = np.unique(folds[scored], return_inverse=True)[1]
-        series = series.copy()
-        sums = np.bincount(codes, weights=series[scored])
-        series[scored] -= (sums / np.bincount(codes))[codes]
+        series = _without_fold_means(series, scored, folds)
     values = series[scored]
     n = len(values)
     min_scores = FEWEST_BLOCKS * BLOCK_LENGTHS[0] * time
@@ -196,8 +193,30 @@ def autocorrelation_time_test(
     variance = float(values.var())
     if not variance > 1e-24 * max(1.0, float(np.abs(values).max())) ** 2:
         return DependenceReport(False, note=_TESTED.format(time=time, n=n))
+    p, ratio, block = _slowest_variation(series, positions, values, variance, time)
+    if p > level:
+        return DependenceReport(False, p_value=p, note=_TESTED.format(time=time, n=n))
+    message = _STRONGER.format(ratio=ratio, block=block, time=time, p=p, suggested=ratio * time)
+    return DependenceReport(True, message, p, note=_CONTRADICTED.format(time=time, p=p, n=n))
+
+
+def _without_fold_means(series, scored, folds):
+    """Return scores less the mean of their fold: models of some folds are better."""
+    codes = np.unique(folds[scored], return_inverse=True)[1]
+    series = series.copy()
+    sums = np.bincount(codes, weights=series[scored])
+    series[scored] -= (sums / np.bincount(codes))[codes]
+    return series
+
+
+def _slowest_variation(series, positions, values, variance, time):
+    """Return the smallest p-value of all lengths of blocks, with its ratio and its length.
+
+    The ratio is that of the variance of block means to the declared one. ``positions``: of the
+    scores of each sequence; ``values``: all scores, of this ``variance``.
+    """
     excess = float(np.mean((values - values.mean()) ** 4)) / variance**2 - 3.0
-    worst = (1.0, 1.0, 0)  # p-value, ratio of variances, length of blocks
+    worst = (1.0, 1.0, 0)
     for length in BLOCK_LENGTHS:
         block = math.ceil(length * time)
         means = np.concatenate([_block_means(series[rows], block) for rows in positions])
@@ -207,11 +226,7 @@ def autocorrelation_time_test(
         heaviness = 2.0 * max(excess, 0.0) * time / block
         freedom = 2.0 * (len(means) - 1) / (2.0 + heaviness)
         worst = min(worst, (float(chi2.sf(ratio * freedom, freedom)), ratio, block))
-    p, ratio, block = worst
-    if p > level:
-        return DependenceReport(False, p_value=p, note=_TESTED.format(time=time, n=n))
-    message = _STRONGER.format(ratio=ratio, block=block, time=time, p=p, suggested=ratio * time)
-    return DependenceReport(True, message, p, note=_CONTRADICTED.format(time=time, p=p, n=n))
+    return worst
 
 
 def influence_test(

@@ -202,19 +202,38 @@ class TrainingData:
             return "groups"
         if not self.classifier:
             return None
-        sides = np.asarray(self.tables[0][1]), np.asarray(y)
-        text = ["text" in column_kinds(side) for side in sides]  # one of them: an error of its own
-        if text[0] != text[1] or any(side.size != len(side) or not side.size for side in sides):
-            return None
-        y_train, y_holdout = (side.ravel() for side in sides)
-        if not np.isin(y_holdout, y_train).any():
-            return "labels"
-        n_holdout = model.effective_n(len(y_holdout))
-        if _misses_expected_class(y_holdout, y_train, len(y_train)):
-            return "classes"
-        if _misses_expected_class(y_train, y_holdout, n_holdout):
-            return "classes"
+        return _label_finding(np.asarray(self.tables[0][1]), np.asarray(y), model)
+
+
+def _check_known_tables(side, shares):
+    """Raise if a table of training records is in part known, and in part of unknown records.
+
+    ``shares``: of each table, by index, the share of its records that are known.
+    """
+    for index, share in shares.items():
+        if 0.0 < share < 1.0:
+            name = side.parameter_of(index)
+            if name is None:
+                raise UNKNOWN_TRAINING_ROWS.error()
+            raise HOLDOUT_ROWS_IN_FIT_PARAMETER.error(source=name)
+
+
+def _label_finding(y_train, y_holdout, model):
+    """Return "labels" or "classes" if labels of both sides cannot be of one population, or None."""
+    sides = y_train, y_holdout
+    text = ["text" in column_kinds(side) for side in sides]  # one of them: an error of its own
+    if text[0] != text[1] or any(side.size != len(side) or not side.size for side in sides):
         return None
+    y_train = y_train.ravel()
+    y_holdout = y_holdout.ravel()
+    if not np.isin(y_holdout, y_train).any():
+        return "labels"
+    n_holdout = model.effective_n(len(y_holdout))
+    if _misses_expected_class(y_holdout, y_train, len(y_train)):
+        return "classes"
+    if _misses_expected_class(y_train, y_holdout, n_holdout):
+        return "classes"
+    return None
 
 
 def _misses_expected_class(labels, other_labels, other_size):
@@ -264,12 +283,7 @@ class TrainingRowRegistry:
         shares = self._shares(side)
         is_known_group = np.isin(side.groups, self._groups)
         if self.drawn and not explicit:
-            for index, share in shares.items():
-                if 0.0 < share < 1.0:
-                    name = side.parameter_of(index)
-                    if name is None:
-                        raise UNKNOWN_TRAINING_ROWS.error()
-                    raise HOLDOUT_ROWS_IN_FIT_PARAMETER.error(source=name)
+            _check_known_tables(side, shares)
         if self.drawn and is_known_group.any() and not is_known_group.all():
             OVERLAP_FINDINGS["groups"].warn()
             return RELABELED_GROUPS_ASSUMPTION
@@ -358,13 +372,17 @@ def _kept_rows(estimator, X, depth=4):
         rows = state.get(name)
         if sp.issparse(rows) or (isinstance(rows, np.ndarray) and rows.dtype.kind in "biuf"):
             yield from _tables_in(rows, X)
-    if not depth or not (hasattr(estimator, "get_params") or "estimator" in state):
-        return
+    if depth and (hasattr(estimator, "get_params") or "estimator" in state):
+        for inner in _inner_objects(state):
+            yield from _kept_rows(inner, X, depth - 1)
+
+
+def _inner_objects(state):
+    """Yield the objects inside a fitted model: fitted attributes, steps, or its estimator."""
     fitted = [value for name, value in state.items() if name.endswith("_") or name == "steps"]
     for value in fitted or [state.get("estimator")]:  # frozen, or calibrated
         for item in value[:_PARTS] if isinstance(value, (list, tuple)) else [value]:
-            inner = item[1] if isinstance(item, tuple) and len(item) > 1 else item
-            yield from _kept_rows(inner, X, depth - 1)
+            yield item[1] if isinstance(item, tuple) and len(item) > 1 else item
 
 
 def _tables_in(value, X, depth=3):
@@ -386,18 +404,10 @@ def count_shared_rows(X, y, X_holdout, y_holdout):
     four standard deviations and one more record. It explains 0 if the training records as a whole
     are the holdout, or a part of it that chance cannot have picked.
     """
-    shared = None
-    if all(hasattr(table, "iloc") and hasattr(table, "columns") for table in (X, X_holdout)):
-        shared = {*map(str, X.columns)}.intersection(map(str, X_holdout.columns)) or None
-    try:
-        if shared is None and len({_as_table(table).shape[1] for table in (X, X_holdout)}) > 1:
-            return 0, 0
-        training = row_digests(X, y, names=shared)
-        holdout = row_digests(X_holdout, None if y is None else y_holdout, names=shared)
-    except (TypeError, ValueError):  # cells without values, ragged rows: nothing to compare
+    digests = _digests_of_both(X, y, X_holdout, y_holdout)
+    if digests is None:
         return 0, 0
-    if training.size == 0 or holdout.size == 0:
-        return 0, 0
+    training, holdout = digests
     values, counts = np.unique(training, return_counts=True)
     n_shared = int(np.isin(training, holdout).sum())
     if n_shared == training.size and values.size > 1 and 2 * n_shared > holdout.size:
@@ -406,21 +416,44 @@ def count_shared_rows(X, y, X_holdout, y_holdout):
         holdout_values, holdout_counts = np.unique(holdout, return_counts=True)
         if np.all(holdout_counts[np.searchsorted(holdout_values, values)] >= counts):
             return n_shared, 0
-    # Of the other training records a random set as large as the holdout holds an equal one with a
-    # hypergeometric chance, which is free of bias. If there are fewer others than that, the rate
-    # of equal pairs gives an upper bound (Jensen).
-    n_others = training.size - 1
-    if holdout.size <= n_others:
-        # Nearly all counts are 1: each distinct count is computed once.
-        distinct_counts, index = np.unique(counts, return_inverse=True)
-        chances = 1.0 - hypergeom.pmf(0, n_others, distinct_counts - 1, holdout.size)[index]
-    else:
-        pair_rate = float((counts * (counts - 1.0)).sum()) / max(training.size * n_others, 1)
-        chances = np.full(counts.shape, 1.0 - (1.0 - pair_rate) ** holdout.size)
+    chances = _chances_of_equal_records(counts, holdout.size)
     expected = float((counts * chances).sum())
     # Twice: once for the records that meet, once because the rate itself is estimated.
     variance = 2.0 * float((counts**2 * chances * (1.0 - chances)).sum())
     return n_shared, math.floor(expected + 4.0 * math.sqrt(variance) + 1.0)
+
+
+def _digests_of_both(X, y, X_holdout, y_holdout):
+    """Return digests of training and holdout records, or None if these cannot be compared."""
+    shared = None
+    if all(hasattr(table, "iloc") and hasattr(table, "columns") for table in (X, X_holdout)):
+        shared = {*map(str, X.columns)}.intersection(map(str, X_holdout.columns)) or None
+    try:
+        if shared is None and len({_as_table(table).shape[1] for table in (X, X_holdout)}) > 1:
+            return None
+        training = row_digests(X, y, names=shared)
+        holdout = row_digests(X_holdout, None if y is None else y_holdout, names=shared)
+    except (TypeError, ValueError):  # cells without values, ragged rows: nothing to compare
+        return None
+    return (training, holdout) if training.size and holdout.size else None
+
+
+def _chances_of_equal_records(counts, n_holdout):
+    """Return the chance that a holdout of so many has an equal of each distinct record.
+
+    ``counts``: how often each distinct record is in the training set.
+    """
+    # Of the other training records a random set as large as the holdout holds an equal one with a
+    # hypergeometric chance, which is free of bias. If there are fewer others than that, the rate
+    # of equal pairs gives an upper bound (Jensen).
+    n_training = int(counts.sum())
+    n_others = n_training - 1
+    if n_holdout <= n_others:
+        # Nearly all counts are 1: each distinct count is computed once.
+        distinct_counts, index = np.unique(counts, return_inverse=True)
+        return 1.0 - hypergeom.pmf(0, n_others, distinct_counts - 1, n_holdout)[index]
+    pair_rate = float((counts * (counts - 1.0)).sum()) / max(n_training * n_others, 1)
+    return np.full(counts.shape, 1.0 - (1.0 - pair_rate) ** n_holdout)
 
 
 def row_digests(X, y=None, *, names=None):

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import math
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -149,58 +150,61 @@ def run_dependence_test(division, estimator, metric, score, *, groups=None, scor
     that suits the correlation and its per-record scores, or None twice.
     """
     model = division.train_model
-    train = division.train
-    n = num_samples(division.X)
     declared = division.model if model is None else model
-    if declares_time(declared) or declares_influence(declared):
-        if not metric.is_mean:
-            metric = _per_record_metric(division, estimator)
-            scores_and_folds = None
-        result = _of_strength(division, declared, metric, score, scores_and_folds)
-        warn_undeclared_dependence(division, result[0])
-        return result
+    has_strength = declares_time(declared) or declares_influence(declared)
     scheme = division.scheme if model is None else division.train_scheme
     is_independent = scheme.has_independent_records
     placed = division.coordinates is not None and is_independent
     in_groups = placed or (isinstance(model, Groups) and not is_independent)
     classes = is_classifier(estimator)
     labels = np.asarray(division.y) if classes and np.ndim(division.y) == 1 else None
-    result = None, None
-    if (
-        (in_groups or (is_independent and not (labels is not None and is_sorted_by_label(labels))))
+    if not has_strength:
+        is_sorted = labels is not None and is_sorted_by_label(labels)
         # Of dates that are judged given their past, and given the rest, there is nothing to test.
-        and not (scheme.in_time_order or division.scheme.is_conditional)
-        and (metric.is_mean or classes or is_regressor(estimator))
-        and (
-            division.y is None
-            or np.ndim(division.y) == 1
-            or type_of_target(division.y) != "multiclass-multioutput"
-        )
-        and not get_tags(estimator).input_tags.pairwise
-    ):
-        if not metric.is_mean:
-            metric = _per_record_metric(division, estimator)
-            scores_and_folds = None
-
-        # Original order of the training rows.
-        order = np.arange(n) if train is None else np.argsort(train, kind="stable")
-
-        def scored(n_rows=LONGEST_SERIES):
-            """Score in folds drawn without regard to the order of rows: the tests stay exact."""
-            rows = np.sort(order[:n_rows])
-            shuffled = KFold(min(3, len(rows)), shuffle=True, random_state=0)
-            folds = [(rows[train_fold], rows[test]) for train_fold, test in shuffled.split(rows)]
-            scores = score(metric, folds)
-            # Among the first rows a class may be missing.
-            return scored(n) if n_rows < n and np.isnan(scores).all() else scores
-
-        if in_groups:
-            scores = scored(n) if scores_and_folds is None else scores_and_folds[0]
-            result = _of_groups(declared, scores, labels, order, division.coordinates)
-        else:
-            result = _in_row_order(scored, order, groups, scores_and_folds)
+        is_free = scheme.in_time_order or division.scheme.is_conditional
+        is_testable = (in_groups or (is_independent and not is_sorted)) and not is_free
+        if not is_testable or not _has_record_scores(division, estimator, metric):
+            warn_undeclared_dependence(division, None)
+            return None, None
+    if not metric.is_mean:
+        metric = _per_record_metric(division, estimator)
+        scores_and_folds = None
+    if has_strength:
+        result = _of_strength(division, declared, metric, score, scores_and_folds)
+        warn_undeclared_dependence(division, result[0])
+        return result
+    n = num_samples(division.X)
+    # Original order of the training rows.
+    order = np.arange(n) if division.train is None else np.argsort(division.train, kind="stable")
+    scored = partial(_scores_in_shuffled_folds, metric, score, order)
+    if in_groups:
+        scores = scored(n) if scores_and_folds is None else scores_and_folds[0]
+        result = _of_groups(declared, scores, labels, order, division.coordinates)
+    else:
+        result = _in_row_order(scored, order, groups, scores_and_folds)
     warn_undeclared_dependence(division, result[0])
     return result
+
+
+def _has_record_scores(division, estimator, metric):
+    """Return whether records have scores of their own that can be cross-validated anew."""
+    y = division.y
+    is_single = y is None or np.ndim(y) == 1
+    has_supported_targets = is_single or type_of_target(y) != "multiclass-multioutput"
+    has_metric = metric.is_mean or is_classifier(estimator) or is_regressor(estimator)
+    return has_metric and has_supported_targets and not get_tags(estimator).input_tags.pairwise
+
+
+def _scores_in_shuffled_folds(metric, score, order, n_rows=LONGEST_SERIES):
+    """Score in folds drawn without regard to the order of rows: the tests stay exact."""
+    rows = np.sort(order[:n_rows])
+    shuffled = KFold(min(3, len(rows)), shuffle=True, random_state=0)
+    folds = [(rows[train_fold], rows[test]) for train_fold, test in shuffled.split(rows)]
+    scores = score(metric, folds)
+    # Among the first rows a class may be missing.
+    if n_rows < len(order) and np.isnan(scores).all():
+        return _scores_in_shuffled_folds(metric, score, order, len(order))
+    return scores
 
 
 def _per_record_metric(division, estimator):
@@ -339,24 +343,14 @@ def warn_about_selected_model(
     """
     warn_clipped_score(metric, clipping, of)
     low, high = interval
-    span = metric.upper - metric.lower
-    if training > high:
-        n = num_samples(division.X)
-        train_model = Independent() if division.train_model is None else division.train_model
-        tail = score_tail(train_model, n, **dataclasses.asdict(metric.expected_shape(n)))
-        unit = min(1.0, max(0.0, metric.to_unit(training)))
-        if training - CHANCE * span * float(tail.standard_deviation(unit)) > high:
-            OPTIMISTIC_CV_SCORE.warn(
-                measured=metric.measured, of=of, training=training, score=score, low=low, high=high
-            )
-    if not has_interval:
+    if training > high and _is_optimistic(metric, division, training, high):
+        OPTIMISTIC_CV_SCORE.warn(
+            measured=metric.measured, of=of, training=training, score=score, low=low, high=high
+        )
+    share = (high - low) / (metric.upper - metric.lower)
+    if not (has_interval and share >= UNINFORMATIVE_SHARE and math.isfinite(score)):
         return
-    share = (high - low) / span
-    if (
-        share >= UNINFORMATIVE_SHARE
-        and math.isfinite(score)
-        and not (holdout.is_small or holdout.account.has_shown(TOO_FEW_GROUPS))
-    ):
+    if not (holdout.is_small or holdout.account.has_shown(TOO_FEW_GROUPS)):
         scheme = holdout.dependence.sampling_scheme(holdout.n)
         UNINFORMATIVE_INTERVAL.warn(
             measured=metric.measured,
@@ -368,6 +362,16 @@ def warn_about_selected_model(
             count=scheme.n_units,
             units=scheme.unit_name,
         )
+
+
+def _is_optimistic(metric, division, training, high):
+    """Return whether a training score is above a limit by more than its own variation."""
+    n = num_samples(division.X)
+    train_model = Independent() if division.train_model is None else division.train_model
+    tail = score_tail(train_model, n, **dataclasses.asdict(metric.expected_shape(n)))
+    unit = min(1.0, max(0.0, metric.to_unit(training)))
+    span = metric.upper - metric.lower
+    return training - CHANCE * span * float(tail.standard_deviation(unit)) > high
 
 
 def warn_clipped_score(metric, clipping, of):

@@ -52,15 +52,7 @@ def check_same_schema(estimator, division):
     columns = list(getattr(X, "columns", []))
     holdout_columns = list(getattr(X_holdout, "columns", []))
     if columns and holdout_columns and columns != holdout_columns:
-        missing = [name for name in columns if name not in holdout_columns][:5]
-        extra = [name for name in holdout_columns if name not in columns][:5]
-        if missing:
-            raise DIFFERENT_SCHEMA.error(found=f"no columns {missing}", fix=ADDED_COLUMNS_FIX)
-        if extra:
-            raise DIFFERENT_SCHEMA.error(found=f"columns {extra} besides", fix=SELECTED_COLUMNS_FIX)
-        raise DIFFERENT_SCHEMA.error(
-            found="columns in another order", fix="Pass X[holdout.X.columns]"
-        )
+        raise _columns_error(columns, holdout_columns)
     width = _shape(X)[1:]
     holdout_width = _shape(X_holdout)[1:]
     pairwise = get_tags(estimator).input_tags.pairwise
@@ -73,30 +65,48 @@ def check_same_schema(estimator, division):
             found="text in place of numbers", fix="Pass records of one type"
         )
     if division.y is not None:
-        y = np.asarray(division.y)
-        y_holdout = np.asarray(division.y_holdout)
-        if y.size * len(y_holdout) != y_holdout.size * len(y):
-            raise DIFFERENT_SCHEMA.error(
-                found="another number of outputs", fix="Pass targets of one form"
-            )
-        if {*column_kinds(y), *column_kinds(y_holdout)} == {"number", "text"}:
-            raise DIFFERENT_SCHEMA.error(
-                found="labels of another type", fix="Code both sides alike"
-            )
+        _check_same_targets(np.asarray(division.y), np.asarray(division.y_holdout))
+
+
+def _columns_error(columns, holdout_columns):
+    """Return the error of a holdout with other columns, or with the same in another order."""
+    missing = [name for name in columns if name not in holdout_columns][:5]
+    if missing:
+        return DIFFERENT_SCHEMA.error(found=f"no columns {missing}", fix=ADDED_COLUMNS_FIX)
+    extra = [name for name in holdout_columns if name not in columns][:5]
+    if extra:
+        return DIFFERENT_SCHEMA.error(found=f"columns {extra} besides", fix=SELECTED_COLUMNS_FIX)
+    return DIFFERENT_SCHEMA.error(found="columns in another order", fix="Pass X[holdout.X.columns]")
+
+
+def _check_same_targets(y, y_holdout):
+    """Raise if holdout targets have another number of outputs, or are text for numbers."""
+    if y.size * len(y_holdout) != y_holdout.size * len(y):
+        raise DIFFERENT_SCHEMA.error(
+            found="another number of outputs", fix="Pass targets of one form"
+        )
+    if {*column_kinds(y), *column_kinds(y_holdout)} == {"number", "text"}:
+        raise DIFFERENT_SCHEMA.error(found="labels of another type", fix="Code both sides alike")
 
 
 def column_kinds(X):
     """Return "number", "text" or "other" of each column of a frame, or of a whole array."""
-    column_types = []
-    for _, column in X.items() if hasattr(X, "items") else [("", X)]:
-        # Arrays of the strict array API hold numbers.
-        default_code = "f" if hasattr(X, "__array_namespace__") else "O"
-        code = getattr(getattr(column, "dtype", None), "kind", default_code)
-        if code == "O":  # the types of the first objects decide
-            values = np.asarray(column[:50], dtype=object).ravel()[:50].tolist()
-            code = "U" if values and all(isinstance(value, str) for value in values) else code
-        column_types.append("number" if code in "biufc" else "text" if code in "UST" else "other")
-    return column_types
+    columns = [column for _, column in X.items()] if hasattr(X, "items") else [X]
+    return [_column_kind(column) for column in columns]
+
+
+def _column_kind(column):
+    """Return "number", "text" or "other"; the first objects decide about a column of objects."""
+    # Arrays of the strict array API hold numbers.
+    default_code = "f" if hasattr(column, "__array_namespace__") else "O"
+    code = getattr(getattr(column, "dtype", None), "kind", default_code)
+    if code == "O":
+        values = np.asarray(column[:50], dtype=object).ravel()[:50].tolist()
+        is_text = bool(values) and all(isinstance(value, str) for value in values)
+        return "text" if is_text else "other"
+    if code in "biufc":
+        return "number"
+    return "text" if code in "UST" else "other"
 
 
 def same_columns(X, X_other):
@@ -178,12 +188,7 @@ def declaration_hints(X, *, correlation, groups, splitters):
         return (GROUPS_ARE_DATES,)
     by_group = next((name for name in names if "Group" in name), None)
     if correlation is not None:
-        parts = correlation if isinstance(correlation, list | tuple) else [correlation]
-        used = (
-            by_group
-            or is_chain(correlation)
-            or any(isinstance(part, Groups | str) and part != "time" for part in parts)
-        )
+        used = by_group or _reads_groups(correlation)
         return () if groups is None or used else (UNUSED,)
     hints = []
     if groups is not None and len(np.unique(np.asarray(groups, dtype=str))) < len(groups):
@@ -192,20 +197,32 @@ def declaration_hints(X, *, correlation, groups, splitters):
         hints.append(by_group + " was passed" + IN_GROUPS)
     if "TimeSeriesSplit" in names:
         hints.append("TimeSeriesSplit was passed" + IN_TIME)
-    elif _has_dates(X) and hasattr(X.index, "levels"):
-        hints.append("The index of X has a level of dates" + IN_TIME)
     elif _has_dates(X):
-        dates = date_numbers(date_level(X.index)).astype(np.int64)
-        steps = np.diff(dates)
-        spaces = np.diff(np.sort(dates))
-        alike = np.abs(spaces - np.median(spaces)) <= ABOUT * np.median(spaces)
-        if (steps >= 0).all() or (steps <= 0).all():
-            hints.append("X is sorted by date" + IN_TIME)
-        elif spaces.min() > 0 and alike.mean() >= REGULAR:  # a series, and no list of events
-            hints.append(
-                "The index of X is a shuffled calendar" + IN_TIME + ", after X.sort_index()"
-            )
+        hints += _index_hints(X.index)
     return tuple(hints)
+
+
+def _reads_groups(correlation):
+    """Return whether a declared correlation says what groups of records are for."""
+    if is_chain(correlation):
+        return True
+    parts = correlation if isinstance(correlation, list | tuple) else [correlation]
+    return any(isinstance(part, Groups | str) and part != "time" for part in parts)
+
+
+def _index_hints(index):
+    """Return hints of an index with dates: its levels, its order or its regular steps."""
+    if hasattr(index, "levels"):
+        return ["The index of X has a level of dates" + IN_TIME]
+    dates = date_numbers(date_level(index)).astype(np.int64)
+    steps = np.diff(dates)
+    if (steps >= 0).all() or (steps <= 0).all():
+        return ["X is sorted by date" + IN_TIME]
+    spaces = np.diff(np.sort(dates))
+    alike = np.abs(spaces - np.median(spaces)) <= ABOUT * np.median(spaces)
+    if spaces.min() > 0 and alike.mean() >= REGULAR:  # a series, and no list of events
+        return ["The index of X is a shuffled calendar" + IN_TIME + ", after X.sort_index()"]
+    return []
 
 
 def _has_dates(X):

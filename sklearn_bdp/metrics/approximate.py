@@ -71,6 +71,8 @@ _RATIOS: dict[str, type[RatioMetric]] = {
     if issubclass(metric_class, RatioMetric) and metric_class.score_function
 }
 
+#: Why a metric has no interval: its influence values have no spread.
+_NO_VARIATION = "its out-of-fold score does not vary"
 #: Why a metric has no interval between training dates.
 OF_DATES = (
     "its variation between training dates does not bound that of later dates, whose drift and "
@@ -572,24 +574,28 @@ class ApproximateMetric(BoundedMetric):
             return dataclasses.replace(reference, reason=reason)
         if self.facts.form is ScoreForm.MEDIAN_ERROR:
             return self._median_reference(predictions, reference, unit_codes)
+        return self._spread_reference(predictions, reference, unit_codes)
+
+    def _spread_reference(self, predictions, reference, unit_codes):
+        """Return the reference with the spread of influence values, or why there is none."""
         try:
             with silenced():
                 spread = self._variance_proxy(predictions, reference, unit_codes)
         except ValueError:  # a part of the folds has no score, for instance without a class
-            spread = None
-        if spread is not None and spread.center <= 0.0:
+            return dataclasses.replace(reference, reason=_NO_VARIATION)
+        if spread.center <= 0.0:
             worst = "its loss is several times that of the best candidate"
             return dataclasses.replace(reference, reason=worst)
-        usable = spread is not None and np.isfinite(tuple(spread)[:4]).all()
-        if not usable or not spread.deviation > 0.0 or not 0.0 < spread.center < 1.0:
-            return dataclasses.replace(reference, reason="its out-of-fold score does not vary")
-        family = "proportion" if self.facts.is_classification else "loss"
-        if family == "proportion":
-            # An effective size above the number of records would claim more than a proportion.
-            records_per_unit = len(predictions.y) / n_units
-            least = math.sqrt(spread.center * (1.0 - spread.center) / records_per_unit)
-            spread = spread._replace(deviation=max(spread.deviation, least))
-        return dataclasses.replace(reference, family=family, spread=spread, reason="")
+        is_finite = np.isfinite(tuple(spread)[:4]).all()
+        if not is_finite or not spread.deviation > 0.0 or not spread.center < 1.0:
+            return dataclasses.replace(reference, reason=_NO_VARIATION)
+        if not self.facts.is_classification:
+            return dataclasses.replace(reference, family="loss", spread=spread, reason="")
+        # An effective size above the number of records would claim more than a proportion.
+        records_per_unit = len(predictions.y) / np.unique(unit_codes).size
+        least = math.sqrt(spread.center * (1.0 - spread.center) / records_per_unit)
+        spread = spread._replace(deviation=max(spread.deviation, least))
+        return dataclasses.replace(reference, family="proportion", spread=spread, reason="")
 
     def pooled(self, predictions: Predictions) -> TrainingReference:
         """Return the score of pooled out-of-fold predictions and the clips, without an interval.
@@ -617,7 +623,7 @@ class ApproximateMetric(BoundedMetric):
         errors = np.abs(np.asarray(predictions.y, dtype=float) - predictions.response)
         errors = errors / (self.upper - self.lower)
         if not 0.0 < float(np.median(errors)) < 1.0:
-            return dataclasses.replace(reference, reason="its out-of-fold score does not vary")
+            return dataclasses.replace(reference, reason=_NO_VARIATION)
         distribution = ErrorDistribution.of_errors(errors, unit_codes)
         return dataclasses.replace(reference, family="median", spread=distribution, reason="")
 

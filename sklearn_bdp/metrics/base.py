@@ -147,6 +147,8 @@ class Metric:
     range_text: ClassVar[str] = ""
     #: Options of `get_metric`.
     options: ClassVar[tuple[str, ...]] = ()
+    #: Arguments of scikit-learn's score function that make no difference.
+    ignored_arguments: ClassVar[tuple[str, ...]] = ()
     #: Option that a number at the end of a name gives, as in ``top_k_accuracy_3``.
     number_option: ClassVar[str] = ""
     #: Its type: positive integers, or numbers between 0 and 1.
@@ -706,13 +708,7 @@ def check_schema(estimator, X, y):
     These are facts about the form of the records, not about their values, so that messages may
     state them. Nothing is queried before.
     """
-    n_fitted = getattr(estimator, "n_features_in_", None)
-    n_columns = getattr(X, "shape", (0,))[1:2]
-    if n_fitted is not None and n_columns and n_columns[0] != n_fitted:
-        raise ValueError(
-            f"estimator must take the {n_columns[0]} columns of the records, got one fitted on "
-            f"{n_fitted}. Select columns in a pipeline. The holdout was not queried."
-        )
+    _check_n_columns(estimator, X)
     names = getattr(estimator, "feature_names_in_", None)
     columns = getattr(X, "columns", None)
     if names is not None and columns is not None and not same_names(names, columns):
@@ -722,17 +718,34 @@ def check_schema(estimator, X, y):
         )
     classes = np.asarray(getattr(estimator, "classes_", []))
     if classes.ndim == 1 and classes.size and y is not None and y.ndim == 1:
-        of_model, of_records = (
-            "text"
-            if labels.dtype.kind in "US" or (labels.dtype == object and isinstance(labels[0], str))
-            else "numbers"
-            for labels in (classes, y)
+        _check_label_type(classes, y)
+
+
+def _check_n_columns(estimator, X):
+    """Raise ValueError where a model was fitted on another number of columns."""
+    n_fitted = getattr(estimator, "n_features_in_", None)
+    n_columns = getattr(X, "shape", (0,))[1:2]
+    if n_fitted is not None and n_columns and n_columns[0] != n_fitted:
+        raise ValueError(
+            f"estimator must take the {n_columns[0]} columns of the records, got one fitted on "
+            f"{n_fitted}. Select columns in a pipeline. The holdout was not queried."
         )
-        if of_model != of_records:
-            raise ValueError(
-                f"the model was fitted with labels that are {of_model}, got records whose labels "
-                f"are {of_records}."
-            )
+
+
+def _check_label_type(classes, y):
+    """Raise ValueError where one of classes and targets is text, and the other numbers."""
+    of_model = "text" if _is_text(classes) else "numbers"
+    of_records = "text" if _is_text(y) else "numbers"
+    if of_model != of_records:
+        raise ValueError(
+            f"the model was fitted with labels that are {of_model}, got records whose labels "
+            f"are {of_records}."
+        )
+
+
+def _is_text(labels):
+    """Return whether an array of labels holds text."""
+    return labels.dtype.kind in "US" or (labels.dtype == object and isinstance(labels[0], str))
 
 
 def same_names(first, second):
@@ -769,11 +782,7 @@ def score_rows(score, estimator, X, y):
     pending = [(0, len(y))]
     while pending:
         start, stop = pending.pop()
-        if hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray):
-            part = X.__array_namespace__().asarray(X[start:stop, ...], copy=True)
-        else:
-            part = X.iloc[start:stop] if hasattr(X, "iloc") else X[start:stop]
-            part = part.copy() if hasattr(part, "copy") else part
+        part = _copy_rows(X, start, stop)
         try:
             scores = np.asarray(score(estimator, part, y[start:stop].copy()), dtype=float)
             if scores.shape != (stop - start,):
@@ -788,6 +797,14 @@ def score_rows(score, estimator, X, y):
         else:
             rows[start:stop] = scores
     return rows
+
+
+def _copy_rows(X, start, stop):
+    """Return a copy of rows of a table, an array or a sequence."""
+    if hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray):
+        return X.__array_namespace__().asarray(X[start:stop, ...], copy=True)
+    rows = X.iloc[start:stop] if hasattr(X, "iloc") else X[start:stop]
+    return rows.copy() if hasattr(rows, "copy") else rows
 
 
 def respond(estimator, X, methods):

@@ -43,10 +43,8 @@ def influence_on_score(
         Change of the function per change of the record's weight, in units of a mean over records.
         None for functions that are not known here.
     """
-    if function_name == "d2_absolute_error_score" and y.ndim == 1 and not arguments:
-        return _ratio_influence(np.abs(y - response), np.abs(y - np.median(y)))
-    if function_name == "d2_brier_score" and y.ndim == 1 and not arguments:
-        return _brier_influence(y, response, pos_label)
+    if function_name in _SKILLS and y.ndim == 1 and not arguments:
+        return _SKILLS[function_name](y, response, pos_label)
     if function_name == "roc_auc_score" and y.ndim == 1:
         return _auc_influence(arguments, y, response, pos_label)
     if arguments.get("average") == "samples" and function_name in _SAMPLES:
@@ -54,9 +52,7 @@ def influence_on_score(
     if y.ndim != 1 or response.ndim != 1:
         return None
     if function_name == "root_mean_squared_log_error" and not arguments:
-        losses = record_losses("mean_squared_log_error", {}, y, response)
-        root = 0.0 if losses is None else math.sqrt(losses.mean())
-        return None if losses is None or root == 0.0 else _centered(losses) / (2.0 * root)
+        return _root_influence(record_losses("mean_squared_log_error", {}, y, response))
     return _centered(record_losses(function_name, arguments, y, response))
 
 
@@ -101,12 +97,24 @@ def _centered(values):
     return None if values is None else values - values.mean()
 
 
+def _root_influence(losses):
+    """Return the influence on the root of a mean loss, None without losses or if all are 0."""
+    if losses is None or losses.mean() == 0.0:
+        return None
+    return _centered(losses) / (2.0 * math.sqrt(losses.mean()))
+
+
 def _ratio_influence(losses, scales):
     """Return the influence on 1 minus a ratio of two means; the reference has no first effect."""
     mean_scale = float(np.mean(scales))
     if not mean_scale > 0.0:
         return None
     return -(losses - float(np.mean(losses)) / mean_scale * scales) / mean_scale
+
+
+def _absolute_skill_influence(y, response, pos_label):
+    """Return the influence on the skill of absolute errors; ``pos_label`` has no meaning here."""
+    return _ratio_influence(np.abs(y - response), np.abs(y - np.median(y)))
 
 
 def _brier_influence(y, response, pos_label):
@@ -122,6 +130,10 @@ def _brier_influence(y, response, pos_label):
     is_class = (y[:, None] == classes).astype(float)
     scales = np.sum((is_class - is_class.mean(axis=0)) ** 2, axis=1)
     return _ratio_influence(np.sum((is_class - response) ** 2, axis=1), scales)
+
+
+#: Skill scores with a closed form: functions of targets, response and positive label.
+_SKILLS = {"d2_absolute_error_score": _absolute_skill_influence, "d2_brier_score": _brier_influence}
 
 
 def _sample_scores(function_name, arguments, y, response):
@@ -155,29 +167,47 @@ def _auc_influence(arguments, y, response, pos_label):
         return None
     is_class = [y == label for label in classes]
     if arguments.get("multi_class") == "ovr":
-        comparisons = [
-            (_pair_influence(response[:, k], is_class[k], ~is_class[k]), is_class[k])
-            for k in range(classes.size)
-        ]
+        comparisons = _rest_comparisons(response, is_class)
     elif arguments.get("multi_class") == "ovo":
-        comparisons = []
-        for first, second in itertools.combinations(range(classes.size), 2):
-            forward = _pair_influence(response[:, first], is_class[first], is_class[second])
-            backward = _pair_influence(response[:, second], is_class[second], is_class[first])
-            mean_auc = 0.5 * (forward[0] + backward[0])
-            mean_influence = 0.5 * (forward[1] + backward[1])
-            comparisons.append(((mean_auc, mean_influence), is_class[first] | is_class[second]))
+        comparisons = _class_comparisons(response, is_class)
     else:
         return None
-    weights = np.ones(len(comparisons))
-    if average == "weighted":
-        weights = np.array([np.mean(members) for _, members in comparisons])
-    influence = np.zeros(y.size)
-    for weight, ((auc, pair_influence), members) in zip(weights, comparisons, strict=True):
-        influence += weight * pair_influence
-        if average == "weighted":  # shares of classes vary, too; their sum does not
-            influence += (members - weight) * auc
-    return influence / weights.sum()
+    return _averaged_influence(comparisons, is_weighted=average == "weighted")
+
+
+def _rest_comparisons(response, is_class):
+    """Return the AUC of each class against all others, its influence, and the class."""
+    comparisons = []
+    for k, members in enumerate(is_class):
+        auc, influence = _pair_influence(response[:, k], members, ~members)
+        comparisons.append((auc, influence, members))
+    return comparisons
+
+
+def _class_comparisons(response, is_class):
+    """Return the AUC of each pair of classes, its influence, and the records of both."""
+    comparisons = []
+    for first, second in itertools.combinations(range(len(is_class)), 2):
+        forward = _pair_influence(response[:, first], is_class[first], is_class[second])
+        backward = _pair_influence(response[:, second], is_class[second], is_class[first])
+        mean_auc = 0.5 * (forward[0] + backward[0])
+        mean_influence = 0.5 * (forward[1] + backward[1])
+        comparisons.append((mean_auc, mean_influence, is_class[first] | is_class[second]))
+    return comparisons
+
+
+def _averaged_influence(comparisons, *, is_weighted):
+    """Return the influence on a mean of AUCs, weighted by the shares of their records or not."""
+    if not is_weighted:
+        return np.mean([influence for _, influence, _ in comparisons], axis=0)
+    total_weight = 0.0
+    total_influence = 0.0
+    for auc, influence, members in comparisons:
+        weight = np.mean(members)
+        total_weight += weight
+        # Shares of classes vary, too; their sum does not.
+        total_influence = total_influence + weight * influence + (members - weight) * auc
+    return total_influence / total_weight
 
 
 def _pair_influence(scores, is_positive, is_negative):

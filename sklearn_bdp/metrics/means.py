@@ -245,6 +245,8 @@ class BrierScore(MeanMetric):
 
     methods: ClassVar[tuple[str, ...]] = ("predict_proba",)
     options: ClassVar[tuple[str, ...]] = ("n_classes",)
+    #: Of two classes, the score is the same whichever is positive.
+    ignored_arguments: ClassVar[tuple[str, ...]] = ("pos_label",)
     placeholder_options: ClassVar[Mapping[str, Any]] = {"n_classes": 2}
     range_text: ClassVar[str] = "[−1, 0], [−2, 0] beyond two classes"
     is_loss: ClassVar[bool] = True
@@ -305,6 +307,8 @@ class LogLoss(ClippedMetric):
     clip: float = 0.01
 
     options: ClassVar[tuple[str, ...]] = ("clip",)
+    #: The classes are the model's.
+    ignored_arguments: ClassVar[tuple[str, ...]] = ("labels",)
     range_text: ClassVar[str] = "[ln clip, 0]"
     is_loss: ClassVar[bool] = True
     bounds_differences: ClassVar[bool] = True
@@ -537,47 +541,61 @@ def _count_classes(classes, y):
 def _cap(name, y, bounds):
     """Return the largest error that counts, of each output, and a note if no bounds were given."""
     targets = None if y is None else as_labels(y)
-    if targets is not None and (
-        targets.dtype.kind not in "fiub"
-        or targets.ndim not in (1, 2)
-        or not np.isfinite(targets).all()
-    ):
+    if targets is not None:
+        _check_numbers(name, targets)
+    if bounds is not None:
+        width = _width_of_bounds(bounds)
+        return _of_outputs(width), ""
+    if targets is None:
+        raise ValueError(
+            f"{name} needs bounds=(low, high) of the target, as in get_metric({name!r}, "
+            "bounds=(low, high)), or y= (training targets) to take them from."
+        )
+    targets = targets.astype(float)
+    target_range = (targets.min(axis=0), targets.max(axis=0))
+    width = _width_of_bounds(target_range, source=", the range of the training targets")
+    return _of_outputs(width), _clip_note(targets, width)
+
+
+def _of_outputs(width):
+    """Return the width of one output as a number, those of several as a tuple."""
+    return width[0] if len(width) == 1 else tuple(width)
+
+
+def _check_numbers(name, targets):
+    """Raise ValueError unless targets are finite numbers, of one output or several."""
+    is_numeric = targets.dtype.kind in "fiub" and targets.ndim in (1, 2)
+    if not is_numeric or not np.isfinite(targets).all():
         raise ValueError(
             f"{name} needs finite numbers as targets, one for each record and output, got an array "
             f"of shape {targets.shape} and type {targets.dtype}."
         )
-    note = ""
-    source = ""
-    pair = bounds
-    if bounds is None:
-        if targets is None:
-            raise ValueError(
-                f"{name} needs bounds=(low, high) of the target, as in get_metric({name!r}, "
-                "bounds=(low, high)), or y= (training targets) to take them from."
-            )
-        targets = targets.astype(float)
-        source = ", the range of the training targets"
-        pair = (targets.min(axis=0), targets.max(axis=0))
-    is_valid = np.shape(pair)[:1] == (2,) and np.ndim(pair) in (1, 2) and np.size(pair) > 0
-    if is_valid:
+
+
+def _width_of_bounds(bounds, source=""):
+    """Return the distance of both bounds for each output; ``source`` of bounds for the error."""
+    is_pair = np.shape(bounds)[:1] == (2,) and np.ndim(bounds) in (1, 2) and np.size(bounds) > 0
+    if is_pair:
         low, high = (
-            np.clip(np.atleast_1d(check_array("bounds", end)), -_WIDEST, _WIDEST) for end in pair
+            np.clip(np.atleast_1d(check_array("bounds", end)), -_WIDEST, _WIDEST) for end in bounds
         )
-        is_valid = (low < high).all() and (high - low < _WIDEST).all()
-    if not is_valid:
-        raise ValueError(
-            "bounds must be (low, high), numbers or one sequence for all outputs each, with low < "
-            f"high, less than {_WIDEST:g} apart, got bounds={pair!r}{source}."
-        )
-    width = (high - low).tolist()
-    if bounds is None:
-        width_text = ", ".join(f"{output_width:g}" for output_width in width)
-        note = (
-            f"errors are clipped at {width_text}, the range of the training targets; pass "
-            "bounds=(low, high) to change it"
-        )
-        lower, middle, upper = np.quantile(targets, [0.25, 0.5, 0.75])
-        # Positive targets reach ten times further above the median than half of them do.
-        if targets.min() > 0.0 and targets.max() - middle > 10.0 * max(upper - lower, 1e-12):
-            note += ". The target has a heavy tail, so intervals are wide: fit and score log(y)"
-    return (width[0] if len(width) == 1 else tuple(width)), note
+        if (low < high).all() and (high - low < _WIDEST).all():
+            return (high - low).tolist()
+    raise ValueError(
+        "bounds must be (low, high), numbers or one sequence for all outputs each, with low < "
+        f"high, less than {_WIDEST:g} apart, got bounds={bounds!r}{source}."
+    )
+
+
+def _clip_note(targets, width):
+    """Return the note on errors that are clipped at the range of the training targets."""
+    width_text = ", ".join(f"{output_width:g}" for output_width in width)
+    note = (
+        f"errors are clipped at {width_text}, the range of the training targets; pass "
+        "bounds=(low, high) to change it"
+    )
+    lower, middle, upper = np.quantile(targets, [0.25, 0.5, 0.75])
+    # Positive targets reach ten times further above the median than half of them do.
+    if targets.min() > 0.0 and targets.max() - middle > 10.0 * max(upper - lower, 1e-12):
+        note += ". The target has a heavy tail, so intervals are wide: fit and score log(y)"
+    return note

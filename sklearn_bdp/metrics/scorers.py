@@ -27,7 +27,7 @@ from sklearn_bdp.metrics.base import METRICS, BoundedMetric, as_labels
 from sklearn_bdp.metrics.means import ClippedError
 from sklearn_bdp.metrics.per_record import PerRecordScore
 from sklearn_bdp.metrics.registry import available_metrics
-from sklearn_bdp.metrics.scoring import get_metric, parse_scorer
+from sklearn_bdp.metrics.scoring import final_step, get_metric, parse_scorer, requests_metadata
 from sklearn_bdp.utils.sklearn_compat import safe_indexing
 
 #: Number of folds of training records without folds of a search.
@@ -82,39 +82,52 @@ def scorer_metric(
         return approximate_metric("r2" if _scores_by_r2(estimator) else own_score, y)
     try:
         metric = get_metric(scoring, estimator=estimator, y=y)
-        if proof_needed_for or y is None:
-            return metric
-        if _has_undeclared_range(metric, scoring, y) and not has_dates:
-            return approximate_metric(scoring, y)
-        named = metric.name if isinstance(scoring, BoundedMetric) else scoring
-        if metric.is_mean or has_class_bounds or not _is_scorer(named):
-            return metric
-        return approximate_metric(named, y)
     except ValueError as error:
-        if not _is_scorer(scoring) or _requests_weights(scoring):
+        if not _is_approximate(scoring, y, error):
             raise
-        several = y is not None and type_of_target(as_labels(y)) not in (
-            "binary",
-            "multiclass",
-            "continuous",
-        )
-        if not (several or isinstance(error, UnboundedMetricError)):
-            raise
-        if proof_needed_for and not has_class_bounds:
-            means = [name for name in available_metrics() if METRICS[name].is_mean]
-            name = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", scoring)
-            raise UnboundedMetricError(
-                f"scoring={name!r} has no proven bound. Under {proof_needed_for}, only means over "
-                f"records choose candidates: {', '.join(means)}."
-            ) from None
         if proof_needed_for:
-            raise UnboundedMetricError(
-                f"{error} Under {proof_needed_for} only metrics with a proven bound choose "
-                f"candidates: {', '.join(available_metrics())}."
+            raise _proof_needed_error(
+                error, scoring, proof_needed_for, has_class_bounds=has_class_bounds
             ) from None
         if y is None:
             raise
         return approximate_metric(scoring, y)
+    if proof_needed_for or y is None:
+        return metric
+    if _has_undeclared_range(metric, scoring, y) and not has_dates:
+        return approximate_metric(scoring, y)
+    scorer = metric.name if isinstance(scoring, BoundedMetric) else scoring
+    if metric.is_mean or has_class_bounds or not _is_scorer(scorer):
+        return metric
+    return approximate_metric(scorer, y)
+
+
+def _is_approximate(scoring, y, error):
+    """Return whether a scorer without a proven bound may choose candidates (theory G34).
+
+    ``error``: the error of the metric with a proven bound. Targets of several outputs have none.
+    """
+    if not _is_scorer(scoring) or requests_metadata(scoring):
+        return False
+    if isinstance(error, UnboundedMetricError):
+        return True
+    one_output = ("binary", "multiclass", "continuous")
+    return y is not None and type_of_target(as_labels(y)) not in one_output
+
+
+def _proof_needed_error(error, scoring, setting, *, has_class_bounds):
+    """Return the error for a scorer without a proven bound under a setting that needs one."""
+    if has_class_bounds:
+        return UnboundedMetricError(
+            f"{error} Under {setting} only metrics with a proven bound choose "
+            f"candidates: {', '.join(available_metrics())}."
+        )
+    means = [name for name in available_metrics() if METRICS[name].is_mean]
+    name = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", scoring)
+    return UnboundedMetricError(
+        f"scoring={name!r} has no proven bound. Under {setting}, only means over "
+        f"records choose candidates: {', '.join(means)}."
+    )
 
 
 def check_scoring(scoring: Any) -> None:
@@ -132,7 +145,7 @@ def check_scoring(scoring: Any) -> None:
     """
     if scoring is None or isinstance(scoring, BoundedMetric | PerRecordScore):
         return
-    if not _is_scorer(scoring) or _requests_weights(scoring):
+    if not _is_scorer(scoring) or requests_metadata(scoring):
         parse_scorer(scoring)
 
 
@@ -176,17 +189,9 @@ def _is_scorer(scoring):
     return callable(scoring) or (isinstance(scoring, str) and scoring in get_scorer_names())
 
 
-def _requests_weights(scoring):
-    """Return whether a scorer asks for metadata, such as weights."""
-    request = getattr(getattr(scoring, "_metadata_request", None), "score", None)
-    requested = getattr(request, "requests", {}).values()
-    return any(value not in (None, False) for value in requested)
-
-
 def _scores_by_r2(estimator):
     """Return whether the estimator's own ``score`` is scikit-learn's for regressors."""
-    while getattr(estimator, "steps", None):  # a pipeline scores by its last step
-        estimator = estimator.steps[-1][1]
+    estimator = final_step(estimator)
     method = getattr(type(estimator), "score", None)
     return _is_regressor(estimator) and getattr(method, "__qualname__", "") == (
         RegressorMixin.score.__qualname__

@@ -173,15 +173,8 @@ def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
         classifier = regressor = False
     if classifier:
         metric = get_metric("accuracy", estimator=estimator, y=y)
-        last_step = estimator
-        while getattr(last_step, "steps", None):  # a pipeline scores by its last step
-            last_step = last_step.steps[-1][1]
-        module = getattr(getattr(type(last_step), "score", None), "__module__", "sklearn.base")
-        # Searches and similar estimators use ``scoring``, by default the model's own score.
-        scores_accuracy = getattr(last_step, "scoring", None) in (None, "accuracy")
-        if module == "sklearn.base" or (
-            scores_accuracy and module.split(".")[0] in ("sklearn", "sklearn_bdp")
-        ):
+        last_step = final_step(estimator)
+        if _scores_by_accuracy(last_step):
             return metric
         note = (
             f"scoring is accuracy on both sides: {type(last_step).__name__} has a score of its "
@@ -196,6 +189,34 @@ def default_metric(estimator: Any, y: ArrayLike | None = None) -> BoundedMetric:
         f"estimator={type(estimator).__name__} is neither a classifier nor a regressor, so nothing "
         "is known about the range of its score. Pass scoring=, for your own score a PerRecordScore."
     )
+
+
+def final_step(estimator: Any) -> Any:
+    """Return the estimator by which a pipeline scores: the last step, of nested pipelines too.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A pipeline or any other estimator.
+
+    Returns
+    -------
+    estimator
+        The estimator itself if it is no pipeline.
+    """
+    while getattr(estimator, "steps", None):
+        estimator = estimator.steps[-1][1]
+    return estimator
+
+
+def _scores_by_accuracy(classifier):
+    """Return whether the own ``score`` of a classifier is scikit-learn's accuracy."""
+    module = getattr(getattr(type(classifier), "score", None), "__module__", "sklearn.base")
+    if module == "sklearn.base":
+        return True
+    # Searches and similar estimators use ``scoring``, by default the model's own score.
+    is_of_sklearn = module.split(".")[0] in ("sklearn", "sklearn_bdp")
+    return is_of_sklearn and getattr(classifier, "scoring", None) in (None, "accuracy")
 
 
 # -- Refusals: the one place that looks inside scorers --------------------------------------------
@@ -230,9 +251,6 @@ _WRAP_IT = (
     "Use a metric's name, or declare one bounded number per record with "
     "PerRecordScore(function, lower, upper)."
 )
-#: Arguments that make no difference: the Brier score of two classes is the same whichever is
-#: positive, and the classes of a log loss are the model's.
-_IGNORED = {("neg_brier_score", "pos_label"), ("neg_log_loss", "labels")}
 
 
 def parse_scorer(scorer: Any) -> tuple[str, dict[str, Any]]:
@@ -266,45 +284,77 @@ def parse_scorer(scorer: Any) -> tuple[str, dict[str, Any]]:
         )
     function = getattr(scorer, "_score_func", None)
     described = getattr(function or scorer, "__name__", type(scorer).__name__)
-    base_name = described.removesuffix("_score")
     name = None
     if function is not None and getattr(metrics, described, None) is function:
-        candidates = (f"neg_{base_name}", f"neg_{base_name.removesuffix('_loss')}", base_name)
-        name = next(
-            (candidate for candidate in candidates if candidate in available_metrics()), None
-        )
-        if name is None and rejected_name(base_name):
-            _refuse(base_name)
+        name = _metric_of_function(described)
     if name is None:
         raise UnboundedMetricError(
             f"scoring={described} is not supported: the range of its values, and how far one "
             f"record can move them, are unknown. {_WRAP_IT}"
         )
-    metric_class: Any = METRICS[name]
-    accepted = metric_class.options
-    defaults = inspect.signature(scorer._score_func).parameters
-    options: dict[str, Any] = {}
-    wrong = ""
-    for key, value in scorer._kwargs.items():
-        if key in accepted:  # with the same meaning in scikit-learn
-            options[key] = value
-        elif (name, key) not in _IGNORED:
-            is_default = key in defaults and value is defaults[key].default
-            if not is_default:
-                wrong = f"{key}={value!r}"
-    response = scorer._response_method
-    methods = response if isinstance(response, list | tuple) else (response,)
-    metadata = getattr(getattr(scorer, "_metadata_request", None), "score", None)
-    requests = getattr(metadata, "requests", {}).values()
-    if scorer._sign != (-1 if name.startswith("neg_") else 1):
-        wrong = "the wrong greater_is_better (it would look for the worst model)"
-    elif tuple(methods) != metric_class.methods:
-        wrong = f"response_method={response!r}"
-    elif any(request not in (None, False) for request in requests):
-        wrong = "sample weights or other metadata"
-    if wrong:
+    options, unsupported = _scorer_options(scorer, METRICS[name])
+    unsupported = _unsupported_setting(scorer, name) or unsupported
+    if unsupported:
         raise UnboundedMetricError(
-            f"scoring is made from {described} with {wrong}, for which no bound is proved. Use "
-            f"scoring={name!r}. {_WRAP_IT}"
+            f"scoring is made from {described} with {unsupported}, for which no bound is proved. "
+            f"Use scoring={name!r}. {_WRAP_IT}"
         )
     return name, options
+
+
+def _metric_of_function(function_name):
+    """Return the metric of a score function of scikit-learn, or None; rejected ones raise."""
+    base_name = function_name.removesuffix("_score")
+    for name in (f"neg_{base_name}", f"neg_{base_name.removesuffix('_loss')}", base_name):
+        if name in available_metrics():
+            return name
+    if rejected_name(base_name):
+        _refuse(base_name)
+    return None
+
+
+def _scorer_options(scorer, metric_class):
+    """Return the options that a scorer passes on, and an argument without a proof, if any."""
+    defaults = inspect.signature(scorer._score_func).parameters
+    options: dict[str, Any] = {}
+    unsupported = ""
+    for key, value in scorer._kwargs.items():
+        if key in metric_class.options:  # with the same meaning in scikit-learn
+            options[key] = value
+        elif key not in metric_class.ignored_arguments:
+            is_default = key in defaults and value is defaults[key].default
+            if not is_default:
+                unsupported = f"{key}={value!r}"
+    return options, unsupported
+
+
+def _unsupported_setting(scorer, name):
+    """Return the sign, response or metadata of a scorer that differ from the metric's, if any."""
+    metric_class: Any = METRICS[name]
+    response = scorer._response_method
+    methods = response if isinstance(response, list | tuple) else (response,)
+    if scorer._sign != (-1 if name.startswith("neg_") else 1):
+        return "the wrong greater_is_better (it would look for the worst model)"
+    if tuple(methods) != metric_class.methods:
+        return f"response_method={response!r}"
+    if requests_metadata(scorer):
+        return "sample weights or other metadata"
+    return ""
+
+
+def requests_metadata(scorer: Any) -> bool:
+    """Return whether a scorer asks for metadata, such as weights.
+
+    Parameters
+    ----------
+    scorer : object
+        Any ``scoring``.
+
+    Returns
+    -------
+    bool
+        False for an object without metadata routing.
+    """
+    request = getattr(getattr(scorer, "_metadata_request", None), "score", None)
+    requested = getattr(request, "requests", {}).values()
+    return any(value not in (None, False) for value in requested)
