@@ -116,7 +116,7 @@ class MarkovChain(CorrelationModel):
     176.5
     """
 
-    kind = "MarkovChain"
+    fingerprint_name = "MarkovChain"
     caveats = (_DRIFT,)
     _words = ""  # where the strength comes from, when no transition matrix was given
 
@@ -554,7 +554,7 @@ class Interpolation(ComponentModel):
     independent of all others, at any strength.
     """
 
-    kind = "Interpolation"
+    fingerprint_name = "Interpolation"
     _bounds_hold_given_rest = True
 
     def __init__(self) -> None:

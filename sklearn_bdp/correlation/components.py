@@ -127,7 +127,7 @@ class Independent(ComponentModel):
     1000.0
     """
 
-    kind = "Independent"
+    fingerprint_name = "Independent"
 
     def __init__(self) -> None:
         self._freeze()
@@ -165,7 +165,7 @@ class ConditionallyIndependent(ComponentModel):
     have all bounds of independent components. Bounds for records that are alike are not supported.
     """
 
-    kind = "GivenRest"
+    fingerprint_name = "GivenRest"
     _exchangeable = False
 
     def __init__(self, codes, words, *, target, caveats=(), nodes=None):
@@ -322,7 +322,7 @@ class Groups(ComponentModel):
     2.666...
     """
 
-    kind = "Groups"
+    fingerprint_name = "Groups"
 
     def __init__(self, groups: ArrayLike) -> None:
         self.codes_ = self._codes = codes = label_codes(groups)

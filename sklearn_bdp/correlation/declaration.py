@@ -48,7 +48,7 @@ class WorstOf(CorrelationModel):
     0.2
     """
 
-    kind = "WorstOf"
+    fingerprint_name = "WorstOf"
 
     def __init__(self, models: Sequence[CorrelationModel]) -> None:
         models = tuple(models) if np.iterable(models) else (models,)

@@ -21,15 +21,15 @@ class FrozenValue:
     """
 
     #: Name of the class in fingerprints. Ledgers hold them, so it stays if the class is renamed.
-    kind: ClassVar[str]
+    fingerprint_name: ClassVar[str]
 
     _content: tuple[Any, ...]  # two values are equal if their contents are
     _memory: dict[Any, Any]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "kind" not in vars(cls):  # never that of a base class
-            cls.kind = cls.__name__
+        if "fingerprint_name" not in vars(cls):  # never that of a base class
+            cls.fingerprint_name = cls.__name__
 
     def _freeze(self, *content):
         """Allow no further change; ``content``: strings, numbers, arrays that make values equal."""
@@ -43,7 +43,7 @@ class FrozenValue:
         str
             Hexadecimal.
         """
-        chunks = [self.kind.encode()]
+        chunks = [self.fingerprint_name.encode()]
         for part in self._content:
             if isinstance(part, np.ndarray):
                 part = np.ascontiguousarray(part, np.int64 if part.dtype.kind == "i" else None)

@@ -170,7 +170,7 @@ class DependencyGraph(GraphModel, Groups):
     0.2
     """
 
-    kind = "DependencyGraph"
+    fingerprint_name = "DependencyGraph"
 
     def __init__(
         self, graph: Any, *, reach: str = "components", nodelist: ArrayLike | None = None
@@ -355,7 +355,7 @@ GIVEN_CAVEATS = (
 class UnknownStrengthNetwork(GraphModel):
     """A Markov network of which only the graph is known: ``MarkovNetwork(graph)`` (theory G27)."""
 
-    kind = "AnyStrength"
+    fingerprint_name = "AnyStrength"
     _bounds_hold_given_rest = True
 
     def __init__(self, graph, nodelist, labeled):

@@ -333,7 +333,7 @@ class MarkovNetwork(NetworkModel):
     0.0165
     """
 
-    kind = "MarkovNetwork"
+    fingerprint_name = "MarkovNetwork"
     _kind = "Markov network"
 
     def __new__(
@@ -605,7 +605,7 @@ class BayesianNetwork(NetworkModel):
     0.0202
     """
 
-    kind = "BayesianNetwork"
+    fingerprint_name = "BayesianNetwork"
     _kind = "Bayesian network"
 
     def __init__(self, parents: Any, tables: Any) -> None:

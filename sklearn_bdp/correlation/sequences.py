@@ -62,7 +62,7 @@ class ChainSequences(CorrelationModel):
     a product over its records.
     """
 
-    kind = "ChainSequences"
+    fingerprint_name = "ChainSequences"
 
     def __init__(self, chain: MarkovChain, sequences: ArrayLike) -> None:
         self.chain = chain

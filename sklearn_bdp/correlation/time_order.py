@@ -71,7 +71,7 @@ class TimeOrdered(CorrelationModel):
     (100, 100.0)
     """
 
-    kind = "TimeOrdered"
+    fingerprint_name = "TimeOrdered"
     _weights: Array | None = None  # of records, if dates have different numbers of them
 
     def __init__(

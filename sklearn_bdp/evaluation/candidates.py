@@ -434,42 +434,57 @@ def run_jobs(jobs, take, *, n_jobs, pre_dispatch):
     Results may hold fitted models, so that none is kept here while the next one is fitted. The
     number of remaining fits is printed once a minute.
     """
-    start = last_message = time.monotonic()
-    n_finished = 0
     n_fits = sum(len(tasks) for _, tasks in jobs)
-
-    def finish(job, task, result):
-        nonlocal n_finished, last_message
-        take(job, task, result)
-        n_finished += 1
-        now = time.monotonic()
-        if now - last_message >= _EVERY and n_finished < n_fits:
-            last_message = now
-            minutes = math.ceil((now - start) / n_finished * (n_fits - n_finished) / 60.0)
-            print(f"{n_finished:,} of {n_fits:,} fits, about {minutes:,} min left", file=sys.stderr)
-
+    progress = _ProgressMessages(n_fits)
     workers = joblib.effective_n_jobs(n_jobs)
     if workers == 1:
         memory = PrefixMemory()
         for job, tasks in jobs:
             for task in tasks:
-                finish(job, task, job.run(task, memory))
+                take(job, task, job.run(task, memory))
+                progress.count_fit()
         return
     size = max(1, math.ceil(n_fits / (workers * _CALLS)))
     jobs = [(job, tasks) for job, tasks in jobs if tasks]  # all fits of a fold may be known
     chunks = [(job, tasks[rows]) for job, tasks in jobs for rows in gen_batches(len(tasks), size)]
+    for chunk_index, results in _run_in_parallel(chunks, n_jobs, pre_dispatch):
+        job, tasks = chunks[chunk_index]
+        for task, result in zip(tasks, results, strict=True):
+            take(job, task, result)
+            progress.count_fit()
+
+
+class _ProgressMessages:
+    """Messages on finished fits and the time left, at most one in :data:`_EVERY` seconds."""
+
+    def __init__(self, n_fits):
+        self._n_fits = n_fits
+        self._n_finished = 0
+        self._start = time.monotonic()
+        self._last_message = self._start
+
+    def count_fit(self):
+        """Count a finished fit, and print a message if it is time for one."""
+        self._n_finished += 1
+        now = time.monotonic()
+        n_left = self._n_fits - self._n_finished
+        if n_left > 0 and now - self._last_message >= _EVERY:
+            self._last_message = now
+            minutes = math.ceil((now - self._start) / self._n_finished * n_left / 60.0)
+            counts = f"{self._n_finished:,} of {self._n_fits:,} fits"
+            print(f"{counts}, about {minutes:,} min left", file=sys.stderr)
+
+
+def _run_in_parallel(chunks, n_jobs, pre_dispatch):
+    """Return an iterable of the index and the results of each chunk, as they finish."""
     calls = (delayed(_run_chunk)(index, job, tasks) for index, (job, tasks) in enumerate(chunks))
     try:
         parallel = Parallel(
             return_as="generator_unordered", n_jobs=n_jobs, pre_dispatch=pre_dispatch
         )
-        chunk_results = parallel(calls)
+        return parallel(calls)
     except ValueError:  # ray and multiprocessing return lists only; no call has been dispatched
-        chunk_results = Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)(calls)
-    for chunk_index, results in chunk_results:
-        job, tasks = chunks[chunk_index]
-        for task, result in zip(tasks, results, strict=True):
-            finish(job, task, result)
+        return Parallel(n_jobs=n_jobs, pre_dispatch=pre_dispatch)(calls)
 
 
 def _run_chunk(chunk_index, job, tasks):
@@ -592,27 +607,28 @@ class Verifier:
         """
         recipe_id = None if not candidate.params else id(candidate), name
         if recipe_id not in self._recipes:
-            recipe = None
-            setting = self.setting
-            params = candidate.params
-            only_numbers = all(isinstance(value, Number) for value in params.values())
-            if not self._own_code or not only_numbers:  # a number cannot replace the user's code
-                if self._data is None:
-                    self._data = data_digest(setting.X, setting.y)
-                estimator = clone(setting.estimator).set_params(**clone(params, safe=False))
-                recipe = recipe_key(
-                    estimator,
-                    self._metrics[name],
-                    training=self._data,
-                    fit_params=setting.fit_params,
-                    columns=None,
-                )
-            self._recipes[recipe_id] = candidate, recipe
+            self._recipes[recipe_id] = candidate, self._recipe(candidate.params, name)
         recipe = self._recipes[recipe_id][1]
         if recipe is None:
             return None
         key_type = "candidate" if name is None else "secondary"
         return content_key(key_type, recipe, candidate.columns)
+
+    def _recipe(self, params, name):
+        """Return the key of a fit with these parameters on all columns, None if fits may differ."""
+        only_numbers = all(isinstance(value, Number) for value in params.values())
+        if self._own_code and only_numbers:  # a number cannot replace the user's code
+            return None
+        setting = self.setting
+        if self._data is None:
+            self._data = data_digest(setting.X, setting.y)
+        return recipe_key(
+            clone(setting.estimator).set_params(**clone(params, safe=False)),
+            self._metrics[name],
+            training=self._data,
+            fit_params=setting.fit_params,
+            columns=None,
+        )
 
     # -- fits of a search, taken as they finish ------------------------------------------------
 

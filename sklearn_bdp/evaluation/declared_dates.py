@@ -70,9 +70,13 @@ def resolve_dates(meta_estimator, config, data, *, in_time):
         correlation = TimeOrdered(times, horizon=time_model.horizon, step=time_model.step)
     if dates is not None:
         return correlation, describe_calendar_gaps(dates)
-    if holdout_model is not None or not is_judged_by_date:
-        return correlation, ""
-    return correlation, ROW_ORDER if data.X_val is None else LATER
+    has_row_order = is_judged_by_date and holdout_model is None
+    return correlation, _order_assumption(data) if has_row_order else ""
+
+
+def _order_assumption(data):
+    """Return the assumption about the order of records that have no dates."""
+    return ROW_ORDER if data.X_val is None else LATER
 
 
 def _check_holdout_in_time(model):
@@ -105,7 +109,6 @@ def _dates(data):
     n = num_samples(data.X)
     values = data.times
     tables = {"X": data.X} if data.X_val is None else {"X": data.X, "X_val": data.X_val}
-    total = sum(map(num_samples, tables.values()))
     if values is None:
         table_dates = {name: index_dates(table, name) for name, table in tables.items()}
         if any(dates is None for dates in table_dates.values()):
@@ -115,17 +118,23 @@ def _dates(data):
             for name, table in tables.items():
                 check_time_sorted(table, name)
             return None, table_dates["X"], horizon_in_dates(data.horizon, values)
+    _check_dates_of_tables(values, n, tables)
+    return values, values, horizon_in_dates(data.horizon, values)
+
+
+def _check_dates_of_tables(values, n, tables):
+    """Raise unless each record has a date, and those after the first ``n`` are later."""
+    total = sum(map(num_samples, tables.values()))
     if len(values) != total:
         raise ValueError(
             f"times must hold one date per record of {' followed by '.join(tables)}, {total}, got "
             f"{len(values)}."
         )
-    if data.X_val is not None and values[n:].min() <= values[:n].max():
+    if "X_val" in tables and values[n:].min() <= values[:n].max():
         raise ValueError(
             "X_val must come after X, and rows of one date stay on one side, got X until "
             f"{values[:n].max()} and X_val from {values[n:].min()}."
         )
-    return values, values, horizon_in_dates(data.horizon, values)
 
 
 def _check_before(dates, holdout):

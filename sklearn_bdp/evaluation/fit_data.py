@@ -99,20 +99,20 @@ def groups_by_table(n, n_validation, groups, groups_val):
     for name, labels in (("groups", groups), ("groups_val", groups_val)):
         if labels is not None:
             check_one_kind_of_labels(name, labels)
-    if (
-        n_validation
-        and groups is not None
-        and groups_val is None
-        and num_samples(groups) == n + n_validation
-    ):
+    total = n + n_validation
+    are_of_both = n_validation and groups is not None and groups_val is None
+    if are_of_both and num_samples(groups) == total:
         return np.asarray(groups)[:n], np.asarray(groups)[n:]
-    for name, labels, count in (("groups", groups, n), ("groups_val", groups_val, n_validation)):
-        if labels is not None and num_samples(labels) != count:
-            hint = f", and groups_val= for X_val, or all {n + n_validation} as groups=" * bool(
-                n_validation
-            )
-            raise ValueError(
-                f"{name} has {num_samples(labels)} labels for the {count} records of "
-                f"{name.replace('groups', 'X')}. Pass groups= for X, such as X['patient']{hint}."
-            )
+    hint = f", and groups_val= for X_val, or all {total} as groups=" if n_validation else ""
+    _check_n_labels("groups", groups, n, hint)
+    _check_n_labels("groups_val", groups_val, n_validation, hint)
     return groups, groups_val
+
+
+def _check_n_labels(name, labels, n_records, hint):
+    """Raise ValueError unless there are no labels, or one for each record of a table."""
+    if labels is not None and num_samples(labels) != n_records:
+        raise ValueError(
+            f"{name} has {num_samples(labels)} labels for the {n_records} records of "
+            f"{name.replace('groups', 'X')}. Pass groups= for X, such as X['patient']{hint}."
+        )

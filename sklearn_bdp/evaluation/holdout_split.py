@@ -224,14 +224,7 @@ class HoldoutSplit:
         """
         n = num_samples(data.X)
         model = holdout.dependence
-        if correlation is None and data.groups is not None and model.n_records is not None:
-            correlation = "groups"
-        train_model: CorrelationModel | None = None
-        if correlation is not None:
-            train_model = check_correlation(correlation, groups=data.groups)
-            train_model.check_n(n)
-        elif model.n_records is None:
-            train_model = model
+        train_model = _training_model(model, data, correlation)
         scheme = model.sampling_scheme(holdout.n)
         # Training nodes of a network that is split by nodes are divided at random, declared or not.
         if train_model is None and not (scheme.is_conditional or has_splitter):
@@ -284,6 +277,17 @@ class HoldoutSplit:
         return scheme.record_blocks
 
 
+def _training_model(holdout_model, data, correlation):
+    """Return the dependence of training records beside an open holdout, None if undeclared."""
+    if correlation is None and data.groups is not None and holdout_model.n_records is not None:
+        correlation = "groups"
+    if correlation is None:
+        return holdout_model if holdout_model.n_records is None else None
+    train_model = check_correlation(correlation, groups=data.groups)
+    train_model.check_n(num_samples(data.X))
+    return train_model
+
+
 def split_for(meta_estimator, config, estimator, data):
     """Return the :class:`HoldoutSplit` that the parameters of a meta-estimator describe.
 
@@ -313,27 +317,26 @@ def split_for(meta_estimator, config, estimator, data):
         correlation, time_assumption = resolve_dates(meta_estimator, config, data, in_time=in_time)
     seed = secrets.randbits(31)
     split_note = None
+    random_state = meta_estimator.random_state
+    if config is not None and config.ledger is not None and random_state is None:
+        split_note = _recorded_split(config, data, seed)
+        seed = split_note["seed"]
+        random_state = seed
     if config is None:
         has_splitter = hasattr(getattr(meta_estimator, "cv", None), "split")
         split = HoldoutSplit.from_existing_holdout(
             meta_estimator.holdout, data, correlation, has_splitter=has_splitter
         )
+    elif data.X_val is not None:
+        split = HoldoutSplit.from_validation_set(data, correlation)
     else:
-        random_state = meta_estimator.random_state
-        if config.ledger is not None and random_state is None:
-            split_note = _recorded_split(config, data, seed)
-            seed = split_note["seed"]
-            random_state = seed
-        if data.X_val is not None:
-            split = HoldoutSplit.from_validation_set(data, correlation)
-        else:
-            split = HoldoutSplit.from_data(
-                estimator,
-                data,
-                test_size=config.test_size,
-                correlation=correlation,
-                random_state=random_state,
-            )
+        split = HoldoutSplit.from_data(
+            estimator,
+            data,
+            test_size=config.test_size,
+            correlation=correlation,
+            random_state=random_state,
+        )
     is_split_here = split.train is not None
     groups = data.groups
     if is_split_here and groups is not None:

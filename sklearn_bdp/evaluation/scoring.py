@@ -266,23 +266,15 @@ def bounded_metric(search, scoring, division):
     Raises if a metric without a proven bound may not choose candidates, and if the sensitivity of
     a metric is not proven under the correlation of the holdout.
     """
-    y = division.y
     model = division.model
-    if y is None:
-        if not isinstance(scoring, PerRecordScore):
-            raise ValueError(
-                f"{type(search).__name__} requires y to be passed, but the target y is None; only "
-                f"a PerRecordScore can do without, got scoring={scoring!r}."
-            )
-        name = scoring.name or getattr(scoring.function, "__name__", None)
-        function = WithoutTargets(scoring.function)
-        scoring = dataclasses.replace(scoring, function=function, name=name)
+    is_judged_by_date = division.scheme.calendar is not None
+    if division.y is None:
+        scoring = _score_without_targets(search, scoring)
     config = division.config or getattr(search.holdout, "config", None)
     needed = ""
     if config is not None:  # there is a holdout
         needed = config.proof_needed_for(model, num_samples(division.X_holdout))
-    is_default_of_regressor = scoring is None and is_regressor(search.estimator)
-    if is_default_of_regressor and needed and division.scheme.calendar is None:
+    if scoring is None and needed and is_regressor(search.estimator) and not is_judged_by_date:
         raise UnboundedMetricError(
             f"scoring=None is {type(search.estimator).__name__}.score, which has no proven bound, "
             f"and {needed} admits metrics with a proven bound only. Declare the range of the "
@@ -291,13 +283,12 @@ def bounded_metric(search, scoring, division):
     metric = scorer_metric(
         scoring,
         estimator=search.estimator,
-        y=y,
+        y=division.y,
         proof_needed_for=needed,
         has_class_bounds=division.scheme.exchangeable,
-        has_dates=division.scheme.calendar is not None,
+        has_dates=is_judged_by_date,
     )
     if scoring is None and metric.note:
-        is_judged_by_date = division.scheme.calendar is not None
         is_clipped_later = is_judged_by_date and is_convertible(metric)
         DEFAULT_METRIC.warn(note=CLIP_NOTE if is_clipped_later else metric.note)
     is_approximate = isinstance(metric, ApproximateMetric)
@@ -307,6 +298,18 @@ def bounded_metric(search, scoring, division):
             f"for independent records and groups only, got {model.describe()}. Use {MEANS}."
         )
     return metric
+
+
+def _score_without_targets(search, scoring):
+    """Return a declared score whose function is called without targets; other scores raise."""
+    if not isinstance(scoring, PerRecordScore):
+        raise ValueError(
+            f"{type(search).__name__} requires y to be passed, but the target y is None; only "
+            f"a PerRecordScore can do without, got scoring={scoring!r}."
+        )
+    name = scoring.name or getattr(scoring.function, "__name__", None)
+    function = WithoutTargets(scoring.function)
+    return dataclasses.replace(scoring, function=function, name=name)
 
 
 def plain_certificate(holdout, division, book):

@@ -536,19 +536,9 @@ def score_tail(
     if kind == "mean":
         return ModelTail(model, n, bool(binary))
     if kind == "approximate":
-        known_family: Any = check_option("family", family, FAMILIES)
-        n_units = model.sampling_scheme(n).n_units
-        if known_family == "median" and spread is not None:
-            deviation, n_train_units, *quantiles = map(float, spread)
-            errors = ErrorDistribution(deviation, n_train_units, tuple(quantiles))
-            return ApproximateTail(MedianLimits(n_units, errors))
-        known_spread = None if spread is None else InfluenceSpread(*map(float, spread))
-        return ApproximateTail(ApproximateLimits(known_family, n_units, known_spread))
+        return _approximate_tail(family, spread, model.sampling_scheme(n).n_units)
     if kind == "ratio":
-        scale: Any = check_option("family", family, ("share", "f1"))
-        cells, n_expected = expected_floor(class_counts, n)  # type: ignore[arg-type]
-        ratio_floors = class_floors or (math.ceil(n * cells.ends(None)[0] - 1e-6),)
-        return RatioTail(RatioLimits(scale, int(ratio_floors[0]), n_expected))
+        return _ratio_tail(family, class_floors, class_counts, n)
     if kind == "known":
         return KnownTail(check_real("known", known, low=0.0, high=1.0))
     by_class = next((values for values in (class_floors, class_counts, classes) if values), ())
@@ -560,9 +550,9 @@ def score_tail(
             f"class_counts={class_counts}."
         )
     floors = class_floors
-    scheme = model.sampling_scheme(n)
-    sliced = not scheme.has_independent_records
     if floors is None:  # those to be expected before the first query
+        scheme = model.sampling_scheme(n)
+        sliced = not scheme.has_independent_records
         cells = share_cells(class_counts, n_classes, model, n, inside)
         needed = shares_needed(n_classes, counted, sliced=sliced)
         ends = {c: cells[c].ends(None) for c in needed}
@@ -570,3 +560,22 @@ def score_tail(
     if kind == "pairs":
         return PairsTail(tuple(floors))
     return ClassMeansTail(tuple(floors if counted is None else (floors[c] for c in counted)))
+
+
+def _approximate_tail(family, spread, n_units):
+    """Return the tail of a score without a proven bound; ``spread``: as a tuple of numbers."""
+    known_family: Any = check_option("family", family, FAMILIES)
+    if known_family == "median" and spread is not None:
+        deviation, n_train_units, *quantiles = map(float, spread)
+        errors = ErrorDistribution(deviation, n_train_units, tuple(quantiles))
+        return ApproximateTail(MedianLimits(n_units, errors))
+    known_spread = None if spread is None else InfluenceSpread(*map(float, spread))
+    return ApproximateTail(ApproximateLimits(known_family, n_units, known_spread))
+
+
+def _ratio_tail(family, floors, class_counts, n):
+    """Return the tail of a ratio of counts; None as ``floors``: the floor that is expected."""
+    scale: Any = check_option("family", family, ("share", "f1"))
+    cells, n_expected = expected_floor(class_counts, n)
+    ratio_floors = floors or (math.ceil(n * cells.ends(None)[0] - 1e-6),)
+    return RatioTail(RatioLimits(scale, int(ratio_floors[0]), n_expected))

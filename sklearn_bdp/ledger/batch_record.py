@@ -104,13 +104,8 @@ class BatchRecord:
         """Return a record from parsed JSON; ``ValueError`` for a field of another kind."""
         if not _ALWAYS_STORED <= content.keys() <= _DEFAULTS.keys():
             raise ValueError("a batch record has other fields.")
-        code = content.get("code", {})
-        if isinstance(code, dict) and any(isinstance(value, str) for value in code.values()):
-            unpacked = {
-                name: unpack_doubles(value).tolist() if isinstance(value, str) else value
-                for name, value in code.items()
-            }
-            content = {**content, "code": unpacked}
+        if isinstance(content.get("code"), dict):
+            content = {**content, "code": _unpack_code(content["code"])}
         cells = content.get("cells", {})
         if not isinstance(cells, dict):
             raise ValueError("cells of a batch record is of another kind.")
@@ -134,6 +129,14 @@ class BatchRecord:
 
 
 @functools.cache
+def _unpack_code(code):
+    """Return the fields of a code with packed arrays as lists of numbers."""
+    return {
+        name: unpack_doubles(value).tolist() if isinstance(value, str) else value
+        for name, value in code.items()
+    }
+
+
 def _kinds(record_class):
     """Return the types of the fields of a record by name."""
     return {field.name: field.type for field in dataclasses.fields(record_class)}

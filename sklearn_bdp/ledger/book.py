@@ -374,22 +374,27 @@ def parse_entry(row: Any, *, last: LedgerTotals | None) -> Entry:
     number, entry_kind, content, answers, _, commitment, link = row
     fields: Any = parse_json(content) if isinstance(content, str) else None
     if entry_kind in ("note", "fact"):
-        name = Fact(fields["name"]) if entry_kind == "fact" else fields["name"]
-        if fields.keys() != {"name", "content"} or not isinstance(fields["name"], str):
-            raise ValueError("no note")
         if answers != "[]":
             raise ValueError("a note has no answers")
-        return Entry(number, link, commitment, None, (), (name, fields["content"]))
+        note = _parse_note(fields, is_fact=entry_kind == "fact")
+        return Entry(number, link, commitment, None, (), note)
     if entry_kind != "batch":
         raise ValueError("no kind of entry")
     record = content if fields is None else BatchRecord.from_content(fields)
     if isinstance(answers, str):
         silent = answers == "[]" and record.size == 0
         answers = () if silent else Answers.from_stored(parse_json(answers), record)
-    if last is None:
-        return Entry(number, link, commitment, record, answers, None)
-    _check_continuation(record, answers, last)
+    if last is not None:
+        _check_continuation(record, answers, last)
     return Entry(number, link, commitment, record, answers, None)
+
+
+def _parse_note(fields, *, is_fact):
+    """Return the name and the content of a note, or of a fact of the system."""
+    name = Fact(fields["name"]) if is_fact else fields["name"]
+    if fields.keys() != {"name", "content"} or not isinstance(fields["name"], str):
+        raise ValueError("no note")
+    return name, fields["content"]
 
 
 def _check_continuation(record, answers, last):
@@ -404,17 +409,21 @@ def _check_continuation(record, answers, last):
         is_next = totals.number == last.number + 1 and len(answers) <= record.size
         n_corrected = int(answers.columns["corrected"].sum())
     else:
-        closes = totals.closed and not last.closed
-        has_rounds = totals.n_rounds == last.n_rounds
-        if closes:
-            has_rounds = totals.n_rounds >= last.n_rounds
-        is_next = (
-            (closes or bool(record.checks))
-            and totals.closed == closes
-            and totals.number == last.number + closes
-            and has_rounds
-            and (closes or totals.released >= last.released)
-        )
+        is_next = _continues_without_answers(record, last)
     expected_counts = (last.n_answered + len(answers), last.n_above + n_corrected)
     if not is_next or (totals.n_answered, totals.n_above) != expected_counts:
         raise ValueError("the counts do not add up")
+
+
+def _continues_without_answers(record, last):
+    """Return whether a record without answers follows: it closes the holdout, or holds checks."""
+    totals = record.totals
+    if totals.closed and not last.closed:
+        return totals.number == last.number + 1 and totals.n_rounds >= last.n_rounds
+    return (
+        bool(record.checks)
+        and not totals.closed
+        and totals.number == last.number
+        and totals.n_rounds == last.n_rounds
+        and totals.released >= last.released
+    )

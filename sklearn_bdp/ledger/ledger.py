@@ -280,6 +280,10 @@ class Ledger:
             raise corrupted(self.backend, "its log and its head do not agree")
         self._add(book, None)
         self._book = book
+        self._check_expected_head(book)
+
+    def _check_expected_head(self, book):
+        """Raise unless the chain still holds the head that this process has seen earlier."""
         if self._expected is not None and self._expected[0] > 0:
             number, link = self._expected
             if number > len(book.digests) or book.digests[number - 1] != link:
@@ -364,42 +368,18 @@ class Ledger:
 
     def _open(self, stored):
         """Return an empty book under the verified header."""
-        header, expected_header = None, self._header
+        header = None
+        expected_header = self._header
         with contextlib.suppress(Exception):  # its content may be arbitrary
             header = parse_json(stored.header)
         if not isinstance(header, dict):
             raise corrupted(self.backend, "its header is missing")
-        is_older = (
-            expected_header is None and header.get("format") in FORMATS
-        )  # it is only looked at
+        # A ledger of an earlier format is only looked at.
+        is_older = expected_header is None and header.get("format") in FORMATS
         if header.get("format") != FORMAT and not is_older:
             raise other_format(self.backend, header.get("format"), header.get("made_by"))
-        if header.get("chain") != self._chain.kind:
-            keyed = header.get("chain") == "hmac-sha256"
-            fix = "set to its key" if keyed else "unset, to trust a ledger that has no key"
-            raise LedgerError(
-                f"ledger {self.backend}: the environment variable {KEY_VARIABLE} must be {fix}. "
-                "The holdout was not queried."
-            )
-        if self._chain.link("header", stored.header) != stored.start:
-            problem = f"its header was edited, or sealed with another {KEY_VARIABLE}"
-            raise corrupted(self.backend, problem)
-        problems = []  # names of differing settings, never their values
-        if expected_header is not None and not self._has_same_data(expected_header, header):
-            problems = ["other data, order, test_size, random_state or correlation"]
-        elif expected_header is not None:
-            columns = expected_header.get("columns"), header.get("columns")
-            if None not in columns and columns[0] != columns[1]:
-                problems.append("other names of columns")
-            if expected_header["correlation"] != header.get("correlation"):
-                problems.append("another correlation")
-            theirs = header.get("parameters")
-            theirs = theirs if isinstance(theirs, dict) else {}
-            problems += [
-                _describe_difference(name, value, theirs.get(name))
-                for name, value in json.loads(json.dumps(expected_header["parameters"])).items()
-                if value != theirs.get(name)
-            ]
+        self._check_chain(header, stored)
+        problems = [] if expected_header is None else self._differences(expected_header, header)
         if problems:
             raise LedgerMismatchError(
                 f"ledger {self.backend} belongs to another holdout: {' and '.join(problems)}. "
@@ -410,6 +390,38 @@ class Ledger:
         with contextlib.suppress(KeyError, AttributeError, ValueError):  # of a header that we wrote
             return Book(header, stored.start, self._load)
         raise corrupted(self.backend, "its header cannot be read")
+
+    def _check_chain(self, header, stored):
+        """Raise if the chain has a key and this process has none, or the reverse, or another."""
+        if header.get("chain") != self._chain.kind:
+            keyed = header.get("chain") == "hmac-sha256"
+            fix = "set to its key" if keyed else "unset, to trust a ledger that has no key"
+            raise LedgerError(
+                f"ledger {self.backend}: the environment variable {KEY_VARIABLE} must be {fix}. "
+                "The holdout was not queried."
+            )
+        if self._chain.link("header", stored.header) != stored.start:
+            problem = f"its header was edited, or sealed with another {KEY_VARIABLE}"
+            raise corrupted(self.backend, problem)
+
+    def _differences(self, expected_header, header):
+        """Return the names of settings that differ from those of the ledger, never their values."""
+        if not self._has_same_data(expected_header, header):
+            return ["other data, order, test_size, random_state or correlation"]
+        differences = []
+        columns = expected_header.get("columns"), header.get("columns")
+        if None not in columns and columns[0] != columns[1]:
+            differences.append("other names of columns")
+        if expected_header["correlation"] != header.get("correlation"):
+            differences.append("another correlation")
+        stored_parameters = header.get("parameters")
+        if not isinstance(stored_parameters, dict):
+            stored_parameters = {}
+        parameters = json.loads(json.dumps(expected_header["parameters"]))
+        for name, value in parameters.items():
+            if value != stored_parameters.get(name):
+                differences.append(_describe_difference(name, value, stored_parameters.get(name)))
+        return differences
 
     def _has_same_data(self, expected_header, header):
         """Return whether a header is about the records of a holdout."""

@@ -54,10 +54,10 @@ RECORDED = [
 BASES = {"NetworkModel"}
 
 
-@pytest.mark.parametrize(("kind", "make_model", "beginning"), RECORDED)
-def test_fingerprint_is_the_recorded_one(kind, make_model, beginning):
+@pytest.mark.parametrize(("name", "make_model", "beginning"), RECORDED)
+def test_fingerprint_is_the_recorded_one(name, make_model, beginning):
     model = make_model()
-    assert model.kind == kind
+    assert model.fingerprint_name == name
     assert model.fingerprint().startswith(beginning)
 
 
@@ -71,17 +71,17 @@ def concrete_models(base):
 
 
 def test_every_model_of_the_package_has_a_recorded_fingerprint():
-    kinds = {model_class.kind for model_class in concrete_models(CorrelationModel)}
-    assert kinds - BASES == {kind for kind, *_ in RECORDED}
+    names = {model_class.fingerprint_name for model_class in concrete_models(CorrelationModel)}
+    assert names - BASES == {name for name, *_ in RECORDED}
 
 
 def test_fingerprint_does_not_depend_on_the_name_of_the_class():
-    renamed = type("Unrelated", (Independent,), {"kind": "Independent"})()
+    renamed = type("Unrelated", (Independent,), {"fingerprint_name": "Independent"})()
     assert renamed.fingerprint() == Independent().fingerprint()
     assert renamed != Independent()
 
 
-def test_subclass_without_a_kind_has_a_fingerprint_of_its_own():
+def test_subclass_without_a_fingerprint_name_has_a_fingerprint_of_its_own():
     subclass = type("Mine", (Independent,), {})
-    assert subclass.kind == "Mine"
+    assert subclass.fingerprint_name == "Mine"
     assert subclass().fingerprint() != Independent().fingerprint()
