@@ -128,7 +128,6 @@ class BatchRecord:
         return cls(totals=totals, **fields[BatchRecord])
 
 
-@functools.cache
 def _unpack_code(code):
     """Return the fields of a code with packed arrays as lists of numbers."""
     return {
@@ -137,6 +136,7 @@ def _unpack_code(code):
     }
 
 
+@functools.cache
 def _kinds(record_class):
     """Return the types of the fields of a record by name."""
     return {field.name: field.type for field in dataclasses.fields(record_class)}
