@@ -1,6 +1,7 @@
 """Facts that tests expect in messages. Wording is tested in ``test_messages.py`` alone."""
 
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -49,3 +50,20 @@ def resubstitution(n):
     """Return one fold that tests a model on the ``n`` records that it is fitted on."""
     records = np.arange(n)
     return [(records, records)]
+
+
+def count_calls(function):
+    """Return how many functions a call runs, in Python or C: its work on a machine of any load."""
+    n_calls = 0
+
+    def count(frame, event, function):
+        nonlocal n_calls
+        n_calls += event in ("call", "c_call")
+
+    profiler = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        function()
+    finally:
+        sys.setprofile(profiler)
+    return n_calls

@@ -25,7 +25,7 @@ def received_answers(log):
     return {key: tuple(map(float, numbers)) for key, *numbers in lines}
 
 
-def wait_for_an_answer(log, seconds=120):
+def wait_for_an_answer(log, seconds=300):
     """Wait until the first answer has arrived."""
     deadline = time.monotonic() + seconds
     while not received_answers(log):

@@ -288,11 +288,11 @@ def test_a_fork_while_another_thread_holds_the_ledger_does_not_hang(path):
     def hold_lock():
         with holdout.account.read_transaction():
             has_lock.set()
-            may_finish.wait(10)
+            may_finish.wait(300)
 
     thread = threading.Thread(target=hold_lock)
     thread.start()
-    has_lock.wait(10)
+    assert has_lock.wait(300)
     child = os.fork()
     if child == 0:
         os._exit(0 if query_once(holdout) is True else 1)

@@ -171,12 +171,12 @@ def report_once(path, constant):
 
 
 def write_notes(path, worker, count):
-    """Write notes one after the other, as soon as it is this worker's turn; return the seconds."""
+    """Write notes one after the other, each with the number of notes before this worker waited."""
     from sklearn_bdp.ledger.ledger import Ledger
 
     ledger = Ledger(path)
-    start = time.perf_counter()
     for _ in range(count):
+        with ledger.transaction() as transaction:
+            n_before = len(transaction.notes("turn"))
         with ledger.transaction(write=True) as transaction:
-            transaction.note("turn", worker)
-    return time.perf_counter() - start
+            transaction.note("turn", [worker, n_before])

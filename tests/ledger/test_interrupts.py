@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -111,10 +112,21 @@ def test_an_interrupt_while_another_process_writes_releases_all_locks(path, inte
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     holder.stdout.readline()
-    threading.Timer(0.3, lambda: signal.raise_signal(signal.SIGINT)).start()
-    threading.Timer(0.6, lambda: holder.communicate("\n")).start()
-    with pytest.raises(KeyboardInterrupt):
+
+    def interrupt_and_release():
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(0.3)
+        holder.communicate("\n")
+
+    timer = threading.Timer(0.3, interrupt_and_release)
+
+    def answer_while_the_timer_runs():
+        timer.start()
         holdout.answer([0.5], HITS[1:2])
+
+    with pytest.raises(KeyboardInterrupt):
+        answer_while_the_timer_runs()
+    timer.join()
     with sqlite3.connect(path, timeout=5.0, isolation_level=None) as connection:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")

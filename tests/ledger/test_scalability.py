@@ -22,6 +22,7 @@ from sklearn_bdp.ledger.batch_record import BatchRecord
 from sklearn_bdp.ledger.ledger import Chain, Ledger, backend_at
 from sklearn_bdp.ledger.records import canonical
 from sklearn_bdp.utils.hashing import text_digest
+from tests.facts import count_calls
 from tests.holdout import workers
 from tests.holdout.workers import X, Y, scores
 
@@ -30,22 +31,18 @@ from tests.holdout.workers import X, Y, scores
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no locks of open files")
 def test_seven_busy_writers_take_turns(server, path):
-    """No writer gets many more turns than another, and none waits for many turns of others."""
+    """A writer waits for about six turns of others, however long the machine lets it sleep before.
+
+    The limit leaves room for turns of others between the count of the notes and the wait.
+    """
     ReusableHoldout(X, Y, ledger=path).close()
     with server.Pool(7) as pool:
-        pool.starmap(workers.write_notes, [(path, number, 30) for number in range(7)])
+        pool.starmap(workers.write_notes, [(path, number, 30) for number in range(7)], chunksize=1)
     with Ledger(path).transaction() as transaction:
-        writers = np.array(transaction.notes("turn"))
-    turns = [np.flatnonzero(writers == number) for number in range(7)]
-    assert list(map(len, turns)) == [30] * 7
-    # While all seven are busy, a writer waits for about six turns of others.
-    are_busy = slice(
-        max(positions[0] for positions in turns), min(positions[-1] for positions in turns)
-    )
-    gaps = [
-        np.diff(np.flatnonzero(writers[are_busy] == number)).max(initial=0) for number in range(7)
-    ]
-    assert max(gaps) <= 3 * 7
+        writers, counts_before = np.transpose(transaction.notes("turn"))
+    assert np.bincount(writers).tolist() == [30] * 7
+    turns_of_others = np.arange(7 * 30) - counts_before
+    assert turns_of_others.max() <= 3 * 7
 
 
 def test_a_writer_that_was_stopped_in_the_queue_blocks_no_other(server, path):
@@ -97,28 +94,28 @@ def large_ledger(tmp_path_factory):
 
 
 MEASURE_OPENING = """
-import resource, sys, time
+import resource, sys
 from sklearn_bdp.ledger.ledger import Ledger
 def kilobytes():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 before = kilobytes()
-start = time.process_time()
 Ledger(sys.argv[1])
-print(time.process_time() - start, (kilobytes() - before) / 1024)
+print((kilobytes() - before) / 1024)
 """
 
 
-def test_opening_many_answers_takes_little_time_and_memory(large_ledger):
-    """In processor time, which other processes of the machine change least."""
+def test_opening_many_answers_takes_little_work(large_ledger):
+    assert count_calls(lambda: Ledger(large_ledger)) < 100 * 20_000
+
+
+def test_opening_many_answers_takes_little_memory(large_ledger):
     output = subprocess.run(
         [sys.executable, "-c", MEASURE_OPENING, large_ledger],
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    seconds, megabytes = map(float, output.split())
-    assert seconds < 1.0  # 73,000 answers took 8.5 s and 860 MB
-    assert megabytes < 60
+    assert float(output) < 60  # MB; 73,000 answers took 860 MB
 
 
 def test_old_answers_are_found_unchanged(large_ledger):
@@ -132,18 +129,20 @@ def test_old_answers_are_found_unchanged(large_ledger):
     assert len(holdout.history()) == 20_000
 
 
-def test_the_time_of_an_answer_does_not_grow_with_the_ledger(large_ledger, path):
-    median_durations = {}
+def test_the_work_of_an_answer_does_not_grow_with_the_ledger(large_ledger, path):
+    n_calls = {}
     for name, location in (("large", large_ledger), ("small", path)):
         holdout = ReusableHoldout(X, Y, ledger=location)
         holdout.answer([0.5], scores(1, 0), keys=["warm up"])
-        durations = []
-        for number in range(20):
-            start = time.process_time()
-            holdout.answer([0.5], scores(1, number), keys=[f"new {number}"])
-            durations.append(time.process_time() - start)
-        median_durations[name] = np.median(durations)
-    assert median_durations["large"] < 3 * median_durations["small"] + 0.005
+        n_calls[name] = min(
+            count_calls(
+                lambda number=number, holdout=holdout: holdout.answer(
+                    [0.5], scores(1, number), keys=[f"new {number}"]
+                )
+            )
+            for number in range(5)
+        )
+    assert n_calls["large"] < 1.1 * n_calls["small"]
 
 
 def test_notes_after_the_last_batch_do_not_hide_the_spent_budget(path, monkeypatch):

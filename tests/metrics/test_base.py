@@ -245,12 +245,12 @@ def test_overlapping_threads_stay_silent_and_restore_the_filters():
     def hold_silence():
         with silenced():
             is_silenced.set()
-            may_leave.wait(5)
+            may_leave.wait(300)
 
     thread = threading.Thread(target=hold_silence)
     with silenced():
         thread.start()
-        is_silenced.wait(5)
+        assert is_silenced.wait(300)
     assert warnings.filters[0][0] == "ignore"  # the other thread still needs it
     may_leave.set()
     thread.join()

@@ -2,7 +2,6 @@ import functools
 import math
 import pickle
 import re
-import time
 import warnings
 
 import numpy as np
@@ -21,7 +20,7 @@ from sklearn_bdp.correlation.levels import sequential_information
 from sklearn_bdp.exceptions import UninformativeIntervalWarning
 from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.planning import certify, plan_holdout, plan_search
-from tests.facts import refused, warned
+from tests.facts import count_calls, refused, warned
 
 P1 = [[0.9, 0.1], [0.2, 0.8]]
 P2 = [[0.9, 0.1], [0.1, 0.9]]
@@ -90,12 +89,16 @@ def routes_and_models():
 
 @pytest.mark.parametrize(("route", "name"), list(routes_and_models()))
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
-def test_every_route_answers_for_every_model_within_a_second(name, route):
+def test_every_route_answers_for_every_model_with_little_work(name, route):
     n = 3000
-    model = _models(n)[name]
-    start = time.process_time()
-    certificate = certify(n, correlation=model, n_queries=10, budget=2, route=route)
-    assert time.process_time() - start < 2.0  # a generous second: the machine is shared
+    certificates = []
+
+    def certify_once():
+        model = _models(n)[name]
+        certificates.append(certify(n, correlation=model, n_queries=10, budget=2, route=route))
+
+    assert count_calls(certify_once) < 2_000_000  # about half a second
+    (certificate,) = certificates
     assert 0 < certificate.tau <= 1
     assert certificate.beta == 0.05
     assert certificate.n == n
