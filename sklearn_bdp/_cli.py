@@ -113,7 +113,7 @@ def _parser():
     for name, run, text in (
         ("list", _list, "ledgers of a folder or of a database"),
         ("show", _show, "state, information spent and the latest released values"),
-        ("export", _export, "everything released, as JSON lines or CSV"),
+        ("export", _export, "header and all entries as JSON lines, or the answers as CSV"),
         ("verify", _verify, "check every entry and the chain of digests"),
         ("copy", _copy, "copy a ledger with all that is sealed in it"),
         ("move", _move, "move a ledger; the source answers nothing from then on"),
@@ -373,7 +373,7 @@ def _verify(options):
 
 
 def _export(options):
-    """Write everything released, as recorded."""
+    """Write the answers as CSV, or header and all entries (without sealed states) as JSON lines."""
     ledger = Ledger(_location(options.path))
     with ledger.transaction() as book:
         if options.format == "csv":
@@ -381,7 +381,7 @@ def _export(options):
             names = (*AnswerRecord.SHOWN, "source")
             writer.writerow(names)
             for answer in book.history():
-                writer.writerow([_cell(getattr(answer, name)) for name in names])
+                writer.writerow([_spreadsheet_value(getattr(answer, name)) for name in names])
             return
         print(canonical({"header": book.header}))
         for row in book.rows():
@@ -395,8 +395,8 @@ def _export(options):
             print(canonical(line))
 
 
-def _cell(value):
-    """Return a value for a spreadsheet, which must not take a text for a formula."""
+def _spreadsheet_value(value):
+    """Return a value for a spreadsheet: text that would be read as a formula gets an apostrophe."""
     if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
         return f"'{value}"
     return "" if value is None else value

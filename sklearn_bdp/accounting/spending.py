@@ -13,7 +13,7 @@ import copy
 import dataclasses
 import itertools
 import math
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -122,7 +122,7 @@ class AlphaSpending:
 def code_length(
     *, released: float, batch_index: int, spending: AlphaSpending = AlphaSpending()
 ) -> float:
-    r"""Return the code length of the queries of the next batch, in nats, without their ranks.
+    r"""Return each query's code length in the next batch, in nats, before its rank's is added.
 
     .. math:: \ell = -\ln P(\text{everything released before}) + \ln\omega_t^{-1},
        \quad \omega_t = (1 - \rho) \frac{a}{(t+a-1)(t+a)},
@@ -157,8 +157,10 @@ def code_length(
     >>> [round(code_length(released=0.0, batch_index=t), 2) for t in (1, 2, 100)]
     [3.0, 4.09, 11.52]
     """
-    spent = check_real("released", released, low=0.0)
-    return spent - math.log(spending.batch_weight(check_integer("batch_index", batch_index, low=1)))
+    released_nats = check_real("released", released, low=0.0)
+    return released_nats - math.log(
+        spending.batch_weight(check_integer("batch_index", batch_index, low=1))
+    )
 
 
 def outcome_code_length(
@@ -199,8 +201,10 @@ def final_code_length(
 
     The statements of a report share this length. Each adds its own, as ranks in a batch do.
     """
-    spent = check_real("released", released, low=0.0)
-    return spent - math.log(spending.report_weight(check_integer("n_batches", n_batches, low=0)))
+    released_nats = check_real("released", released, low=0.0)
+    return released_nats - math.log(
+        spending.report_weight(check_integer("n_batches", n_batches, low=0))
+    )
 
 
 def leakage_code_length(*, information: float, failure: float) -> float:
@@ -264,6 +268,15 @@ _LIMIT_SURPRISE = 0.05
 _FURTHER_LIMIT_SURPRISE = 0.3
 
 
+class ReleasedPair(NamedTuple):
+    """A cross-validated score and the value that was released for it."""
+
+    cv_score: float
+    difference: float  # released value minus cv_score
+    variance: float  # of the difference about the offset shared by all queries
+    batch_index: float
+
+
 @dataclasses.dataclass(eq=False, repr=False)
 class PredictiveCode:
     """Sequential code of released cells: a Bayes mixture around public predictions.
@@ -274,9 +287,8 @@ class PredictiveCode:
     ----------
     log_weights : array of shape (n_components,), optional
         Log weights of the components; None: the prior.
-    pairs : list of tuple
-        Cross-validated score, released difference, its variance and its batch for each release,
-        oldest first.
+    pairs : list of ReleasedPair
+        Of each release, oldest first.
     ceiling : float
         Largest cross-validated or released score so far.
     n_fine : int
@@ -284,7 +296,7 @@ class PredictiveCode:
     n_batches : int
         Number of batches.
     steps : tuple of float
-        Sum and number of squared surprises of the first leaders of batches, both with decay.
+        Sum and number of the values of :meth:`observe_surprise`, both with decay.
     spreads : dict
         For each metric whose mean squares were limited: the step of the limit that last held, and
         the numbers of queries and of those whose first limit held.
@@ -299,7 +311,7 @@ class PredictiveCode:
     """
 
     log_weights: Any = None
-    pairs: list[tuple[float, ...]] = dataclasses.field(default_factory=list)
+    pairs: list[ReleasedPair] = dataclasses.field(default_factory=list)
     ceiling: float = 0.0
     n_fine: int = 0
     n_batches: int = 0
@@ -311,7 +323,7 @@ class PredictiveCode:
             prior = np.multiply.outer(np.outer(SCALES_PRIOR, DRIFTS_PRIOR), TAILS_PRIOR)
             self.log_weights = np.log(prior.ravel())
         self.log_weights = check_array("log_weights", self.log_weights, shape=(math.prod(_SHAPE),))
-        self.pairs = [tuple(map(float, pair)) for pair in self.pairs]
+        self.pairs = [ReleasedPair(*map(float, pair)) for pair in self.pairs]
         self.steps = tuple(map(float, self.steps))
         self._curves: Any = None  # bytes of the scores (None: any), grid, offsets and deviations
 
@@ -345,11 +357,14 @@ class PredictiveCode:
         self.n_batches += 1
         self._curves = None
 
-    def observe_surprise(self, square: float) -> None:
-        """Record the squared surprise of a batch's first leader, 0 without a surprise."""
+    def observe_surprise(self, excess_square: float) -> None:
+        """Record by how much a first leader's squared error exceeds twice its expected value.
+
+        0 if it does not, or if the answer was "below".
+        """
         total, count = self.steps
         # Theory G14: one outlier does not move the offset of all other scores.
-        total = _STEP_DECAY * total + min(square, _MAX_SQUARED_SURPRISE)
+        total = _STEP_DECAY * total + min(excess_square, _MAX_SQUARED_SURPRISE)
         self.steps = (total, _STEP_DECAY * count + 1.0)
         self._curves = None
 
@@ -358,13 +373,13 @@ class PredictiveCode:
         self.ceiling = max(self.ceiling, float(np.max(cv_scores)))
 
     def learn(self, cv_score, released_value, variance, *, instead=None):
-        """Learn from a released value; return the index of the pair.
+        """Learn from a released value; return the index of its :class:`ReleasedPair`.
 
-        ``variance`` is that of the difference around the common offset. ``instead`` is the index of
-        a pair that this one replaces: the same query, released more finely.
+        ``variance`` is that of the difference about the offset shared by all queries. ``instead``
+        is the index of a pair that this one replaces: the same query, released more finely.
         """
         difference = float(released_value - cv_score)
-        pair = (float(cv_score), difference, float(variance), float(self.n_batches))
+        pair = ReleasedPair(float(cv_score), difference, float(variance), float(self.n_batches))
         self.ceiling = max(self.ceiling, float(released_value))
         self._curves = None
         if instead is not None:
@@ -398,8 +413,10 @@ class PredictiveCode:
         of old pairs grows.
         """
         fields = itertools.chain.from_iterable(self.pairs[-REMEMBERED:])
-        cv_scores, differences, variances, batches = np.fromiter(fields, float).reshape(-1, 4).T
-        age = self.n_batches - batches
+        cv_scores, differences, variances, batch_indices = (
+            np.fromiter(fields, float).reshape(-1, 4).T
+        )
+        age = self.n_batches - batch_indices
         total, count = self.steps
         step_variance = (_PRIOR_STEPS * _PRIOR_STEP_VARIANCE + total) / (_PRIOR_STEPS + count)
         variances = variances * (1.0 + _VARIANCE_GROWTH * age) + step_variance * age
@@ -469,13 +486,13 @@ class PredictiveCode:
         return max(0.0, -log_evidence)
 
 
-def _offset_curves(pairs, grid):
+def _offset_curves(pair_columns, grid):
     """Return the offset and its deviation on a grid of cross-validated scores.
 
     The offset is a local mean of released differences. Pairs with near scores have large weights,
     and differences that the others contradict have small weights (Student's weights, theory G14).
     """
-    cv_scores, differences, variances = pairs
+    cv_scores, differences, variances = pair_columns
     distance = np.abs(grid[:, None] - cv_scores) / BANDWIDTH
     # A difference at a distant score is imprecise for the offset, even if it is precise at its own.
     growth = np.exp(np.square(np.square(np.square(np.minimum(distance, _MAX_DISTANCE)))))

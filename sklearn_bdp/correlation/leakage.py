@@ -265,36 +265,38 @@ def reach_factor(matrix, reach):
     return np.maximum(reach / (1.0 + squares), 1.0)
 
 
-def kernel_leakage(kernel, weight):
-    """Return ``L_P(w)``, in nats: leakage about a record through its neighbor and all behind.
+def kernel_leakage(kernel, leakage_beyond):
+    """Return ``L_P(w)``, in nats: leakage about a record through a neighbor and all beyond it.
+
+    ``leakage_beyond`` is ``w``: the leakage about the neighbor from itself and everything beyond.
 
     ``max_{u,v,A} ln[(1 + P(u,A)(e^w - 1)) / (1 + P(v,A)(e^w - 1))]``, where row ``u`` of ``kernel``
     is the distribution of the neighbor given value ``u``; zeros are allowed.
 
     For a ratio ``r`` the best set of a pair is ``{y : P(u,y) > r P(v,y)}`` and
-    ``sum_y max(P(u,y) - r P(v,y), 0)`` is half of a city-block distance, so all pairs are tried
-    at once; Dinkelbach's iteration then needs a handful of ratios.
+    ``sum_y max(P(u,y) - r P(v,y), 0)`` is half of a city-block distance, up to a constant that all
+    pairs share. So all pairs are tried at once, and Dinkelbach's iteration needs few ratios.
 
     Cao, Yoshikawa, Xiao, Xiong 2017, Quantifying differential privacy under temporal
     correlations, Algorithm 1 (a linear-fractional programme per pair of rows).
     """
     # Theory B7; Cao et al. 2017, (15)-(18).
-    if not weight > 0 or len(kernel) < 2:
+    if not leakage_beyond > 0 or len(kernel) < 2:
         return 0.0
-    if weight > 600.0:  # e^w overflows; the update grows no faster than its argument
-        return kernel_leakage(kernel, 600.0) + (weight - 600.0)
-    growth = math.expm1(weight)
+    if leakage_beyond > 600.0:  # e^w overflows; the update grows no faster than its argument
+        return kernel_leakage(kernel, 600.0) + (leakage_beyond - 600.0)
+    growth = math.expm1(leakage_beyond)
     excess = 0.0  # r - 1, kept apart so that small leakage keeps its relative precision
     for _ in range(100):
         distance = cdist(kernel, kernel * (1.0 + excess), "cityblock")
         u, v = np.unravel_index(np.argmax(distance), distance.shape)
-        chosen = kernel[u] > (1.0 + excess) * kernel[v]
-        gain = float((kernel[u, chosen] - kernel[v, chosen]).sum())
-        better = growth * gain / (1.0 + growth * float(kernel[v, chosen].sum()))
-        if not better > excess * (1.0 + 1e-14):
+        best_set = kernel[u] > (1.0 + excess) * kernel[v]
+        gain = float((kernel[u, best_set] - kernel[v, best_set]).sum())
+        next_excess = growth * gain / (1.0 + growth * float(kernel[v, best_set].sum()))
+        if not next_excess > excess * (1.0 + 1e-14):
             break
-        excess = better
-    return min(weight, math.log1p(excess))
+        excess = next_excess
+    return min(leakage_beyond, math.log1p(excess))
 
 
 def contract(diameter, weight):

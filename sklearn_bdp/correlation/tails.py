@@ -210,15 +210,15 @@ def bounded_lower_limit(values: Array, levels: Array, n: int) -> Array:
     return limit
 
 
-def _worst_sums(t, weights, counts, logs):
+def _worst_sums(t, weights, counts, m_values):
     """Return ``S`` where ``M`` has the given values (0 below all), for one exponent (theory G12).
 
     ``S(nu) = sum w_i mu_i`` and ``M(nu) = sum ln(1 + mu_i (e^{t w_i} - 1))`` of the water-filling
     ``w_i mu_i = clip(nu - a_i, 0, w_i)``, ``a_i = w_i / (e^{t w_i} - 1)``, the worst distribution
-    of means: between neighboring breakpoints the one is ``A nu + B``, the other ``A ln nu + C``.
+    of means. Between neighboring breakpoints ``S`` is ``A nu + B`` and ``M`` is ``A ln nu + C``.
     """
-    raised = t * weights
-    log_a = np.log(weights) - raised - np.log(-np.expm1(-raised))
+    exponents = t * weights
+    log_a = np.log(weights) - exponents - np.log(-np.expm1(-exponents))
     starts = np.exp(log_a)
     points = np.concatenate([starts, starts + weights])
     order = np.argsort(points, kind="stable")
@@ -226,15 +226,18 @@ def _worst_sums(t, weights, counts, logs):
     signs = np.concatenate([counts, -counts])
     active = np.cumsum(signs[order])
     active[np.abs(active) < 0.5] = 0.0
-    shift = -np.cumsum((signs * points)[order])
-    log_shift = -np.cumsum((signs * log_points)[order])
-    sums = active * points[order] + shift
-    piece_index = np.searchsorted(active * log_points[order] + log_shift, logs, side="right") - 1
-    at = np.clip(piece_index, 0, len(points) - 1)
+    offset = -np.cumsum((signs * points)[order])
+    log_offset = -np.cumsum((signs * log_points)[order])
+    s_at_points = active * points[order] + offset
+    m_at_points = active * log_points[order] + log_offset
+    interval_index = np.searchsorted(m_at_points, m_values, side="right") - 1
+    interval = np.clip(interval_index, 0, len(points) - 1)
+    slope = active[interval]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        sums_at_logs = active[at] * np.exp((logs - log_shift[at]) / active[at]) + shift[at]
-    sums_at_logs = np.where(active[at] > 0, sums_at_logs, sums[at])
-    return np.where(piece_index < 0, 0.0, np.maximum(sums_at_logs, 0.0))
+        nu = np.exp((m_values - log_offset[interval]) / slope)
+        s_values = slope * nu + offset[interval]
+    s_values = np.where(slope > 0, s_values, s_at_points[interval])
+    return np.where(interval_index < 0, 0.0, np.maximum(s_values, 0.0))
 
 
 def weighted_lower_limit(values: Array, levels: Array, weights: Array, counts: Array) -> Array:

@@ -195,7 +195,10 @@ class SQLiteBackend(Backend):
                 turn.close()
 
     def _begin_writing(self, turn, timeout):
-        """Begin to write when this writer is first, at most so many seconds later."""
+        """Begin a writing transaction when this writer is first, or after ``_PATIENCE`` seconds.
+
+        Raises the error of the database if that has not succeeded after ``timeout`` seconds.
+        """
         start = time.monotonic()
         while True:
             waited = time.monotonic() - start
@@ -210,7 +213,8 @@ class SQLiteBackend(Backend):
                         raise
             time.sleep(_POLLING)
         remaining = max(1.0, timeout - (time.monotonic() - start))
-        self._connection.execute(f"PRAGMA busy_timeout = {int(1000 * remaining)}")  # for readers
+        # COMMIT waits for readers.
+        self._connection.execute(f"PRAGMA busy_timeout = {int(1000 * remaining)}")
 
     def set_head(self, head):
         """Move the head, inside :meth:`lock`: a repair."""

@@ -79,19 +79,20 @@ class _Index:
 
     def find(self, key: str) -> Sequence[tuple[int, int]]:
         """Return entries and positions of the answers to a key."""
-        self._settle()
+        self._parse_waiting()
         return self._keys.get(key, ())
 
     def latest(self, submitter: str, metric: str | None) -> int | None:
         """Return the latest entry with an answer to a submitter about a metric."""
-        self._settle()
+        self._parse_waiting()
         return self._latest.get((submitter, metric))
 
     def checks(self) -> list[dict[str, Any]]:
         """Return the results of all checks."""
         return [checks for text in self._checks if (checks := parse_json(text).get("checks"))]
 
-    def _settle(self):
+    def _parse_waiting(self):
+        """Parse the answers that were added since the last look-up."""
         for number, text in self._waiting:
             columns = {}
             for name, pattern in _SINGLE.items():
@@ -160,8 +161,9 @@ class Book:
     def add(self, row: Row, *, is_recent: bool = True) -> None:
         """Take in the verified entry that follows the head.
 
-        Raises an error of any kind if it cannot be an entry. Of a batch that is not recent only the
-        digest is kept.
+        Raises an error of any kind if it cannot be an entry. A batch that is not recent is not
+        parsed: its digest and the text of its answers are kept, and :meth:`read_latest_record`
+        reads its record if it is the latest.
         """
         if row.kind == "batch" and not is_recent:
             self._unread_batch = row
@@ -170,11 +172,11 @@ class Book:
             self._index.add(row)
             return
         if is_recent:
-            self.settle()
+            self.read_latest_record()
         self.add_entry(row, parse_entry(row, last=self.last if is_recent else None))
 
-    def settle(self) -> None:
-        """Read the latest batch, if its content was not read: it has all counts."""
+    def read_latest_record(self) -> None:
+        """Read the record of the latest batch, which has all counts, if it was not read."""
         row, self._unread_batch = self._unread_batch, None
         if row is not None:
             self._use_record(parse_entry(row, last=None).record)
@@ -189,7 +191,7 @@ class Book:
             name, content = entry.note
             self._notes.setdefault(name, []).append(content)
             if name is Fact.CLOSING:
-                self.settle()
+                self.read_latest_record()
                 self.last = self.last.with_unfinished_report(self._charge(content))
         else:
             self._use_record(entry.record)
@@ -365,7 +367,7 @@ class _Rows:
 
 
 def parse_entry(row: Any, *, last: LedgerTotals | None) -> Entry:
-    """Return the :class:`Entry` that a row says; an error of any kind if it cannot be one.
+    """Return the :class:`Entry` in a row; raise an error of any kind if it cannot be one.
 
     Its ``content`` and ``answers`` are texts, or a :class:`BatchRecord` and :class:`Answers` that
     were just made and need no second check.

@@ -294,7 +294,7 @@ class Ledger:
         """Let a book read a row, or all rows that it has not read so far."""
         try:
             if row is None:
-                book.settle()
+                book.read_latest_record()
             else:
                 book.add(row, **options)
             return
