@@ -7,6 +7,7 @@ training nodes the weights of holdout nodes.
 
 import time
 import warnings
+from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -115,8 +116,20 @@ class Field:
         return 1.0 / (1.0 + np.exp(-self.coupling * votes - 1.2 * feature[nodes]))
 
 
-def errors_of_predictions(field, seed):
-    """Return the errors of two predictions of the holdout score, and the corrections of a search.
+class NodeSearch(NamedTuple):
+    """One search and its report; targets are expected scores given all other nodes."""
+
+    error_of_mean: float  # of the mean over all training nodes, as a prediction of the target
+    error_of_cv_score: float
+    n_corrected: int  # candidates
+    is_missed: bool  # whether the interval of any candidate misses its target
+    half_width: float  # of the selected candidate, before the report
+    is_missed_by_report: bool
+    report_half_width: float
+
+
+def search_nodes(field, seed):
+    """Search, report, and compare both with the targets.
 
     The expected score of a fitted model on the holdout nodes is known given all other nodes.
     """
@@ -124,48 +137,65 @@ def errors_of_predictions(field, seed):
     search = ReusableHoldoutSearchCV(
         NeighborVote(field.graph), GRID, correlation=MarkovNetwork(field.graph), random_state=seed
     ).fit(X, y)
-    results, held, train = search.cv_results_, search.holdout_indices_, search.train_indices_
+    results = search.cv_results_
+    held = search.holdout_indices_
+    train = search.train_indices_
     chance = field.chances(y, X[:, 1], held)
-    found = {"all nodes": [], "cv_score": []}
+    targets = np.empty(len(results["params"]))
     for row, params in enumerate(results["params"]):
-        if not params["uses_neighbors"]:
-            continue
         model = NeighborVote(field.graph, **params).fit(X[train], y[train])
-        truth = np.where(model.predict(X[held]) == 1, chance, 1.0 - chance).mean()
-        found["all nodes"].append(results["mean_test_score"][row] - truth)
-        found["cv_score"].append(results["cv_score"][row] - truth)
-    errors = {name: float(np.mean(values)) for name, values in found.items()}
-    return errors, int((results["answered_from"] == "holdout").sum())
+        targets[row] = np.where(model.predict(X[held]) == 1, chance, 1.0 - chance).mean()
+    uses_neighbors = np.array([params["uses_neighbors"] for params in results["params"]])
+    errors = [
+        float(np.mean((results[name] - targets)[uses_neighbors]))
+        for name in ("mean_test_score", "cv_score")
+    ]
+    is_covered = (results["holdout_lower"] <= targets) & (targets <= results["holdout_upper"])
+    lower, upper = search.best_interval_
+    (report_row,) = search.final_report().rows
+    return NodeSearch(
+        *errors,
+        n_corrected=int((results["answered_from"] == "holdout").sum()),
+        is_missed=not is_covered.all(),
+        half_width=0.5 * (upper - lower),
+        is_missed_by_report=not report_row.lower <= targets[search.best_index_] <= report_row.upper,
+        report_half_width=0.5 * (report_row.upper - report_row.lower),
+    )
 
 
-def prediction_table(replications, *, names=None):
-    """Return rows of graph, prediction, mean error, its standard error and corrections a search."""
-    rows = []
+def searches_by_graph(replications, *, names=None):
+    """Return searches of some graphs: an array of shape (replications, 7) of each."""
+    searches = {}
     for name, matrix in graphs_as_matrices().items():
         if names is not None and name not in names:
             continue
         field = Field(matrix, np.random.default_rng(1))
-        runs = []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            runs = [errors_of_predictions(field, seed) for seed in range(replications)]
-        corrections = float(np.mean([count for _, count in runs]))
-        for prediction in ("all nodes", "cv_score"):
-            errors = np.array([found[prediction] for found, _ in runs])
-            standard_error = float(errors.std(ddof=1)) / np.sqrt(replications)
-            rows.append((name, prediction, float(errors.mean()), standard_error, corrections))
-    return rows
+            runs = [search_nodes(field, seed) for seed in range(replications)]
+        searches[name] = np.array(runs, dtype=float)
+    return searches
 
 
 def show_predictions(replications):
-    """Print the table."""
-    print(f"cross-validated scores of nodes: error of the prediction, {replications} replications")
+    """Print errors of predictions, and what intervals and corrections came of them."""
+    print(f"searches of nodes: {replications} replications on each graph")
+    print("error of the mean over all training nodes, and of cv_score, as a prediction;")
+    print("corrections per search; searches in which an interval misses, and half-width: before")
+    print("the report, and of the report")
     began = time.process_time()
-    for name, prediction, mean, error, corrections in prediction_table(replications):
-        beside = f"  {corrections:.2f} corrections per search" * (prediction == "cv_score")
-        print(f"  {name:<16} {prediction:<10} {mean:+.4f} ± {error:.4f}{beside}")
+    for name, runs in searches_by_graph(replications).items():
+        means = NodeSearch(*runs.mean(axis=0))
+        errors = runs[:, :2].std(axis=0, ddof=1) / np.sqrt(replications)
+        print(
+            f"  {name:<16} {means.error_of_mean:+.4f} ± {errors[0]:.4f}  "
+            f"{means.error_of_cv_score:+.4f} ± {errors[1]:.4f}  {means.n_corrected:.3f}  "
+            f"{means.is_missed:.3f} ±{means.half_width:.4f}  "
+            f"{means.is_missed_by_report:.3f} ±{means.report_half_width:.4f}",
+            flush=True,
+        )
     print(f"  {time.process_time() - began:.0f} s")
 
 
 if __name__ == "__main__":
-    show_predictions(40)
+    show_predictions(200)

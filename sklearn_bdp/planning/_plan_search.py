@@ -213,8 +213,14 @@ def expected_half_width(
     else:
         log_failure -= code_length(released=released, batch_index=n_searches)
         leader_length = float(rank_code_lengths(np.zeros(n_candidates))[0])
-        cell_widths = paced(AlphaSpending(), n_searches, log_failure)
-        cell = cell_widths.fine(_DIFFERENCE_DEVIATION, n_searches - 1, places=leader_length)
+        given_rest = model.sampling_scheme(n).is_conditional
+        cell_widths = paced(AlphaSpending(), n_searches, log_failure, given_rest=given_rest)
+        cell = cell_widths.fine(
+            _DIFFERENCE_DEVIATION,
+            n_searches - 1,
+            places=leader_length,
+            cv_deviation=_DIFFERENCE_DEVIATION,
+        )
         margin += float(cell * tail.standard_deviation(score))
         log_failure -= leader_length
     return half_of(tail, score, log_failure, margin)

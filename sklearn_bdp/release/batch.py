@@ -56,7 +56,9 @@ def answer_batch(batch, context, *, n_statements=None):
     if closes:
         outcome = _read_all(batch, context, rank_length)
     else:
-        outcome = _run_adaptive(batch, context, cell_width_policy(context.last, settings, length))
+        outcome = _run_adaptive(
+            batch, context, cell_width_policy(context.last, settings, context.model, length)
+        )
     n_answered = int(np.count_nonzero(outcome.answered))
     if n_answered == 0:
         return None, []

@@ -76,10 +76,11 @@ def next_code_length(
     return length + (0.0 if settings.information is None else math.log(2.0)), theorem
 
 
-def cell_width_policy(last, settings, length):
+def cell_width_policy(last, settings, model, length):
     """Return the cell widths of the batch after ``last``, at this code length."""
     log_failure = math.log(settings.sampling_failure / 2.0) - length
-    return paced(settings.spending, last.number + 1, log_failure)
+    given_rest = model.sampling_scheme(settings.n).is_conditional
+    return paced(settings.spending, last.number + 1, log_failure, given_rest=given_rest)
 
 
 def check_open(book):

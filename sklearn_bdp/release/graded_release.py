@@ -35,6 +35,10 @@ _AHEAD = 8192  # queries compared in one go: an "above" moves the predictions of
 _AGES = np.log([1, 2, 5, 10, 20, 50])
 _WANTED, _LEAST = (5.1, 7.8, 7.9, 8.0, 8.0, 8.8), (2.6, 2.5, 2.5, 2.6, 3.2, 4.2)
 _MOST = 5.0  # coarsest fine cell, in deviations of the prediction
+# Finest first cell of nodes given all others, in deviations of the difference between a score and
+# its cross-validated score. Weights leave few training nodes behind it: without this limit, one
+# honest search in six is corrected (``python -m benchmarks.dependence.node_predictions``).
+_FIRST_OF_NODES = 2.2
 _FINEST = 0.6  # finest cell, in deviations of the score
 _SKEW = 0.12  # excess of limits over the normal quantile
 _COARSE = 6.5  # half-width of coarse cells, in deviations of prediction and score
@@ -100,23 +104,35 @@ class FinalPace:
     wanted: float  # half-width of the leader's interval, in deviations of the score
     log_failure: float  # of one side of an interval, without the rank in the batch
     least: float = _LEAST[0]  # finest cell, in deviations of the prediction
+    #: Finest first cell, in deviations of the difference between score and cross-validated score.
+    least_first: float = 0.0
 
     def coarsely(self, m: int) -> float:
         """Return the half-width of coarse cells, in deviations of prediction and score."""
         return _COARSE
 
     def fine(
-        self, relative_deviation: FloatOrArray, n_fine: int, *, places: FloatOrArray = 0.0, **_: Any
+        self,
+        relative_deviation: FloatOrArray,
+        n_fine: int,
+        *,
+        places: FloatOrArray = 0.0,
+        cv_deviation: FloatOrArray = 1.0,
+        **_: Any,
     ) -> Any:
         """Return half-widths of the next fine cells, in deviations of the score.
 
-        ``relative_deviation``: deviations of the predictions in the same unit, ``places``: code
-        lengths of the ranks in the batch.
+        ``relative_deviation``: deviations of the predictions in the same unit, ``cv_deviation``: of
+        the differences between scores and cross-validated scores, ``places``: code lengths of the
+        ranks in the batch.
         """
         sampling = -ndtri_exp(np.minimum(self.log_failure - np.asarray(places), -math.log(2.0)))
         half = self.wanted - sampling - _SKEW
-        # The first fine cell has its target width: no earlier answer limits it.
-        half = np.maximum(half, self.least * relative_deviation if n_fine else 0.0)
+        # Before the first fine cell, no answer has shown how precise predictions are.
+        finest = self.least_first * cv_deviation
+        if n_fine:
+            finest = self.least * relative_deviation
+        half = np.maximum(half, finest)
         return np.maximum(np.minimum(half, _MOST * relative_deviation), _FINEST)
 
     def surprised(self, fine: Array, thresholds: Array, *, leads: bool, first: bool) -> Array:
@@ -130,8 +146,13 @@ class FinalPace:
         return _OTHERS * fine
 
 
-def paced(spending: AlphaSpending, batch_index: int, log_failure: float) -> Pace | FinalPace:
-    """Return the cell widths of a batch; ``log_failure``: of one side of its intervals."""
+def paced(
+    spending: AlphaSpending, batch_index: int, log_failure: float, *, given_rest: bool = False
+) -> Pace | FinalPace:
+    """Return the cell widths of a batch; ``log_failure``: of one side of its intervals.
+
+    ``given_rest``: scores are of nodes given all others.
+    """
     if not spending.policy.coarse:
         return Pace()
     # If n_searches is given, the first interval is an interim one.
@@ -139,7 +160,8 @@ def paced(spending: AlphaSpending, batch_index: int, log_failure: float) -> Pace
     wanted_half_width, finest_half_width = (
         float(np.interp(age, _AGES, row)) for row in (_WANTED, _LEAST)
     )
-    return FinalPace(wanted_half_width, log_failure, finest_half_width)
+    least_first = _FIRST_OF_NODES if given_rest else 0.0
+    return FinalPace(wanted_half_width, log_failure, finest_half_width, least_first)
 
 
 @functools.cache
@@ -174,7 +196,13 @@ def fine_half_width(
     toward = _TOWARD[0] * np.minimum(drift, _TOWARD[1])
     moved = predictions + np.minimum(np.maximum(0.5 - predictions, -toward), toward)
     unit = np.maximum(score_deviation, deviation(moved) * sharpness)
-    return unit * pace.fine(prediction_deviation / unit, code.n_fine, places=places, alone=alone)
+    return unit * pace.fine(
+        prediction_deviation / unit,
+        code.n_fine,
+        places=places,
+        cv_deviation=np.sqrt(factor),
+        alone=alone,
+    )
 
 
 class Cells:

@@ -47,7 +47,7 @@ def _single_query_half_width(last, settings, model, code=None):
         code = PredictiveCode() if code is None else code.copy()
         code.start_batch()
         half = fine_half_width(
-            cell_width_policy(last, settings, length),
+            cell_width_policy(last, settings, model, length),
             code,
             predictions=0.5,
             deviation=lambda _: math.sqrt(0.25 / settings.n_effective),

@@ -176,6 +176,7 @@ def preview_batch(
     fine, coarse, cells = _cell_half_widths(
         last,
         settings,
+        model,
         code,
         tail,
         score=score,
@@ -230,7 +231,7 @@ def preview_batch(
 
 
 def _cell_half_widths(
-    last, settings, code, tail, *, score, typical, drift, sharpness, rank_lengths, length
+    last, settings, model, code, tail, *, score, typical, drift, sharpness, rank_lengths, length
 ):
     """Return half-widths of the cells of the leader and of the others, and both with noise.
 
@@ -240,7 +241,7 @@ def _cell_half_widths(
     deviation = float(tail.standard_deviation(score))
     below, above = settings.noise_margins(last.n_rounds)
     if settings.is_adaptive:
-        pace = cell_width_policy(last, settings, length)
+        pace = cell_width_policy(last, settings, model, length)
         fine = fine_half_width(
             pace,
             code,

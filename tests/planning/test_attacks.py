@@ -67,9 +67,8 @@ class Account:
         code.start_batch()
         code.observe_cv_scores(values)
         centers, drifts = code.predict(values)
-        pace = cell_width_policy(
-            self.last_totals, self.settings, next_code_length(self.last_totals, self.settings)[0]
-        )
+        length = next_code_length(self.last_totals, self.settings)[0]
+        pace = cell_width_policy(self.last_totals, self.settings, Independent(), length)
         return centers + fine_half_width(
             pace, code, predictions=centers, deviation=self.tail.standard_deviation,
             factor=1 + 1 / 3, drift=drifts, alone=True,

@@ -5,12 +5,13 @@ import math
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array, diags_array
 from scipy.stats import binom
 
 from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.accounting.noise_calibration import noise_share
 from sklearn_bdp.accounting.spending import PredictiveCode
-from sklearn_bdp.correlation import Independent, MarkovChain
+from sklearn_bdp.correlation import Independent, MarkovChain, MarkovNetwork
 from sklearn_bdp.intervals.concentration import ModelTail, score_tail
 from sklearn_bdp.ledger.batch_record import LedgerTotals
 from sklearn_bdp.release.batch_context import cell_width_policy
@@ -35,6 +36,13 @@ def run_adaptive_batches(holdout, rng, *, batches=10, m=25):
             relaxed_to=0.3 * (cv_scores.max() - cv_scores),
         )  # fmt: skip
         center = float(np.clip(answers.values.max(), 0.3, 0.8))
+
+
+CHAIN = MarkovChain([[0.9, 0.1], [0.2, 0.8]])
+#: Every fourth node of a path, given all others.
+NODES = MarkovNetwork(
+    csr_array(diags_array([1.0, 1.0], offsets=[-1, 1], shape=(1600, 1600)))
+).conditional_on_rest(np.arange(0, 1600, 4))
 
 
 def replay(record, last, rows, code, holdout):
@@ -73,7 +81,8 @@ def replay(record, last, rows, code, holdout):
         training_factors=np.broadcast_to(1 + holdout.n / np.array(cells["training_sizes"]), m),
         deviation=lambda positions, predictions: tails[0].standard_deviation(predictions),
     )
-    outcome = race.run(cell_width_policy(last, holdout.account.settings, record.code_length))
+    pace = cell_width_policy(last, holdout.account.settings, holdout.dependence, record.code_length)
+    outcome = race.run(pace)
     assert not fine_cells
     return outcome, tails[0]
 
@@ -83,7 +92,7 @@ def _looked(cells):
 
 
 @pytest.mark.parametrize("spending", ["final", "even"])
-@pytest.mark.parametrize("correlation", [None, MarkovChain([[0.9, 0.1], [0.2, 0.8]])])
+@pytest.mark.parametrize("correlation", [None, CHAIN, NODES])
 def test_predictions_cells_and_intervals_follow_from_the_ledger_alone(correlation, spending):
     """G7: predictions, cells and widths depend only on D and on earlier released cells."""
     rng = np.random.default_rng(2)  # its year refines leaders

@@ -17,6 +17,7 @@ from sklearn_bdp.release.graded_release import Cells, FinalPace, Pace, Race, pac
 
 WIDE = Pace(coarse=3.0, price=3.0, patience=3.0)  # few cells: small trees
 COARSE = FinalPace(wanted=5.0, log_failure=-6.0)
+NODES = FinalPace(wanted=4.0, log_failure=-6.0, least_first=1.1)
 
 
 def margins(n_above):
@@ -86,7 +87,7 @@ def running(pace):
     return lambda race: race.run(pace)
 
 
-@pytest.mark.parametrize("pace", [WIDE, COARSE])
+@pytest.mark.parametrize("pace", [WIDE, COARSE, NODES])
 @pytest.mark.parametrize(
     ("cv_scores", "is_secondary"),
     [
@@ -108,7 +109,7 @@ def test_transcripts_of_a_race_have_probabilities_that_sum_to_one(cv_scores, is_
     )
 
 
-@pytest.mark.parametrize("pace", [WIDE, COARSE])
+@pytest.mark.parametrize("pace", [WIDE, COARSE, NODES])
 @pytest.mark.parametrize(
     ("cv_scores", "relaxed_to"),
     [
@@ -135,7 +136,7 @@ def test_transcripts_of_relaxed_candidates_have_probabilities_that_sum_to_one(
         assert outcome.places.tolist() == rank_code_lengths(np.array(cv_scores)).tolist()
 
 
-@pytest.mark.parametrize("pace", [WIDE, COARSE])
+@pytest.mark.parametrize("pace", [WIDE, COARSE, NODES])
 @pytest.mark.parametrize("cv_scores", [[0.5], [0.9, 0.4]])
 def test_transcripts_of_scores_that_vary_little_have_probabilities_that_sum_to_one(cv_scores, pace):
     """G7, G15: cells and code are scaled alike by the variance of the training set."""
@@ -248,7 +249,7 @@ def test_an_adaptive_game_of_three_batches_obeys_kraft(relaxed_fraction):
     assert weight_of_continuations(1, None, 0.6, 3) <= 1.0
 
 
-@pytest.mark.parametrize("pace", [WIDE, COARSE])
+@pytest.mark.parametrize("pace", [WIDE, COARSE, NODES])
 @pytest.mark.parametrize(
     "spending",
     [AlphaSpending(), AlphaSpending("even"), AlphaSpending("final", 1), AlphaSpending("final", 9)],
@@ -320,6 +321,40 @@ def test_secondary_queries_come_last_and_are_never_the_leader():
     assert (other_comparison.thresholds > 6.0 * typical_deviations).all()
     rank_lengths = rank_code_lengths(np.array([0.1, 0.3, 0.4, 0.2]))  # by rank: 3, 1 (beside), …
     assert race.run(Pace()).places.tolist() == rank_lengths.tolist()
+
+
+def first_thresholds(given_rest, *, training_size, log_failure=-6.0):
+    """Return the thresholds of the leaders of two batches, in deviations of the score."""
+    code = PredictiveCode()
+    thresholds = []
+
+    def reply_below(comparison):
+        thresholds.append(comparison.thresholds[0])
+        return len(comparison.positions), None
+
+    for batch_index in (1, 2):
+        pace = paced(AlphaSpending(), batch_index, log_failure, given_rest=given_rest)
+        batch([0.5], n=200, training_size=training_size)(code=code, ask=reply_below).run(pace)
+    return np.array(thresholds) / math.sqrt(0.25 / 200)
+
+
+@pytest.mark.parametrize("training_size", [100.0, 200.0, 600.0])
+def test_the_first_cell_of_nodes_confirms_a_difference_that_chance_explains(training_size):
+    """G27: at least 2.2 deviations of the difference between score and cross-validated score."""
+    first, second = first_thresholds(True, training_size=training_size)
+    usual_first, usual_second = first_thresholds(False, training_size=training_size)
+    assert first == pytest.approx(2.2 * math.sqrt(1.0 + 200.0 / training_size))
+    assert usual_first < first
+    assert second == pytest.approx(usual_second, rel=0.05)
+
+
+def test_the_first_cell_of_nodes_is_no_finer_than_usual():
+    """A level that leaves a wide cell anyway."""
+    thresholds = [
+        first_thresholds(given_rest, training_size=600.0, log_failure=-2.0)
+        for given_rest in (False, True)
+    ]
+    assert thresholds[1] == pytest.approx(thresholds[0])
 
 
 @pytest.mark.parametrize("seed", range(20))
