@@ -36,7 +36,7 @@ from sklearn_bdp.accounting.noise_calibration import RELAXED_PART
 from sklearn_bdp.diagnostics.scores import BatchDependenceCheck
 from sklearn_bdp.exceptions import BudgetExhaustedError, ScoreContractError
 from sklearn_bdp.metrics.approximate import ApproximateMetric
-from sklearn_bdp.metrics.error_clips import has_undeclared_range, reclipped
+from sklearn_bdp.metrics.error_clips import has_undeclared_range
 from sklearn_bdp.utils.hashing import (
     ModelDigest,
     content_key,
@@ -817,7 +817,7 @@ class Verifier:
             if evaluation is not None:
                 evaluation = metric.finish(evaluation, reference)
         elif metric is not self._metrics[name] and evaluation is not None:
-            evaluation = reclipped(evaluation, self._metrics[name], metric)
+            evaluation = metric.evaluate_errors(evaluation.errors)
         return Assessment(
             candidate.columns,
             math.nan if outcome.error else float(score),

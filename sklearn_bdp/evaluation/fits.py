@@ -37,9 +37,11 @@ from sklearn_bdp.metrics.approximate import (
     Predictions,
     TrainingReference,
 )
-from sklearn_bdp.metrics.error_clips import ErrorClips, errors_of_scores, is_convertible
+from sklearn_bdp.metrics.error_clips import errors_of_scores, has_undeclared_range
 from sklearn_bdp.metrics.means import Clipping
-from sklearn_bdp.report.in_time import record_error_clips
+from sklearn_bdp.release.context import CVData
+from sklearn_bdp.report.in_time import clip_errors_in_time
+from sklearn_bdp.report.plan import out_of_fold_errors
 from sklearn_bdp.utils.hashing import object_digest, pickle_digest
 from sklearn_bdp.utils.sklearn_compat import (
     fit_and_score,
@@ -583,36 +585,41 @@ class CrossValidation:
             self.scores[self.first :] = [self.cv_score(row) for row in rows]
 
     def _use_error_clips(self):
-        """Clip errors in time as out-of-fold errors suggest, if no range was declared (G31).
+        """Clip errors in time as out-of-fold errors suggest, if no range was declared (G31)."""
+        if not len(self.splits):
+            return
+        holdout = self.verifier.holdout
+        metric = clip_errors_in_time(holdout, self.metric, self._out_of_fold_errors)
+        if metric is not self.metric:
+            self._range_ratio = (self.metric.upper - self.metric.lower) / (
+                metric.upper - metric.lower
+            )
+            self.metric = metric
+        for name, secondary in self.secondary.items():
+            self.secondary[name] = clip_errors_in_time(holdout, secondary, self._out_of_fold_errors)
 
-        The clips are recorded before the first query of the holdout. Answers without them exist if
-        the scores of the leading candidate's records are not known, as after a restart.
+    def _out_of_fold_errors(self):
+        """Return out-of-fold errors of the candidate with the best cross-validated score, or None.
+
+        It is fitted again if scores of records do not tell its errors, or are not known, as after
+        a restart.
         """
-        is_judged_by_date = self.division.scheme.calendar is not None
-        if not (is_judged_by_date and is_convertible(self.metric) and len(self.splits)):
-            return
-        clips = record_error_clips(self.verifier.holdout, self._out_of_fold_clips())
-        if clips is None:
-            return
-        self._range_ratio = self.metric.upper - self.metric.lower
-        self.metric = clips.apply(self.metric)
-        self._range_ratio /= self.metric.upper - self.metric.lower
-        for name, metric in self.secondary.items():
-            if is_convertible(metric):
-                self.secondary[name] = clips.apply(metric)
-
-    def _out_of_fold_clips(self):
-        """Return the clips of errors from the candidate with the best cross-validated score."""
         scores = self.scores[self.first :]
         if not np.isfinite(scores).any():
             return None
         leader = self.first + int(np.nanargmax(scores))
         tests = [test for _, test in self.splits]
         recorded = self.progress.scores(leader, tests, num_samples(self.division.X))
-        if recorded is None:
-            return None
-        per_record = recorded[0][np.isfinite(recorded[0])]
-        return ErrorClips.from_errors(errors_of_scores(per_record, self.metric))
+        if recorded is not None and has_undeclared_range(self.metric):
+            per_record = recorded[0][np.isfinite(recorded[0])]
+            errors = errors_of_scores(per_record, self.metric)
+            if errors is not None:
+                return errors
+        estimator = clone(self.search.estimator).set_params(**self.candidates[leader].params)
+        groups = self.division.train_groups()
+        return out_of_fold_errors(
+            estimator, CVData(self.division.X, self.division.y, groups, self.splits)
+        )
 
     def variance(self, row):
         """Return the variance of a record's score in [0, 1]; NaN if it is not known."""

@@ -28,7 +28,7 @@ from sklearn_bdp.holdout.reusable import ReusableHoldout
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.metrics import PerRecordScore
 from sklearn_bdp.metrics.approximate import ApproximateMetric
-from sklearn_bdp.metrics.error_clips import CLIP_NOTE, is_convertible
+from sklearn_bdp.metrics.error_clips import CLIP_NOTE, has_undeclared_range
 from sklearn_bdp.metrics.scorers import scorer_metric
 from sklearn_bdp.release.certificate import HoldoutCertificate, SelectedScore
 from sklearn_bdp.release.guarantee import (
@@ -289,7 +289,7 @@ def bounded_metric(search, scoring, division):
         has_dates=is_judged_by_date,
     )
     if scoring is None and metric.note:
-        is_clipped_later = is_judged_by_date and is_convertible(metric)
+        is_clipped_later = is_judged_by_date and has_undeclared_range(metric)
         DEFAULT_METRIC.warn(note=CLIP_NOTE if is_clipped_later else metric.note)
     is_approximate = isinstance(metric, ApproximateMetric)
     if not (metric.is_mean or is_approximate or division.scheme.exchangeable):

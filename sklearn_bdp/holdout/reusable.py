@@ -44,8 +44,9 @@ from sklearn_bdp.release.query_batch import (
     metric_key,
 )
 from sklearn_bdp.report.final import report_and_close, shown_report
-from sklearn_bdp.report.in_time import align_predictions
+from sklearn_bdp.report.in_time import align_predictions, clip_errors_in_time
 from sklearn_bdp.report.measures import check_fitted, check_predictions
+from sklearn_bdp.report.plan import out_of_fold_errors
 from sklearn_bdp.utils.hashing import column_names, content_key, data_digest, records_digest
 from sklearn_bdp.utils.html import Card
 from sklearn_bdp.utils.process import LIVE_HOLDOUTS
@@ -547,6 +548,12 @@ class ReusableHoldout:
             self.check_training_rows(*training[:2])
             n_train = num_samples(training[1]) if n_train is None else n_train
         self.check_model(estimator)  # last: it may be charged
+        clipped_metric = clip_errors_in_time(
+            self, metric, lambda: out_of_fold_errors(estimator, records)
+        )
+        if clipped_metric is not metric:
+            metric = clipped_metric
+            expected = metric.to_unit(cv_score)
         answers = self.answer_evaluations(
             [expected],
             [self._evaluate(metric, estimator, reference=reference)],
@@ -723,6 +730,9 @@ class ReusableHoldout:
             declared_targets=bounds,
             training_targets=None if trained is None else trained[0],
         )
+        # Predictions that a caller passes set no clip: those of records that a model was fitted on
+        # would cut off too much.
+        metric = clip_errors_in_time(self, metric, lambda: None)
         reference = None
         if isinstance(metric, ApproximateMetric):
             if trained is None:

@@ -113,6 +113,9 @@ class Evaluation:
     #: Raw parts of a score by class, combined once the shares of the classes are known.
     by_class: Any = None
     failing: Any = None  # positions of records that the model failed on: as raw as their scores
+    #: Targets minus predictions, NaN where the model failed: a clip from the training set may
+    #: follow. None if scores are not of errors without a declared range.
+    errors: Any = None
 
     def __repr__(self) -> str:
         # Never the numbers: a record that ends up in a log or a traceback must not leak.

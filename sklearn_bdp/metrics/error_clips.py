@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._typing import Array
-from sklearn_bdp.metrics.base import BoundedMetric, Evaluation
+from sklearn_bdp.metrics.base import BoundedMetric
 from sklearn_bdp.metrics.means import ClippedError, PinballLoss
 
 #: A clip is this many times a quantile of out-of-fold training errors: of absolute errors, and of
@@ -149,26 +149,10 @@ def has_undeclared_range(metric: BoundedMetric | None) -> bool:
     bool
         True if the limit follows from the training set.
     """
-    return isinstance(metric, ClippedError) and bool(metric.note) and np.ndim(metric.width) == 0
+    return isinstance(metric, ClippedError) and metric.has_undeclared_range
 
 
-def is_convertible(metric: BoundedMetric) -> bool:
-    """Return whether scores of records tell their errors, for a metric without a declared range.
-
-    Parameters
-    ----------
-    metric : BoundedMetric
-        Any metric.
-
-    Returns
-    -------
-    bool
-        False for a pinball loss, which is cheaper on one side.
-    """
-    return has_undeclared_range(metric) and not isinstance(metric, PinballLoss)
-
-
-def errors_of_scores(per_record: Array, metric: ClippedError) -> Array:
+def errors_of_scores(per_record: Array, metric: ClippedError) -> Array | None:
     """Return the absolute errors behind scores of records, up to the clip of their metric.
 
     Parameters
@@ -176,33 +160,14 @@ def errors_of_scores(per_record: Array, metric: ClippedError) -> Array:
     per_record : ndarray of shape (n,)
         Scores in [0, 1].
     metric : ClippedError
-        Of absolute or squared errors.
+        Of absolute, squared or pinball errors.
 
     Returns
     -------
-    ndarray of shape (n,)
-        In units of the target.
+    ndarray of shape (n,) or None
+        In units of the target. None for a pinball loss, which is cheaper on one side.
     """
+    if isinstance(metric, PinballLoss):
+        return None
     losses = 1.0 - np.asarray(per_record, dtype=float)
     return np.asarray(metric.width * losses ** (1.0 / metric.power))
-
-
-def reclipped(evaluation: Evaluation, metric: BoundedMetric, clipped: BoundedMetric) -> Evaluation:
-    """Return an evaluation in units of the same metric with a smaller clip.
-
-    Parameters
-    ----------
-    evaluation : Evaluation
-        By ``metric``.
-    metric, clipped : BoundedMetric
-        Means of absolute or squared errors, the second with a clip of at most that of the first.
-
-    Returns
-    -------
-    Evaluation
-        By ``clipped``: no record has to be predicted again.
-    """
-    ratio = (metric.upper - metric.lower) / (clipped.upper - clipped.lower)
-    losses = (1.0 - np.asarray(evaluation.per_record, dtype=float)) * ratio
-    per_record = 1.0 - np.minimum(losses, 1.0)
-    return dataclasses.replace(evaluation, per_record=per_record, value=float(per_record.mean()))

@@ -11,15 +11,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_bdp._typing import Array
 from sklearn_bdp.intervals.jackknife import GENERIC, DateFacts, Statistic
 from sklearn_bdp.metrics import proofs
 from sklearn_bdp.metrics.base import (
+    Evaluation,
     MeanMetric,
     as_labels,
     class_probabilities,
     equal,
     register_metric,
     respond,
+    score_rows,
     silenced,
 )
 from sklearn_bdp.metrics.statistics import (
@@ -378,6 +381,39 @@ class ClippedError(ClippedMetric):
     def unclipped_statistic(self) -> Statistic:
         """Leave-one-unit-out values of the error as it is: approximate rows need no range."""
         return self.unit_statistic
+
+    @property
+    def has_undeclared_range(self) -> bool:
+        """Whether errors of one output are clipped at a limit from the training set."""
+        return bool(self.note) and np.ndim(self.width) == 0
+
+    def evaluate(self, estimator: Any, X: Any, y: ArrayLike) -> Evaluation:
+        if not self.has_undeclared_range:
+            return super().evaluate(estimator, X, y)
+        y = self.check_input(estimator, X, y)
+        with silenced():
+            errors = score_rows(self._record_errors, estimator, X, y)
+            return self.evaluate_errors(errors)
+
+    def evaluate_errors(self, errors: Array) -> Evaluation:
+        """Return the evaluation of a model with these errors.
+
+        Parameters
+        ----------
+        errors : ndarray of shape (n,)
+            Targets minus predictions; NaN for records that the model failed on.
+
+        Returns
+        -------
+        Evaluation
+            Scores in [0, 1], with the errors, which another clip needs.
+        """
+        evaluation = self._evaluated(None, self._unit(errors[:, None], True), None)
+        failing = np.flatnonzero(np.isnan(errors))
+        return dataclasses.replace(evaluation, failing=failing, errors=errors)
+
+    def _record_errors(self, estimator, X, y):
+        return self._raw(estimator, X, y)[:, 0]
 
     @property
     def _cap(self):

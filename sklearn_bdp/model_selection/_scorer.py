@@ -29,7 +29,10 @@ from sklearn_bdp.metrics.scorers import (
     reference_of_predictions,
     scorer_metric,
 )
+from sklearn_bdp.release.context import CVData
 from sklearn_bdp.release.overlap_check import check_overlap
+from sklearn_bdp.report.in_time import clip_errors_in_time
+from sklearn_bdp.report.plan import out_of_fold_errors
 from sklearn_bdp.utils.hashing import (
     ModelDigest,
     content_key,
@@ -271,6 +274,11 @@ class HoldoutScorer:
             self.holdout.check_model(estimator)
         if scored_model not in memory.models:  # and all checks of its rows and of the model passed
             memory.models = [*memory.models, scored_model][-_MODELS:]
+        metric = clip_errors_in_time(
+            self.holdout,
+            metric,
+            lambda: _out_of_sample_errors(estimator, X, y, is_tested=in_validation),
+        )
         per_record, value = _training_scores(metric, estimator, X, y)
         if not alteration:
             memory.row_wise.ask(estimator, X)
@@ -661,6 +669,20 @@ def _training_scores(metric, estimator, X, y):
         return metric.training_scores(estimator, X, y)
     except ScoreContractError:
         raise
+    except Exception as error:
+        raise _ModelFailed from error
+
+
+def _out_of_sample_errors(estimator, X, y, *, is_tested):
+    """Return errors on records that a model was not fitted on, or None if there are none.
+
+    ``is_tested``: whether cross-validation tests the model on these records. If not, clones of it
+    are cross-validated on them.
+    """
+    try:
+        if is_tested:
+            return np.asarray(y, dtype=float) - np.asarray(estimator.predict(X), dtype=float)
+        return out_of_fold_errors(estimator, CVData(X, y))
     except Exception as error:
         raise _ModelFailed from error
 

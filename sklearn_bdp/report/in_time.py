@@ -7,12 +7,14 @@ import functools
 import math
 import re
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from sklearn.base import clone
 
+from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation.dates import (
     as_time_span,
     date_level,
@@ -23,6 +25,7 @@ from sklearn_bdp.correlation.dates import (
 from sklearn_bdp.correlation.scheme import SamplingScheme
 from sklearn_bdp.intervals.bounds import UnitMoments, past_limits
 from sklearn_bdp.ledger.ledger import Fact
+from sklearn_bdp.metrics.base import BoundedMetric
 from sklearn_bdp.metrics.error_clips import ErrorClips, has_undeclared_range
 from sklearn_bdp.metrics.registry import metric_without_range
 from sklearn_bdp.release.context import PastRecords
@@ -243,6 +246,46 @@ def align_predictions(name: str, predictions: Any, holdout: Any) -> Any:
 
 
 # -- clips of errors without a declared range -----------------------------------------------------
+
+
+def clip_errors_in_time(
+    holdout: Any, metric: BoundedMetric, find_errors: Callable[[], Array | None]
+) -> BoundedMetric:
+    """Return the metric by which a holdout of dates is queried (theory G31).
+
+    This is the one rule for errors without a declared range: searches, scorers and single queries
+    follow it. The clip is recorded before the first query.
+
+    Parameters
+    ----------
+    holdout : ReusableHoldout
+        The holdout.
+    metric : BoundedMetric
+        Any metric.
+    find_errors : callable
+        Returns out-of-fold errors of training records, or None. It is called if no clip is recorded
+        and nothing was answered.
+
+    Returns
+    -------
+    BoundedMetric
+        The same metric if its range is declared, if records are no dates, or if earlier answers
+        were given without a clip.
+    """
+    is_judged_by_date = holdout.dependence.sampling_scheme(holdout.n).calendar is not None
+    if not (is_judged_by_date and has_undeclared_range(metric)):
+        return metric
+    with holdout.account.read_transaction() as book:
+        notes = book.notes(Fact.ERROR_CLIPS)
+        n_answered = book.last.n_answered
+    if notes:
+        return ErrorClips(*notes[0]).apply(metric)
+    if n_answered:
+        return metric
+    errors = find_errors()
+    found_clips = None if errors is None else ErrorClips.from_errors(errors)
+    clips = record_error_clips(holdout, found_clips)
+    return metric if clips is None else clips.apply(metric)
 
 
 def record_error_clips(

@@ -23,6 +23,7 @@ from scipy.stats import norm
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GroupKFold, check_cv
 
+from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation.components import check_one_kind_of_labels
 from sklearn_bdp.diagnostics.scores import check_later_rows, non_sklearn_components
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
@@ -523,13 +524,33 @@ def _error_clips(holdout, models, training, past_records):
         training_data = CVData(past_records.X, past_records.y)
     else:
         return None
-    if estimator is None or np.ndim(training_data.y) != 1:
+    errors = None if estimator is None else out_of_fold_errors(estimator, training_data)
+    return None if errors is None else ErrorClips.from_errors(errors)
+
+
+def out_of_fold_errors(estimator: Any, training_data: CVData) -> Array | None:
+    """Return errors of training records by clones of a model that were fitted on other folds.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Cloned for each fold.
+    training_data : CVData
+        Training records, and their folds if a search drew some.
+
+    Returns
+    -------
+    ndarray of shape (n_tested,) or None
+        Targets minus predictions. None for several outputs, and if the model cannot be fitted
+        again.
+    """
+    if np.ndim(training_data.y) != 1:
         return None
     errors = [
         records.y - records.rows("", "values")
         for records, _ in _scored_folds({"": estimator}, training_data)
     ]
-    return ErrorClips.from_errors(np.concatenate(errors)) if errors else None
+    return np.concatenate(errors) if errors else None
 
 
 def _default_name(estimator, otherwise):

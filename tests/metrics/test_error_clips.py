@@ -5,12 +5,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from sklearn_bdp.metrics import get_metric
-from sklearn_bdp.metrics.error_clips import (
-    ErrorClips,
-    errors_of_scores,
-    has_undeclared_range,
-    reclipped,
-)
+from sklearn_bdp.metrics.error_clips import ErrorClips, errors_of_scores, has_undeclared_range
 
 RNG = np.random.default_rng(0)
 ERRORS = RNG.standard_t(4, 400)
@@ -54,19 +49,52 @@ def test_only_undeclared_ranges_are_replaced(name, options, lower):
     assert clips.apply(get_metric("accuracy")) == get_metric("accuracy")
 
 
-@pytest.mark.parametrize("name", ["neg_mean_absolute_error", "neg_mean_squared_error"])
-def test_scores_are_converted_as_if_they_were_computed_again(name):
-    """Two routes: scores with the wide clip, converted, and scores with the narrow clip."""
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("neg_mean_absolute_error", {}),
+        ("neg_mean_squared_error", {}),
+        ("neg_mean_pinball_loss", {"alpha": 0.9}),
+    ],
+)
+def test_errors_are_scored_again_as_if_the_model_were_asked_again(name, options):
+    """Two routes: errors of an evaluation with the wide clip, and an evaluation with the narrow."""
     X = np.arange(400.0)[:, None]
     model = LinearRegression().fit(X, Y)
-    wide = get_metric(name, y=Y)
+    wide = get_metric(name, y=Y, **options)
     narrow = ErrorClips.from_errors(0.3 * Y).apply(wide)
     assert narrow.width < wide.width
     evaluation = wide.evaluate(model, X, Y)
-    converted = reclipped(evaluation, wide, narrow)
+    converted = narrow.evaluate_errors(evaluation.errors)
     recomputed = narrow.evaluate(model, X, Y)
     assert (recomputed.per_record == 0.0).any()
     np.testing.assert_allclose(converted.per_record, recomputed.per_record, atol=1e-12)
     assert converted.value == pytest.approx(recomputed.value)
     errors = errors_of_scores(evaluation.per_record, wide)
-    np.testing.assert_allclose(errors, np.minimum(np.abs(Y - model.predict(X)), wide.width))
+    if name == "neg_mean_pinball_loss":  # the loss does not tell the side
+        assert errors is None
+    else:
+        np.testing.assert_allclose(errors, np.minimum(np.abs(Y - model.predict(X)), wide.width))
+
+
+class FailsOnSome(LinearRegression):
+    """A model that has no prediction for records beyond 300."""
+
+    def predict(self, X):
+        return np.where(np.ravel(X) > 300.0, np.nan, super().predict(X))
+
+
+def test_records_that_a_model_fails_on_have_the_worst_score_with_any_clip():
+    X = np.arange(400.0)[:, None]
+    model = FailsOnSome().fit(X, Y)
+    wide = get_metric("neg_mean_absolute_error", y=Y)
+    evaluation = wide.evaluate(model, X, Y)
+    converted = ErrorClips.from_errors(0.3 * Y).apply(wide).evaluate_errors(evaluation.errors)
+    assert (converted.per_record[301:] == 0.0).all()
+    assert converted.failing.tolist() == evaluation.failing.tolist() == list(range(301, 400))
+
+
+def test_declared_ranges_keep_no_errors():
+    metric = get_metric("neg_mean_absolute_error", bounds=(-500.0, 500.0))
+    X = np.arange(400.0)[:, None]
+    assert metric.evaluate(LinearRegression().fit(X, Y), X, Y).errors is None

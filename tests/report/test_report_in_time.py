@@ -9,11 +9,12 @@ import pytest
 from scipy.stats import norm
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import TimeSeriesSplit, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from benchmarks.dependence.past import folded, newey_west
-from sklearn_bdp import ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, HoldoutScorer, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import MarkovChain
 from sklearn_bdp.exceptions import HoldoutClosedError
 from sklearn_bdp.intervals.dates import date_row
@@ -503,6 +504,107 @@ def test_errors_are_clipped_by_out_of_fold_errors_of_the_leading_candidate():
     report = search.final_report()
     assert largest_error(report) == pytest.approx(clip, rel=1e-3)
     assert search.final_report() == report
+
+
+def clip_of_answers(holdout):
+    """Return the error at which all recorded answers clip."""
+    clips = {
+        float(re.search(r"clipped at errors of ([\d.]+)", record.metric)[1])
+        for record in holdout.history()
+    }
+    assert len(clips) == 1
+    return clips.pop()
+
+
+def search_errors(X, y, scoring, **options):
+    search = ReusableHoldoutSearchCV(
+        Ridge(), {"alpha": [0.1, 10.0]}, scoring=scoring, correlation="time", cv=3,
+        random_state=0, **options,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return search.fit(X, y)
+
+
+def test_a_resumed_search_clips_as_one_that_was_not_interrupted(tmp_path, monkeypatch):
+    """Scores of records are lost in a restart: the leading candidate is cross-validated again."""
+    X, y, _ = sales(620)
+    clip = clip_of_answers(search_errors(X, y, "neg_mean_absolute_error").holdout_)
+    original_fit = Ridge.fit
+    sizes = []
+
+    def fit(self, X, y):
+        sizes.append(len(y))
+        if len(sizes) == 8:  # six folds and one model of all training records
+            raise KeyboardInterrupt
+        return original_fit(self, X, y)
+
+    config = HoldoutConfig(ledger=tmp_path / "sales.sqlite")
+    with monkeypatch.context() as patch:
+        patch.setattr(Ridge, "fit", fit)
+        with pytest.raises(KeyboardInterrupt):
+            search_errors(X, y, "neg_mean_absolute_error", holdout=config)
+    resumed_search = search_errors(X, y, "neg_mean_absolute_error", holdout=config)
+    assert len(resumed_search.holdout_.history()) == 2
+    assert clip_of_answers(resumed_search.holdout_) == pytest.approx(clip, rel=1e-3)
+
+
+def test_pinball_losses_are_clipped_by_out_of_fold_errors_too():
+    X, y, _ = sales(620)
+    scoring = get_metric("neg_mean_pinball_loss", y=y[:450], alpha=0.5)
+    search = search_errors(X, y, scoring)
+    clip = out_of_fold_clip(search, X, y, search.best_params_["alpha"])
+    assert clip_of_answers(search.holdout_) == pytest.approx(clip, rel=1e-3)
+    held = search.holdout_indices_
+    errors = np.abs(y[held] - search.best_estimator_.predict(X.iloc[held]))
+    report = search.final_report()
+    assert largest_error(report) == pytest.approx(clip, rel=1e-3)
+    assert report.rows[0].value == pytest.approx(-0.5 * np.minimum(errors, clip).mean(), rel=1e-3)
+
+
+def test_errors_beside_a_metric_without_a_range_are_clipped():
+    X, y, _ = sales(620)
+    search = search_errors(X, y, {"r2": "r2", "mae": "neg_mean_absolute_error"}, refit="r2")
+    clip = out_of_fold_clip(search, X, y, search.best_params_["alpha"])
+    stated = {record.metric for record in search.holdout_.history()}
+    assert f"neg_mean_absolute_error (clipped at errors of {clip:.4g})" in stated
+
+
+def test_queries_without_a_search_follow_the_same_rule():
+    """Two routes: errors of five folds computed here, and the clip of each kind of query."""
+    X, y, _ = sales(620)
+    train = X.iloc[:450], y[:450]
+    model = Ridge().fit(*train)
+    out_of_fold = y[:450] - cross_val_predict(Ridge(), *train, cv=5)
+    expected_clip = pytest.approx(1.5 * np.quantile(np.abs(out_of_fold), 0.99), rel=1e-3)
+    options = {"scoring": "neg_mean_absolute_error", "training": train}
+
+    def make_holdout():
+        return ReusableHoldout(X.iloc[450:], y[450:], correlation="time", random_state=0)
+
+    scored = make_holdout()
+    answer = scored.score(model, -0.8, **options)
+    assert answer.lower < answer.value < answer.upper
+    assert clip_of_answers(scored) == expected_clip
+    by_scorer = make_holdout()
+    HoldoutScorer(by_scorer, "neg_mean_absolute_error")(model, *train)
+    assert clip_of_answers(by_scorer) == expected_clip
+    by_scorer.score(DummyRegressor().fit(*train), -2.0, **options)  # not by its own errors
+    assert clip_of_answers(by_scorer) == expected_clip
+    assert largest_error(by_scorer.final_report(model, **options)) == expected_clip
+
+
+def test_a_scorer_in_cross_validation_clips_by_the_fold_that_tests():
+    X, y, _ = sales(620)
+    train = X.iloc[:450], y[:450]
+    holdout = ReusableHoldout(X.iloc[450:], y[450:], correlation="time", random_state=0)
+    splitter = TimeSeriesSplit(3)
+    scorer = HoldoutScorer(holdout, "neg_mean_absolute_error")
+    cross_val_score(Ridge(), *train, scoring=scorer, cv=splitter)
+    fit, test = next(splitter.split(train[0]))
+    model = Ridge().fit(train[0].iloc[fit], train[1][fit])
+    errors = np.abs(train[1][test] - model.predict(train[0].iloc[test]))
+    assert clip_of_answers(holdout) == pytest.approx(1.5 * np.quantile(errors, 0.99), rel=1e-3)
 
 
 def test_a_report_states_its_clip_and_the_width_of_a_declared_range():
