@@ -20,7 +20,13 @@ from scipy.stats import t as student
 from benchmarks.dependence.dates import left_out_means, slow_level, weekly_horizon
 from benchmarks.dependence.past import newey_west
 from sklearn_bdp.intervals.bounds import past_limits
-from sklearn_bdp.intervals.dates import about_training_mean, date_interval, date_row
+from sklearn_bdp.intervals.dates import (
+    about_training_mean,
+    date_interval,
+    date_row,
+    degrees_of_freedom,
+    variance_of_mean,
+)
 from sklearn_bdp.metrics.error_clips import ErrorClips
 from sklearn_bdp.metrics.registry import statistic_of
 
@@ -175,7 +181,7 @@ def draw(process, name, n, rng):
     return draw_targets(path, name, rng)
 
 
-def bootstrap_widths(statistic, sample, rng, draws=1000):
+def bootstrap_widths(statistic, sample, rng, draws=400):
     """Return the widths of intervals of a bootstrap of independent dates, by level."""
     n = len(sample.y)
     units = np.arange(n) % 2  # values without a unit are not used
@@ -202,8 +208,11 @@ class Comparison(NamedTuple):
     widths: dict[float, float]
 
 
-def compare(process, name, n, runs, rng, *, width_runs=20):
-    """Return misses of the intervals of a metric, and their widths in the first runs."""
+def compare(process, name, n, runs, rng, *, width_runs=200):
+    """Return misses of the intervals of a metric, and their widths in the first runs.
+
+    Widths of errors with heavy tails have two modes, so that a median of few runs is either.
+    """
     statistic = about_training_mean(statistic_of(name), CENTER)
     misses = dict.fromkeys(LEVELS, 0)
     ratios = {level: [] for level in LEVELS}
@@ -224,6 +233,39 @@ def compare(process, name, n, runs, rng, *, width_runs=20):
                 ratios[level].append((row.upper - row.lower) / by_bootstrap[level])
     widths = {level: float(np.median(ratios[level])) for level in LEVELS}
     return Comparison(runs, misses, widths)
+
+
+def intervals_of_rmse(n, runs, rng, *, level=0.05):
+    """Return intervals of an RMSE of t4 errors: the rule's, and those without Hall's correction.
+
+    Returns
+    -------
+    ratios : ndarray of shape (2,)
+        Misses over the level.
+    widths : ndarray of shape (2, runs)
+        Widths over those of a bootstrap of independent dates.
+    """
+    name = "neg_root_mean_squared_error"
+    statistic = about_training_mean(statistic_of(name), CENTER)
+    dates = np.arange(n)
+    missed = np.zeros(2)
+    widths = np.empty((2, runs))
+    for run in range(runs):
+        sample = draw("t4", name, n, rng)
+        value, left_out = statistic.left_out(sample.y, sample.predictions, np.ones(n), dates, n)
+        influence = (n - 1.0) * (math.log(value) - np.log(left_out))
+        quantile = student.isf(0.5 * level, degrees_of_freedom(influence, is_loss=True))
+        half_width = quantile * math.sqrt(variance_of_mean(influence))
+        ends = np.array(
+            [
+                date_interval(value, left_out, level, scale="loss"),
+                value * np.exp([-half_width, half_width]),
+            ]
+        )
+        missed += (-sample.truth < ends[:, 0]) | (-sample.truth > ends[:, 1])
+        by_bootstrap = bootstrap_widths(statistic, sample, rng)[level]
+        widths[:, run] = (ends[:, 1] - ends[:, 0]) / by_bootstrap
+    return missed / runs / level, widths
 
 
 def widths_of_absolute_errors(n, runs, rng):
@@ -281,7 +323,7 @@ def show_date_metrics(replications, rng):
     for name in METRICS:
         for n in DATES:
             cells = {
-                process: compare(process, name, n, runs, rng, width_runs=max(2, runs // 50))
+                process: compare(process, name, n, runs, rng, width_runs=max(2, runs // 5))
                 for process in PROCESSES
             }
             ratios = [
@@ -296,6 +338,15 @@ def show_date_metrics(replications, rng):
                 f"{widths[0]:5.2f} {widths[1]:4.2f} {widest}",
                 flush=True,
             )
+    rmse_ratios, rmse_widths = intervals_of_rmse(150, runs, rng)
+    print(
+        "RMSE of t4 errors, 150 dates: misses over level .05, quantiles .25, .5, .75 of the width"
+    )
+    for name, ratio, of_rule in zip(
+        ("rule", "without Hall's correction"), rmse_ratios, rmse_widths, strict=True
+    ):
+        quantiles = " ".join(f"{value:.2f}" for value in np.quantile(of_rule, [0.25, 0.5, 0.75]))
+        print(f"  {name:26s} {ratio:5.2f}   {quantiles}")
     approximate, proven = widths_of_absolute_errors(375, max(4, runs // 20), rng)
     print(f"MAE of 375 dates over Newey-West: approximate {approximate:.2f}, proven {proven:.2f}")
     width = width_of_a_horizon(375, max(4, runs // 20), rng)
