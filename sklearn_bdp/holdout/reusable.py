@@ -552,8 +552,8 @@ class ReusableHoldout:
             self, metric, lambda: out_of_fold_errors(estimator, records)
         )
         if clipped_metric is not metric:
+            expected = clipped_metric.to_unit(metric.from_unit(expected))
             metric = clipped_metric
-            expected = metric.to_unit(cv_score)
         answers = self.answer_evaluations(
             [expected],
             [self._evaluate(metric, estimator, reference=reference)],
