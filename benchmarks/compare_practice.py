@@ -151,75 +151,112 @@ def search(n, rounds, seed, ask):
     return top
 
 
-def report(method, n, rounds, seed):
-    """Return reported score, interval and truth of the final model of one replication."""
-    rng = np.random.default_rng([seed, n])
-    X, y = sample(n, rng)
-    cut = rng.permutation(n)
-    hold, train = cut[: n // 4], cut[n // 4 :]
-    Xt, yt, Xh, yh = X[train], y[train], X[hold], y[hold]
-    parts = folds(n, rng)
-    train_folds = trained(Xt, yt, folds(len(train), rng))
-    train_means, all_means, all_folds = class_means(Xt, yt), class_means(X, y), trained(X, y, parts)
-    fresh = np.array_split(np.arange(len(hold)), rounds)
-    holdout = ReusableHoldout(Xh, yh) if method in OURS else None
+class Replication:
+    """One data set with its split and its folds, and the methods that report on it.
 
-    def on_holdout(candidates, round_):
-        rows = fresh[round_] if method == "fresh parts" else np.arange(len(hold))
-        rows = rows[: len(hold) // 2] if method == "two test sets" else rows
-        models = [fit(train_means, columns) for columns in candidates]
-        scores = [hits(model, Xh[rows], yh[rows]).mean() for model in models]
+    A method takes the candidates of a round and returns the score, the interval and the model of
+    each: as an array, and as two functions of its number.
+    """
+
+    def __init__(self, method, n, rounds, seed):
+        rng = np.random.default_rng([seed, n])
+        self.method = method
+        self.rounds = rounds
+        self.X, self.y = sample(n, rng)
+        order = rng.permutation(n)
+        holdout = order[: n // 4]
+        train = order[n // 4 :]
+        self.n_train = len(train)
+        self.X_holdout = self.X[holdout]
+        self.y_holdout = self.y[holdout]
+        self.folds = folds(n, rng)
+        X_train, y_train = self.X[train], self.y[train]
+        self.train_folds = trained(X_train, y_train, folds(len(train), rng))
+        self.train_means = class_means(X_train, y_train)
+        self.all_means = class_means(self.X, self.y)
+        self.all_folds = trained(self.X, self.y, self.folds)
+        self.inner_folds = list(self._inner_folds()) if method == "nested CV" else []
+        self.holdout = ReusableHoldout(self.X_holdout, self.y_holdout) if method in OURS else None
+
+    def report(self, seed):
+        """Return reported score, interval and truth of the final model."""
+        ask = {
+            "cross-validation": self.cross_validated,
+            "nested CV": self.nested,
+            "one look": self.once,
+            **dict.fromkeys(OURS, self.verified),
+        }.get(self.method, self.on_holdout)
+        n = len(self.y)
+        score, (low, high), model = search(n, self.rounds, seed, ask)
+        if self.method == "final report":
+            row = self.holdout.final_report(Linear(model), score, scoring="accuracy")
+            score, low, high = row.value, row.lower, row.upper
+        if self.method in ("one look", "two test sets"):
+            first = len(self.y_holdout) // 2 if self.method == "two test sets" else 0
+            hit = hits(model, self.X_holdout[first:], self.y_holdout[first:])
+            score = hit.mean()
+            low, high = binomial(score, len(hit), BETA / 2)
+        return score, low, high, truth(model)
+
+    def on_holdout(self, candidates, round_):
+        """Return raw scores on the holdout, or on the part of it for this round."""
+        rows = np.arange(len(self.y_holdout))
+        if self.method == "fresh parts":
+            rows = np.array_split(rows, self.rounds)[round_]
+        elif self.method == "two test sets":
+            rows = rows[: len(self.y_holdout) // 2]
+        models = [fit(self.train_means, columns) for columns in candidates]
+        scores = [
+            hits(model, self.X_holdout[rows], self.y_holdout[rows]).mean() for model in models
+        ]
         level = BETA / 2
-        if method in ("Bonferroni", "fresh parts"):
-            level /= CANDIDATES * rounds
+        if self.method in ("Bonferroni", "fresh parts"):
+            level /= CANDIDATES * self.rounds
         return scores, lambda j: binomial(scores[j], len(rows), level), models.__getitem__
 
-    def verified(candidates, _):
-        models = [fit(train_means, columns) for columns in candidates]
-        values = [fold_scores(columns, train_folds).mean() for columns in candidates]
-        answers = holdout.answer(
-            values, [hits(model, Xh, yh) for model in models], n_train=len(train)
-        )
+    def verified(self, candidates, _):
+        """Return the answers of a reusable holdout."""
+        models = [fit(self.train_means, columns) for columns in candidates]
+        values = [fold_scores(columns, self.train_folds).mean() for columns in candidates]
+        holdout_hits = [hits(model, self.X_holdout, self.y_holdout) for model in models]
+        answers = self.holdout.answer(values, holdout_hits, n_train=self.n_train)
         return answers.values, lambda j: (answers.lower[j], answers.upper[j]), models.__getitem__
 
-    def once(candidates, _):
-        scores = [fold_scores(columns, train_folds).mean() for columns in candidates]
-        return scores, lambda j: (0.0, 1.0), lambda j: fit(train_means, candidates[j])
+    def once(self, candidates, _):
+        """Return cross-validated scores of the training set; the interval comes at the end."""
+        scores = [fold_scores(columns, self.train_folds).mean() for columns in candidates]
+        return scores, lambda j: (0.0, 1.0), lambda j: fit(self.train_means, candidates[j])
 
-    def cross_validated(candidates, _):
-        scores = [fold_scores(columns, all_folds) for columns in candidates]
+    def cross_validated(self, candidates, _):
+        """Return cross-validated scores of all records."""
+        scores = [fold_scores(columns, self.all_folds) for columns in candidates]
         means = [score.mean() for score in scores]
-        return means, lambda j: _plus_minus(scores[j]), lambda j: fit(all_means, candidates[j])
+        return means, lambda j: _plus_minus(scores[j]), lambda j: fit(self.all_means, candidates[j])
 
-    def nested(candidates, _):
+    def nested(self, candidates, _):
+        """Return the score of the round as a whole, in outer folds, as that of its winner."""
         outer = []
-        for fold, inner in zip(all_folds, inner_folds, strict=True):
+        for fold, inner in zip(self.all_folds, self.inner_folds, strict=True):
             means = [fold_scores(columns, inner).mean() for columns in candidates]
             outer.append(fold_scores(candidates[int(np.argmax(means))], [fold])[0])
-        scores = [fold_scores(columns, all_folds).mean() for columns in candidates]
+        scores = [fold_scores(columns, self.all_folds).mean() for columns in candidates]
         outer = np.array(outer)
         winner = int(np.argmax(scores))
         values = np.full(len(candidates), -1.0)
         values[winner] = outer.mean()
-        return values, lambda j: _plus_minus(outer), lambda j: fit(all_means, candidates[j])
+        return values, lambda j: _plus_minus(outer), lambda j: fit(self.all_means, candidates[j])
 
-    inner_folds = []
-    if method == "nested CV":
-        for test in parts:
-            other_rows = np.setdiff1d(np.arange(n), test)
+    def _inner_folds(self):
+        """Yield the inner folds of each outer fold."""
+        for test in self.folds:
+            other_rows = np.setdiff1d(np.arange(len(self.y)), test)
             inner = np.array_split(np.arange(len(other_rows)), 5)
-            inner_folds.append(trained(X[other_rows], y[other_rows], inner))
-    ask = {"cross-validation": cross_validated, "nested CV": nested, "one look": once}
-    ask |= dict.fromkeys(OURS, verified)
-    score, (low, high), model = search(n, rounds, [seed, 1], ask.get(method, on_holdout))
-    if method == "final report":
-        last = holdout.final_report(Linear(model), score, scoring="accuracy")
-        score, low, high = last.value, last.lower, last.upper
-    if method in ("one look", "two test sets"):
-        rows = np.arange(len(hold)) >= (len(hold) // 2 if method == "two test sets" else 0)
-        score = hits(model, Xh[rows], yh[rows]).mean()
-        low, high = binomial(score, rows.sum(), BETA / 2)
-    return score, low, high, truth(model)
+            yield trained(self.X[other_rows], self.y[other_rows], inner)
+
+
+def report(method, n, rounds, seed):
+    """Return reported score, interval and truth of the final model of one replication."""
+    return Replication(method, n, rounds, seed).report([seed, 1])
 
 
 def _plus_minus(scores):

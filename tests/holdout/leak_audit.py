@@ -183,22 +183,12 @@ class LeakAudit:
         elif isinstance(item, sqlite3.Connection):
             yield f"{location} database", _database(item)
         elif isinstance(item, types.FunctionType | types.MethodType):
-            function = getattr(item, "__func__", item)
-            yield f"{location} self", getattr(item, "__self__", None)
-            yield f"{location} defaults", (function.__defaults__, function.__kwdefaults__)
-            for cell in function.__closure__ or ():
-                with contextlib.suppress(ValueError):
-                    yield f"{location} closure", cell.cell_contents
+            yield from _function_parts(item, location)
         elif isinstance(item, np.ndarray) and item.dtype.hasobject:
             yield f"{location} elements", item.ravel().tolist()
         elif isinstance(item, BaseException):
             yield f"{location} args", item.args
-        with contextlib.suppress(TypeError):
-            yield from ((f"{location}.{name}", part) for name, part in list(vars(item).items()))
-        for base_class in type(item).__mro__:
-            for name in _slots(base_class):
-                if hasattr(item, name):
-                    yield f"{location}.{name}", getattr(item, name)
+        yield from _attributes(item, location)
 
     def _in_array(self, item, location):
         with contextlib.suppress(Exception):
@@ -245,6 +235,26 @@ def _representations(item):
     for label in ("_repr_html_", "_repr_mimebundle_"):
         with contextlib.suppress(Exception):
             yield label, str(getattr(item, label)())
+
+
+def _function_parts(item, location):
+    """Yield names and parts of a function: its object, its defaults and its closure."""
+    function = getattr(item, "__func__", item)
+    yield f"{location} self", getattr(item, "__self__", None)
+    yield f"{location} defaults", (function.__defaults__, function.__kwdefaults__)
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):
+            yield f"{location} closure", cell.cell_contents
+
+
+def _attributes(item, location):
+    """Yield names and values of attributes, also of those in slots."""
+    with contextlib.suppress(TypeError):
+        yield from ((f"{location}.{name}", part) for name, part in list(vars(item).items()))
+    for base_class in type(item).__mro__:
+        for name in _slots(base_class):
+            if hasattr(item, name):
+                yield f"{location}.{name}", getattr(item, name)
 
 
 def _slots(base_class):

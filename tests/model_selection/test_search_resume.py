@@ -287,29 +287,37 @@ counter = []
 
 def raw_scores(error):
     """Return the evaluations on the holdout that the frames of a traceback hold."""
-    evaluations = []
-    visited_ids = set()
-
-    def collect(value, depth):
-        if id(value) in visited_ids or depth > 6:
-            return
-        visited_ids.add(id(value))
-        if isinstance(value, Evaluation):
-            evaluations.append(value)
-        elif isinstance(value, dict):
-            for item in value.values():
-                collect(item, depth + 1)
-        elif isinstance(value, list | tuple | set):
-            for item in value:
-                collect(item, depth + 1)
-        elif type(value).__module__.startswith("sklearn_bdp"):
-            collect(getattr(value, "__dict__", None), depth + 1)
-
+    frame_locals = []
     while error is not None:
-        for frame, _ in traceback.walk_tb(error.__traceback__):
-            collect(dict(frame.f_locals), 0)
+        frame_locals += [
+            dict(frame.f_locals) for frame, _ in traceback.walk_tb(error.__traceback__)
+        ]
         error = error.__context__
-    return evaluations
+    visited_ids = set()
+    return [
+        evaluation
+        for variables in frame_locals
+        for evaluation in evaluations_in(variables, visited_ids)
+    ]
+
+
+def evaluations_in(value, visited_ids, depth=0):
+    """Yield the evaluations inside an object, each once."""
+    if id(value) in visited_ids or depth > 6:
+        return
+    visited_ids.add(id(value))
+    if isinstance(value, Evaluation):
+        yield value
+        return
+    items = []
+    if isinstance(value, dict):
+        items = value.values()
+    elif isinstance(value, list | tuple | set):
+        items = value
+    elif type(value).__module__.startswith("sklearn_bdp"):
+        items = [getattr(value, "__dict__", None)]
+    for item in items:
+        yield from evaluations_in(item, visited_ids, depth + 1)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, RuntimeError])
