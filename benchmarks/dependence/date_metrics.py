@@ -226,7 +226,7 @@ def compare(process, name, n, runs, rng, *, width_runs=200):
             row = date_row(
                 statistic, sample.y, [(sample.predictions, None)], dates=dates, level=level
             )
-            if math.isnan(row.lower):  # too few dates have the rarer outcome
+            if math.isnan(row.lower):  # too few dates of the rarest cell
                 continue
             misses[level] += not row.lower <= sample.truth <= row.upper
             if by_bootstrap:

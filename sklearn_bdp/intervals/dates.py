@@ -21,15 +21,20 @@ from sklearn_bdp._typing import Array
 from sklearn_bdp.intervals.jackknife import (
     _NO_FIT,
     _SCALES,
+    DISCORDANT,
     GENERIC,
+    HEAVY_NOTE,
     ApproximateRow,
     Scale,
     Statistic,
     _count,
+    counted_units,
+    low_level_note,
+    too_few_units,
 )
 
-#: Fewest dates of an interval. Below the other numbers (of dates, and of dates with the rarer
-#: outcome) a reader is warned.
+#: Fewest dates of an interval. Below the other numbers (of dates, and of dates with a record of the
+#: rarest cell) a reader is warned.
 FEWEST_DATES, FEW_DATES = 30, 75
 FEW_EVENT_DATES = 30
 #: Part of the median target below which targets are near 0, for errors relative to them.
@@ -83,17 +88,16 @@ def date_row(
     row = functools.partial(_row, statistic, n_scored_dates)
     try:
         value, left_out = _difference(statistic, y, sides, masks, dates)
-        n_event_dates = _count_event_dates(statistic, y, sides, masks, dates)
+        rarest = _rarest_cell(statistic, y, sides, masks, dates)
     except np.linalg.LinAlgError:
         return row(math.nan, reason=_NO_FIT)
     scale: Scale = "raw" if is_pair else statistic.dates.scale or statistic.scale
-    reason = _refusal(
-        statistic, y, value, scale, n_dates=n_scored_dates, n_event_dates=n_event_dates
-    )
+    reason = _refusal(statistic, y, value, scale, n_dates=n_scored_dates, rarest=rarest)
     if reason:
         return row(value, reason=reason)
     if horizon > 1 and len(left_out) < n_dates:  # blocks of dates
         horizon = 1 + math.ceil(horizon * len(left_out) / n_dates)
+    n_event_dates = None if rarest is None else rarest[0]
     lower, upper = date_interval(
         value, left_out, level, scale=scale, n_event_dates=n_event_dates, horizon=horizon
     )
@@ -102,7 +106,7 @@ def date_row(
     if statistic.negative and not is_pair:  # a loss
         lower = max(lower, 0.0)
     notes = _warnings(
-        statistic, n_scored_dates, n_event_dates, level, left_out, scale=scale, is_pair=is_pair
+        statistic, n_scored_dates, rarest, level, left_out, scale=scale, is_pair=is_pair
     )
     return row(value, lower, upper, notes=notes)
 
@@ -130,18 +134,15 @@ def _difference(statistic, y, sides, masks, dates):
     return value - second_value, left_out - second_left_out
 
 
-def _refusal(statistic, y, value, scale, *, n_dates, n_event_dates):
+def _refusal(statistic, y, value, scale, *, n_dates, rarest):
     """Return why a statistic of these dates has no interval, or an empty text."""
     facts = statistic.dates
     with np.errstate(all="ignore"):
         is_at_end = not np.isfinite(_SCALES[scale][0](np.array([value]))).all()
     if n_dates < FEWEST_DATES:
         return too_few_dates(n_dates)
-    if n_event_dates is not None and n_event_dates < facts.min_events:
-        return (
-            f"Only {n_event_dates} dates have the rarer outcome. An interval needs at least "
-            f"{facts.min_events}."
-        )
+    if rarest is not None and rarest[0] < facts.min_events:
+        return too_few_units(*rarest, "dates", least=facts.min_events)
     if facts.divides_by_targets and np.abs(y).min() < NEAR_ZERO * np.median(np.abs(y)):
         return "Some targets are near 0, where an error relative to them has no interval."
     if is_at_end:
@@ -194,18 +195,21 @@ def median_row(errors: Array, level: float, *, dates: Array, horizon: int = 1) -
     return ApproximateRow(value, low_end, high_end, count, ())
 
 
-def _count_event_dates(statistic, y, sides, masks, dates):
-    """Return how many dates have the rarer outcome that matters, or None if none does."""
+def _rarest_cell(statistic, y, sides, masks, dates):
+    """Return the number of dates that have a record of the rarest cell, and a noun for it.
+
+    None for a statistic without cells.
+    """
     cells = statistic.dates.cells or statistic.cells
     if cells is None:
         return None
     is_pair = len(sides) == 2 and np.array_equal(masks[0], masks[1])
     if is_pair and statistic.response == "labels":  # a difference rests on disagreements
-        return _count(dates, masks[0] & (sides[0][0] != sides[1][0]))
+        return _count(dates, masks[0] & (sides[0][0] != sides[1][0])), DISCORDANT
     return min(
-        _count(dates, mask & cell)
+        (_count(dates, mask & cell), noun)
         for (predictions, _), mask in zip(sides, masks, strict=True)
-        for _, cell in cells(y, predictions)
+        for noun, cell in cells(y, predictions)
     )
 
 
@@ -260,7 +264,7 @@ def date_interval(
         Scale on which it is about normal. On any but the first two, each end is the wider of two:
         of Student's interval and of Hall's, which corrects for skewness.
     n_event_dates : int, optional
-        Dates with the rarer outcome, which bound the degrees of freedom.
+        Dates of the rarest cell, which bound the degrees of freedom.
     horizon : int, default=1
         Dates from the information that is given to the score: with more than 1, the variance is
         that of overlapping forecasts.
@@ -371,7 +375,7 @@ def degrees_of_freedom(
     influence : ndarray of shape (T,)
         Influence of each date.
     n_event_dates : int, optional
-        Dates with the rarer outcome.
+        Dates of the rarest cell.
     horizon : int, default=1
         Dates from the information that is given to the score.
     is_loss : bool, default=False
@@ -399,17 +403,17 @@ def degrees_of_freedom(
     return max(2.0, freedom)
 
 
-def _warnings(statistic, n_dates, n_event_dates, level, left_out, *, scale, is_pair):
+def _warnings(statistic, n_dates, rarest, level, left_out, *, scale, is_pair):
     """Return sentences on the reasons to trust an interval less."""
     notes = [] if statistic.dates.left_out_about is None else [_ABOUT_TRAINING_MEAN]
     if n_dates < FEW_DATES:
         notes.append(f"There are only {n_dates} dates.")
-    if n_event_dates is not None and n_event_dates < FEW_EVENT_DATES:
-        notes.append(f"Only {n_event_dates} dates have the rarer outcome.")
+    if rarest is not None and rarest[0] < FEW_EVENT_DATES:
+        notes.append(f"Only {counted_units(*rarest, 'dates')}.")
     if statistic.heavy and not is_pair:
-        notes.append("Rare large errors, which no sample shows, would make it too narrow.")
+        notes.append(HEAVY_NOTE)
     if statistic is GENERIC:
-        notes.append("This metric was not simulated.")
+        notes.append("This metric was not studied over dates.")
     if scale == "raw":
         off = left_out - left_out.mean()
         third = abs(float(np.sum(off**3))) / max(float(np.sum(off**2)) ** 1.5, 1e-300)
@@ -417,7 +421,5 @@ def _warnings(statistic, n_dates, n_event_dates, level, left_out, *, scale, is_p
             notes.append("A few dates dominate this row.")
     trust = statistic.dates.trust
     if level < trust:
-        notes.append(
-            f"Its level, {level:.2g}, is below {trust:g}, down to which this method was simulated."
-        )
+        notes.append(low_level_note(level, trust))
     return notes

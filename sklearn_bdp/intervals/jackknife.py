@@ -34,7 +34,7 @@ class DateFacts(NamedTuple):
 
     scale: Scale | None = None  # on which it is about normal, if other than for independent units
     trust: float = 0.001  # level down to which its intervals were simulated
-    min_events: int = 5  # dates with the rarer outcome that an interval needs
+    min_events: int = 5  # dates of the rarest cell that an interval needs
     #: Cells, if other than for independent units.
     cells: Callable[[Any, Any], list[tuple[str, Array]]] | None = None
     divides_by_targets: bool = False
@@ -95,6 +95,8 @@ _REMEMBERED = (
     "The scores seem to have long memory, which would make it too narrow. "
     "Intervals given the past (correlation='time') need no such assumption."
 )
+#: Noun of the records that a difference of predicted classes rests on.
+DISCORDANT = "record{s} on which the models disagree"
 HEAVY_NOTE = "Rare large errors, which no sample shows, would make it too narrow."
 _ROUNDING = 1e-24  # of a value, squared: smaller spreads count as 0
 
@@ -199,7 +201,7 @@ def approximate_row(
         estimates = estimates_without(blocks, n_blocks)
         if statistic.cells is not None and discordant:
             is_discordant = inside[0] & (sides[0][0] != sides[1][0])
-            rarest = (_count(units, is_discordant), "record{s} on which the models disagree")
+            rarest = (_count(units, is_discordant), DISCORDANT)
         elif statistic.cells is not None:
             rarest = min(
                 (_count(units, mask & cell), noun)
@@ -215,7 +217,7 @@ def approximate_row(
     if n_scored_units < _LEAST_UNITS:
         reason = _FEW_UNITS_REASON.format(n_scored_units)
     elif rarest is not None and rarest[0] < _LEAST_CELL:
-        reason = f"{_counted(*rarest, unit_name)}, at least {_LEAST_CELL} are needed."
+        reason = too_few_units(*rarest, unit_name, least=_LEAST_CELL)
     elif at_end:
         reason = "The score is at an end of its range, which has no approximate interval."
     if reason:
@@ -236,7 +238,7 @@ def approximate_row(
         return row(value, notes=["The units show no spread. There is no approximate interval."])
     rarest_count = ""
     if rarest is not None and rarest[0] < statistic.few:
-        rarest_count = _counted(*rarest, unit_name)
+        rarest_count = counted_units(*rarest, unit_name)
     notes += _warnings(statistic, n_scored_units, rarest_count, level, paired, times)
     if len(series) and long_memory(series):
         notes.append(_REMEMBERED)
@@ -279,11 +281,35 @@ def _count(units, chosen):
     return int(np.count_nonzero(np.bincount(units[chosen])))
 
 
-def _counted(count, noun, unit_name):
-    """Return a number of units in words: those that have a record described by ``noun``."""
+def counted_units(count: int, noun: str, unit_name: str) -> str:
+    """Return a number of units in words: those that have a record described by ``noun``.
+
+    Parameters
+    ----------
+    count : int
+        Number of units.
+    noun : str
+        Noun for a record, with ``{s}`` for its plural.
+    unit_name : str
+        Name of the units, in the plural.
+    """
+    plural = "" if count == 1 else "s"
     if unit_name != "records":
-        return f"{count} {unit_name} with a {noun.format(s='')}"
-    return f"{count} {noun.format(s='' if count == 1 else 's')}"
+        return f"{count} {unit_name.removesuffix('s')}{plural} with a {noun.format(s='')}"
+    return f"{count} {noun.format(s=plural)}"
+
+
+def too_few_units(count: int, noun: str, unit_name: str, *, least: int) -> str:
+    """Return why so few units of a cell have no interval; ``least``: the fewest that have one."""
+    return f"{counted_units(count, noun, unit_name)}, at least {least} are needed."
+
+
+def low_level_note(level: float, trust: float) -> str:
+    """Return a note on a failure probability below the lowest one that was simulated."""
+    return (
+        f"The failure probability of this row, {level:.2g}, is below {trust:g}, down to which "
+        "this method was checked."
+    )
 
 
 def _warnings(statistic, n_units, rarest_count, level, paired, times):
@@ -300,10 +326,7 @@ def _warnings(statistic, n_units, rarest_count, level, paired, times):
     if times is not None or n_units < _MANY_UNITS:
         trust = max(trust, _BLOCK_LEVEL)
     if level < trust:
-        yield (
-            f"The failure probability of this row, {level:.2g}, is below {trust:g}, down to which "
-            "this method was checked."
-        )
+        yield low_level_note(level, trust)
 
 
 def long_memory(series: Array) -> bool:

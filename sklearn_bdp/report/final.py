@@ -446,7 +446,8 @@ class Rows:
                         ends = min(ends[0], row["value"]), max(ends[1], row["value"])
                     ends_alone = self.proven(statement, log_alone)
                     half = 0.5 * (ends[1] - ends[0])
-                    half_alone = 0.5 * (ends_alone[1] - ends_alone[0])
+                    # Another method may be chosen at another level: never a negative part.
+                    half_alone = min(half, 0.5 * (ends_alone[1] - ends_alone[0]))
                     row["proven"] = _finite(ends)
                     row["parts"] = [half_alone, half - half_alone, 0.0]
                 if self.times == 0.0:

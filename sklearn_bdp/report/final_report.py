@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 
 from sklearn_bdp.intervals.jackknife import HEAVY_NOTE
+from sklearn_bdp.report.methods_section import methods_section
 from sklearn_bdp.utils.html import (
     BAD,
     GOOD,
@@ -211,62 +212,10 @@ class FinalReport(RenderedResult):
         Returns
         -------
         str
-            Units, records, events, rounds of search, and the levels of both families.
+            Sample size and positives, earlier use of the holdout, the first estimate with its
+            interval and target, and coverage and methods of all intervals. Losses are positive.
         """
-        count, words = self.units
-        first = self.rows[0]
-        samples = f"{count:,} {words}"
-        details = [] if words == "records" else [f"{self.n:,} records"]
-        if first.n_events is not None and not first.subgroup:
-            details.append(f"{first.n_events:,} positive")
-        samples += f" ({', '.join(details)})" * bool(details)
-        per = {"unit": " per group", "record": " per record"}[self.per] * (words == "groups")
-        if self.n_batches:
-            searches = "one earlier batch" if self.n_batches == 1 else f"{self.n_batches:,} batches"
-            earlier_use = f"which had been evaluated adaptively in {searches} of queries"
-        else:
-            earlier_use = "which had not been evaluated before"
-        sentences = [
-            f"Performance{per} was estimated on a holdout of {samples}, {earlier_use}. This was "
-            "the final evaluation."
-        ]
-        if math.isfinite(first.lower):
-            ends = (
-                f"{format_score(first.lower, math.floor)} to {format_score(first.upper, math.ceil)}"
-            )
-            sentences.append(
-                f"The {first.words} was {format_score(first.value)} ({first.method}, {ends})."
-            )
-        proven = [row for row in self.rows if row.proven is not None]
-        if proven:
-            sentences.append(self._coverage("confidence interval", proven, self.alpha_proven))
-        approximate = [row for row in self.rows if row.approximate is not None]
-        if approximate and self.alpha_approximate is not None:
-            sentences.append(
-                self._coverage(
-                    "approximate confidence interval", approximate, self.alpha_approximate
-                )
-            )
-        if any(row.metric in _THRESHOLD_METRICS for row in self.rows):
-            sentences.append("Classes are those of the model's own decision threshold.")
-        return " ".join(sentences)
-
-    def _coverage(self, name, rows, alpha):
-        """Return a sentence on the coverage of one family of intervals."""
-        is_proven = name == "confidence interval"
-        methods = list(dict.fromkeys(row.method for row in rows))
-        if not is_proven:
-            methods = [f"jackknife over {self.units[1]}"]
-        nominal = "" if is_proven else "nominal "
-        coverage = f"coverage of at least {100 * self.confidence_level:.6g}%"
-        details = f"({', '.join(methods)}, level {100 * (1 - alpha):.4g}%)"
-        if not self.joint:
-            return f"Each {name} {details} by itself has {nominal}{coverage}."
-        subject = f"The {name}{'s' * (len(rows) > 1)} {details}"
-        if is_proven:
-            return f"{subject} and all intervals released earlier have simultaneous {coverage}."
-        verb = "have" if len(rows) > 1 else "has"
-        return f"{subject} {verb} {nominal}simultaneous {coverage}."
+        return methods_section(self)
 
     def _lines(self):
         """Yield sentences on the guarantees of the report."""
@@ -497,11 +446,6 @@ NO_APPROXIMATE = "No approximate interval: "
 FEW_ERRORS = (
     "Few records are wrong, so that the interval is that of a share with one pseudo record per "
     "class."
-)
-#: Metrics of predicted classes.
-_THRESHOLD_METRICS = (
-    *("accuracy", "balanced_accuracy", "f1", "jaccard", "matthews_corrcoef", "precision"),
-    *("negative_predictive_value", "recall", "specificity"),
 )
 #: Separators of the models in a difference, or in a skill score.
 _PAIR = re.compile(" minus | against ")

@@ -44,8 +44,8 @@ SUITED = {
 }  # fmt: skip
 #: Why a row may lack an interval: words of its notes, by theory label.
 REASONS = {
-    "at least 5 are needed": "G28: too few units of the rarer cell",
-    "rarer outcome": "G31: too few dates of the rarer cell",
+    "at least 5 are needed": "G28, G31: too few units of the rarest cell",
+    "at least 10 are needed": "G31: too few dates of the rarest cell",
     "events": "G31, G34: too few events",
     "are too few": "G28, G31: too few units",
     "end of its range": "G28: a score at an end of its range",
@@ -183,6 +183,15 @@ def row_outcome(row):
     """Return "rows with an interval", or the reason why the row lacks an interval."""
     limits = [*(row.proven or ()), *(row.approximate or ())]
     assert np.isfinite(limits).all(), row
+    for pair in filter(None, (row.proven, row.approximate)):
+        assert pair[0] <= pair[1], row
+        assert pair[0] <= row.value <= pair[1] or np.isnan(row.value), row
+    if limits:
+        assert (row.lower, row.upper) == (row.proven or row.approximate), row
+    if row.half_width_components:
+        half_width = 0.5 * (row.proven[1] - row.proven[0])
+        assert sum(row.half_width_components) == pytest.approx(half_width), row
+        assert min(row.half_width_components) >= 0.0, row
     reasons = [reason for words, reason in REASONS.items() if words in " ".join(row.notes)]
     assert np.isfinite(row.value) or reasons, row
     assert limits or reasons, row

@@ -14,7 +14,7 @@ from scipy.stats import binom, binomtest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_classification
 from sklearn.dummy import DummyClassifier
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import (
     average_precision_score,
     f1_score,
@@ -693,6 +693,30 @@ def test_the_report_states_its_methods_and_consequences():
     assert [text.get_text() for text in axes.get_yticklabels()] == [
         row.words for row in report.rows
     ]
+
+
+def test_methods_state_losses_and_names_as_papers_do():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    numbers = X[:, 0] + rng.normal(size=400)
+    model = LinearRegression().fit(X[:200], numbers[:200])
+    holdout = ReusableHoldout(X[200:], numbers[200:])
+    report = holdout.final_report(model, scoring="neg_mean_absolute_error")
+    methods = report.methods()
+    assert report.value < 0.0
+    assert f"mean absolute error of LinearRegression was {-report.value:.3f}" in methods
+    assert "neg_" not in methods
+    assert "threshold" not in methods
+    X, y = data()
+    report = ReusableHoldout(X, y).final_report(
+        Ranks(), scoring=["roc_auc", "f1_macro"], by={"half": np.arange(len(y)) % 2}
+    )
+    methods = report.methods()
+    for words in ("area under the ROC curve", "threshold", f"{len(report.rows)} estimates",
+                  "new records like these", "Hoeffding 1963", "half the failure probability",
+                  "specified in advance"):  # fmt: skip
+        assert words in methods
+    assert methods.count("U-statistic bound") == 1
 
 
 def test_average_precision_and_auc_are_scikit_learns():
