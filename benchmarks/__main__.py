@@ -48,7 +48,7 @@ BENCHMARKS = {
     ),
     "report_widths": (
         "Final reports after ten searches, beside intervals of one untouched test set",
-        {"small": "--replications 1", "full": "--replications 40"},
+        {"small": "--replications 1", "full": "--replications 40 --kind patients records"},
     ),
     "auc_placements": (
         "Proven limits of ROC AUC: pairs and placements beside one look",
