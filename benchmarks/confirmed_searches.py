@@ -9,8 +9,15 @@ Printed per metric: information spent in a life in nats, mean and largest; the s
 before each search forecast it, over the mean of what was spent; the half-width of the final report,
 median and largest; the last preview of it, over that median; and reports that missed the expected
 score, which is computed from 40,000 further records. Goals stand beside the numbers: widths and the
-nats of errors are for the worst of the lives, forecasts for their mean.
+nats of errors are for the worst of eight lives, which a second line prints for each eight of them;
+forecasts are for the mean.
 
+Lives differ by their holdout and, on the same holdout, by the secret order of its records, which is
+new in each run: stakes that meet a few large losses early are lower afterwards. Log loss in life 10
+has both: its holdout deviates by a quarter more than its training set, so that answers spend more
+than 2 nats, and its report lies between about ±0.065 and ±0.098 from run to run.
+
+    python -m benchmarks.confirmed_searches --work 2 --first 10 --lives 1 --each
     python -m benchmarks.confirmed_searches                  # 8 lives
     python -m benchmarks.confirmed_searches --lives 24       # forecasts are judged on these
     python -m benchmarks.confirmed_searches --first 100      # seeds that set no constant
@@ -165,20 +172,31 @@ def print_row(workload, lives):
         (0.75 <= width_ratio <= 4.0 / 3.0, "forecast of width"),
     ]
     goal = f"nats within {FORECAST_FACTOR:g}, width within a third"
+    worst_half_widths = worst_of_eight(half_widths)
+    worst_nats = worst_of_eight(nats)
     if workload.half_width is not None:
-        goals.append((half_widths.max() <= workload.half_width, "width"))
+        goals.append((np.max(worst_half_widths) <= workload.half_width, "width"))
         goal += f", width at most {workload.half_width:.3f}"
     if workload.nats is not None:
-        goals.append((nats.max() <= workload.nats, "nats"))
+        goals.append((np.max(worst_nats) <= workload.nats, "nats"))
         goal += f", nats at most {workload.nats:g}"
     missed_goals = [name for is_reached, name in goals if not is_reached]
     verdict = f"missed: {', '.join(missed_goals)}" if missed_goals else "reached"
     print(
         f"{workload.scoring:<26}{nats.mean():>7.2f}{nats.max():>7.2f}{ratio:>10.2f}"
         f"{np.median(half_widths):>9.4f}{half_widths.max():>9.4f}{width_ratio:>10.2f}"
-        f"{sum(life.is_missed for life in lives):>5} of {len(lives)}   {goal} ({verdict})",
+        f"{sum(life.is_missed for life in lives):>5} of {len(lives)}   {goal} ({verdict})\n"
+        f"  worst of 8 lives: report ±{', '.join(f'{width:.4f}' for width in worst_half_widths)}; "
+        f"nats {', '.join(f'{spent:.2f}' for spent in worst_nats)}",
         flush=True,
     )
+
+
+def worst_of_eight(values):
+    """Return the largest of each eight values; of all if they are fewer."""
+    n_lives = min(8, len(values))
+    n_blocks = len(values) // n_lives
+    return values[: n_blocks * n_lives].reshape(n_blocks, n_lives).max(axis=1)
 
 
 def main():
