@@ -10,12 +10,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.metrics import get_scorer
+from sklearn.metrics import get_scorer, max_error, median_absolute_error
 
 from sklearn_bdp.accounting.spending import report_attempt_length
 from sklearn_bdp.intervals.concentration import ModelTail
 from sklearn_bdp.intervals.dates import about_training_mean, date_row, median_row, too_few_dates
 from sklearn_bdp.intervals.jackknife import SKILL, ApproximateRow, approximate_row, public_refusal
+from sklearn_bdp.intervals.medians import median_error_row
 from sklearn_bdp.ledger.batch_record import BatchRecord
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.ledger.records import Answers, canonical
@@ -50,10 +51,11 @@ from sklearn_bdp.utils.validation import strip_traceback_frames
 
 #: Smaller failure probabilities are too near to the smallest number for Clopper-Pearson limits.
 _LEAST_LEVEL = 1e-290
-#: In time, medians have intervals by order statistics, of one model over all records. No average
-#: law of the dates has a largest error, or makes a jackknife of a median valid.
-_MEDIAN = "neg_median_absolute_error"
-_WITHOUT_TARGET = (_MEDIAN, "neg_max_error")
+#: Functions of errors that no jackknife may judge. Medians have intervals of their own.
+_MEDIAN, _LARGEST = median_absolute_error, max_error
+_NO_TARGET = "The largest error of new records depends on their number. It has no interval."
+_SEVERAL_MEDIANS = "The median error of several outputs has no interval."
+_MEDIAN_OF_CHAIN = "The median error of dependent records has no interval."
 #: Approximate intervals that cover this part of the range, or more, are left out.
 _MAX_RANGE_SHARE = 0.95
 #: Approximate intervals that are this many times as wide as the proven one are left out.
@@ -430,7 +432,7 @@ class Rows:
         """
         row = statement.row(self.count)
         notes = []
-        row["method"] = row["method"] or f"jackknife over {self.words}"
+        row["method"] = row["method"] or f"{statement.measure.estimation} over {self.words}"
         if self.is_judged_by_date:
             row["target"] = estimand_text(self.scheme, statement.ahead)
         inside = np.any([self._mask(part) > 0.0 for part in statement.inside or ("",)], axis=0)
@@ -491,6 +493,9 @@ class Rows:
             return ""
         if self.times == 0.0:
             return _NEEDS_CHAIN
+        reason = self._lack_of_jackknife(statement)
+        if reason:
+            return reason
         if self.is_judged_by_date:
             return too_few_dates(self.count)
         return public_refusal(self.count, times=self.times)
@@ -647,6 +652,8 @@ class Rows:
 
     def approximate(self, statement: Statement, level: float) -> Any:
         """Return jackknife limits in score units, with their notes (theory G28)."""
+        if statement.measure.score_function in (_MEDIAN, _LARGEST):
+            return self._row_without_jackknife(statement, level)
         if self.is_judged_by_date:
             return self._in_score_units(self._date_row(statement, level), statement)
         statistic, y, sides = self._statistic(statement)
@@ -661,6 +668,37 @@ class Rows:
             unit_name=self.words,
         )
         return self._within_range(self._in_score_units(row, statement), statement, level)
+
+    def _row_without_jackknife(self, statement, level):
+        """Return the row of a median error, by order statistics, or of the largest error."""
+        is_plain = len(statement.models) == 1 and not statement.inside
+        value = self.value(statement)
+        reason = self._lack_of_jackknife(statement)
+        if not reason and self.is_judged_by_date and not is_plain:
+            reason = f"{statement.measure.name} has no approximate interval over these dates."
+        if reason:
+            return ApproximateRow(value, math.nan, math.nan, self.count, (reason,))
+        parts = statement.inside[::-1] or ("",)
+        errors = [self.records.errors(name) for name in statement.models[::-1]]
+        if self.is_judged_by_date:
+            row = median_row(errors[0], level, dates=self.units, horizon=statement.ahead)
+        else:
+            sides = [(model_errors, self._mask(part)) for model_errors in errors for part in parts]
+            row = median_error_row(value, sides, self.units, level, unit_name=self.words)
+        if statement.measure.metric.scorer._sign > 0:
+            row = row._replace(value=value, lower=-row.upper, upper=-row.lower)
+        return row
+
+    def _lack_of_jackknife(self, statement):
+        """Return the public reason why such a row has no interval, or an empty text."""
+        function = statement.measure.score_function
+        if function is _LARGEST:
+            return _NO_TARGET
+        if function is _MEDIAN and self.records.y.ndim > 1:
+            return _SEVERAL_MEDIANS
+        if function is _MEDIAN and self.times is not None:
+            return _MEDIAN_OF_CHAIN
+        return ""
 
     def _in_score_units(self, row, statement):
         """Return a row in score units: a share of records is left out as hits of 0 and 1."""
@@ -716,13 +754,6 @@ class Rows:
 
     def _date_row(self, statement, level):
         """Return limits over these dates, each given its past (theory G31)."""
-        measure = statement.measure
-        if measure.name == _MEDIAN and len(statement.models) == 1 and not statement.inside:
-            errors = np.abs(self.records.y - self.records.rows(statement.models[0], "values"))
-            return median_row(errors, level, dates=self.units, horizon=statement.ahead)
-        if measure.name in _WITHOUT_TARGET:
-            reason = f"{measure.name} has no approximate interval over these dates."
-            return ApproximateRow(self.value(statement), math.nan, math.nan, self.count, (reason,))
         unclipped = None if statement.skill else self._unclipped(statement)
         if unclipped is not None:
             statistic, sides = unclipped

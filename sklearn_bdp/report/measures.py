@@ -20,7 +20,7 @@ import scipy.sparse
 from sklearn.base import BaseEstimator, is_classifier, is_clusterer, is_regressor
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import get_scorer
+from sklearn.metrics import get_scorer, median_absolute_error
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -80,6 +80,17 @@ class Measure:
     def is_recomputed(self) -> bool:
         """Whether only its values are known, which are computed anew without some records."""
         return self.metric.unit_statistic is GENERIC and not self.is_sum
+
+    @property
+    def score_function(self) -> Any:
+        """Function ``(y, predictions)`` of a scorer of which only its values are known, or None."""
+        return getattr(getattr(self.metric, "scorer", None), "_score_func", None)
+
+    @property
+    def estimation(self) -> str:
+        """How an approximate interval is estimated."""
+        is_median = self.score_function is median_absolute_error
+        return "order statistics" if is_median else "jackknife"
 
     @property
     def span(self) -> tuple[float, float]:
@@ -366,6 +377,13 @@ class Records:
                 f"The score is undefined for these records: {measure.name} raised "
                 f"{type(error).__name__}."
             ) from error
+
+    def errors(self, name: str) -> Any:
+        """Return the absolute error of each record."""
+        predictions = self.rows(name, "values")
+        if not np.isfinite(predictions).all():
+            raise UndefinedScore("The score is undefined: the model fails on some records.")
+        return np.abs(self.y.astype(float) - predictions)
 
     def codes(self, name: str) -> tuple[Any, Any]:
         """Return targets as integer codes, and the code of each label.
