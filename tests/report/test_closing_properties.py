@@ -54,6 +54,9 @@ REASONS = {
     "determine the calibration": "G28: the interval would allow any calibration",
     "declared chain": "G28: rows of a chain need one that is declared",
     "over these dates": "G31: differences of medians have no interval over dates",
+    "depends on their number": "G34: the largest error has no target",
+    "error of dependent records": "G28: medians of a chain have no interval",
+    "no interval of a median": "G28, G31: too few units for order statistics",
     "near 0": "G31: errors relative to targets near 0",
     "undefined": "G34: undefined for these records",
 }
