@@ -420,12 +420,15 @@ def _notes_on_approximation(metric, assessment, holdout):
     if reference.family == "none":
         yield f"{metric.name} chooses candidates without an interval: {reference.reason}"
         return
-    if math.isfinite(reference.error_clip):
+    if reference.clips:
+        error_clips, deviation_clips, means = (
+            ", ".join(f"{number:.3g}" for number in numbers)
+            for numbers in zip(*reference.clips, strict=True)
+        )
         yield (
-            f"squared errors count at most {reference.error_clip:.3g} on the holdout, and "
-            f"deviations of targets from the training mean {reference.target_mean:.3g} at most "
-            f"{reference.target_clip:.3g} squared: the value and its interval are about "
-            f"{metric.name} with these limits"
+            f"squared errors count at most {error_clips} on the holdout, and deviations of targets "
+            f"from the training mean {means} at most {deviation_clips} squared: the value and its "
+            f"interval are about {metric.name} with these limits"
         )
     code_length = getattr(answer, "code_length", math.nan)
     level = holdout.account.settings.sampling_failure / 2.0 * math.exp(-code_length)

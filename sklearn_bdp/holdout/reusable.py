@@ -686,9 +686,10 @@ class ReusableHoldout:
 
         Parameters
         ----------
-        y_pred : array-like of shape (n,) or (n, n_classes)
+        y_pred : array-like of shape (n,), (n, n_classes) or (n, n_outputs)
             Labels, numbers, or a column of probabilities for each class, in the order of the
-            holdout records.
+            holdout records. Of several outputs, a column for each: labels, scores of labels, or
+            numbers.
         scoring : str, BoundedMetric, scorer or None, default=None
             A metric that asks a model for predictions only; ``None``: accuracy. Public targets
             (:meth:`from_targets`) say which classes there are, and bound regression errors.
@@ -723,7 +724,8 @@ class ReusableHoldout:
         model = check_predictions(y_pred, self.y, public, name=name, submitter=submitter)
         trained = self._checked_training_predictions(training_predictions, public)
         # The model names its classes: counts of public targets are not those of a training set.
-        bounds = None if hasattr(model, "classes_") else public
+        names_classes = hasattr(model, "classes_") and as_labels(self.y).ndim == 1
+        bounds = None if names_classes else public
         metric = self._scored_metric(
             scoring or "accuracy",
             model,
@@ -790,7 +792,11 @@ class ReusableHoldout:
         if not scheme.has_independent_records and groups is not None:
             unit_codes = np.unique(groups, return_inverse=True)[1]
         positions = np.arange(len(y))[:, None]
-        predictions = metric.predictions(predicted, positions, y)
+        try:
+            predictions = metric.predictions(predicted, positions, y)
+        except AttributeError:
+            methods = np.atleast_1d(metric.scorer._response_method)
+            raise predicted.refused(metric.name, methods) from None
         return reference_of_predictions(
             metric,
             dataclasses.replace(predictions, from_caller=True),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import sklearn.metrics
@@ -61,6 +61,8 @@ _MIN_CORRECT = 5
 #: A squared error counts at most this many times the given quantile of the training errors.
 _CLIP_FACTOR, _CLIP_QUANTILE = 1.5, 0.999
 _MAX_CONFUSION_CELLS = 400
+#: Averages over records or over all labels together, to which a rare label adds little.
+_OVER_LABELS = ("samples", "micro")
 #: Part of a score of unknown range by which it may vary between candidates and the holdout.
 _MIN_MARGIN = 0.1
 
@@ -101,6 +103,22 @@ class Predictions:
         return cls(y, response, parts[0].pos_label)
 
 
+class SquareClips(NamedTuple):
+    """Largest squares of one output that count, from training records.
+
+    Parameters
+    ----------
+    error, deviation : float
+        Largest squared error, and largest squared deviation of a target from the training mean.
+    target_mean : float
+        Mean of the training targets.
+    """
+
+    error: float
+    deviation: float
+    target_mean: float
+
+
 @dataclasses.dataclass(frozen=True)
 class TrainingReference:
     """Score of one candidate and its spread, from out-of-fold predictions. All of it is public.
@@ -109,10 +127,8 @@ class TrainingReference:
     ----------
     score : float
         Pooled out-of-fold score by the formula that is applied to the holdout; NaN if undefined.
-    error_clip, target_clip : float
-        Largest squared error, and largest squared deviation of a target, that count.
-    target_mean : float
-        Mean of the training targets.
+    clips : tuple of SquareClips
+        Of metrics of squared errors: the clips of each output. Empty without clips.
     family : str
         Family of limits; ``"none"`` without an interval, ``"ratio"`` with exact limits.
     spread : InfluenceSpread, ErrorDistribution or None
@@ -124,9 +140,7 @@ class TrainingReference:
     """
 
     score: float = math.nan
-    error_clip: float = math.inf
-    target_clip: float = math.inf
-    target_mean: float = 0.0
+    clips: tuple[SquareClips, ...] = ()
     family: str = "none"
     spread: InfluenceSpread | ErrorDistribution | None = None
     counts: tuple[int, int] | None = None
@@ -358,23 +372,25 @@ class ApproximateMetric(BoundedMetric):
         Squared errors, and deviations from the training mean, count at most the clips of the
         reference. Other metrics are those of scikit-learn.
         """
-        if self.facts.has_squares and math.isfinite(reference.error_clip):
+        if self.facts.has_squares and reference.clips:
             loss, scale = self._clipped_losses(predictions, reference)
-            mean_loss = float(np.mean(loss))
+            mean_loss = loss.mean(axis=0)
             if self.facts.form is ScoreForm.SQUARED_SKILL:
-                return 1.0 - mean_loss / float(np.mean(scale))
+                return float(np.mean(1.0 - mean_loss / scale.mean(axis=0)))
             root = self.function_name == "root_mean_squared_error"
-            return -(math.sqrt(mean_loss) if root else mean_loss)
+            return -float(np.mean(np.sqrt(mean_loss) if root else mean_loss))
         return self.score_predictions(predictions)
 
     def _clipped_losses(self, predictions, reference):
-        """Return clipped squared errors, and clipped squared deviations from the training mean."""
-        y = np.asarray(predictions.y, dtype=float)
-        error = y - np.asarray(predictions.response, dtype=float)
-        deviation = y - reference.target_mean
+        """Return clipped squared errors, and clipped squared deviations from the training mean.
+
+        Both are of shape (n_records, n_outputs).
+        """
+        y = _columns(predictions.y)
+        clips = np.array(reference.clips)
         return (
-            np.minimum(error**2, reference.error_clip),
-            np.minimum(deviation**2, reference.target_clip),
+            np.minimum((y - _columns(predictions.response)) ** 2, clips[:, 0]),
+            np.minimum((y - clips[:, 2]) ** 2, clips[:, 1]),
         )
 
     def finish(self, evaluation: Evaluation, reference: TrainingReference) -> Evaluation:
@@ -564,7 +580,7 @@ class ApproximateMetric(BoundedMetric):
         exact = self._exact_reference(predictions, reference) if are_alike else None
         if exact is not None:
             return exact
-        reason = rule_out or self._rule_out(predictions, n_holdout_records)
+        reason = rule_out or self._rule_out(predictions, reference, n_holdout_records)
         if unit_codes is None:
             unit_codes = np.arange(len(predictions.y))
         n_units = int(np.unique(unit_codes).size)
@@ -629,7 +645,7 @@ class ApproximateMetric(BoundedMetric):
 
     def _weighted_score(self, predictions, reference, weights):
         """Return the statistic with weights, plain if it is clipped or takes none."""
-        if weights is not None and not math.isfinite(reference.error_clip):
+        if weights is not None and not reference.clips:
             try:
                 return self.score_predictions(predictions, sample_weight=weights / weights.mean())
             except (TypeError, ValueError):  # a metric without weights
@@ -638,21 +654,29 @@ class ApproximateMetric(BoundedMetric):
 
     def _clips(self, predictions):
         """Return the clips of squared errors, from out-of-fold errors of this candidate."""
-        if not self.facts.has_squares or predictions.response.ndim != 1:
+        weighs_alike = self.scorer._kwargs.get("multioutput", "uniform_average") == "uniform_average"
+        if not self.facts.has_squares or not weighs_alike:
             return TrainingReference()
-        y = np.asarray(predictions.y, dtype=float)
-        target_mean = float(np.mean(y))
-        squares = (y - predictions.response) ** 2, (y - target_mean) ** 2
-        clips = [_CLIP_FACTOR * float(np.quantile(values, _CLIP_QUANTILE)) for values in squares]
-        if predictions.from_caller:
-            # Errors of records that the model was fitted on are too small: clipped at them, a
-            # score on the holdout would confirm the score on the training set.
-            clips[0] = max(clips)
-        if not min(clips) > 0.0:
-            return TrainingReference(target_mean=target_mean)
-        return TrainingReference(error_clip=clips[0], target_clip=clips[1], target_mean=target_mean)
+        y = _columns(predictions.y)
+        response = _columns(predictions.response)
+        if response.shape != y.shape:
+            return TrainingReference()
+        clips = []
+        for target, error in zip(y.T, (y - response).T, strict=True):
+            target_mean = float(np.mean(target))
+            error_clip, deviation_clip = (
+                _CLIP_FACTOR * float(np.quantile(squares, _CLIP_QUANTILE))
+                for squares in (error**2, (target - target_mean) ** 2)
+            )
+            if predictions.from_caller:
+                # Errors of records that the model was fitted on are too small: clipped at them, a
+                # score on the holdout would confirm the score on the training set.
+                error_clip = max(error_clip, deviation_clip)
+            clips.append(SquareClips(error_clip, deviation_clip, target_mean))
+        has_clips = all(min(clip[:2]) > 0.0 for clip in clips)
+        return TrainingReference(clips=tuple(clips) if has_clips else ())
 
-    def _rule_out(self, predictions, n_holdout):
+    def _rule_out(self, predictions, reference, n_holdout):
         """Return the public fact that rules out an interval, or nothing."""
         facts = self.facts
         y = predictions.y
@@ -660,11 +684,15 @@ class ApproximateMetric(BoundedMetric):
             return facts.no_interval
         if facts.is_classification and y.ndim == 1:
             return self._rule_out_rare_class(predictions, n_holdout)
+        if facts.is_classification and self.scorer._kwargs.get("average") not in _OVER_LABELS:
+            return self._rule_out_rare_label(predictions, n_holdout)
         if facts.needs_one_output and y.ndim != 1:
             return "intervals need one output"
+        if facts.has_squares and not reference.clips:
+            return "the training set gives squared errors no clip"
         if self.function_name == "mean_absolute_percentage_error":
             size = np.abs(np.asarray(y, dtype=float))
-            if size.min() < 0.01 * np.median(size):
+            if np.any(size.min(axis=0) < 0.01 * np.median(size, axis=0)):
                 return "some targets are near 0"
         return ""
 
@@ -681,6 +709,21 @@ class ApproximateMetric(BoundedMetric):
             correct = [np.sum(predictions.response[y == label] == label) for label in classes]
             if min(correct) < _MIN_CORRECT:
                 return f"a class has fewer than {_MIN_CORRECT} correct out-of-fold predictions"
+        return ""
+
+    def _rule_out_rare_label(self, predictions, n_holdout):
+        """Return that one of several labels has too few events for an interval, or nothing."""
+        has_label = np.asarray(predictions.y != 0)
+        shares = has_label.mean(axis=0)
+        rarest_share = float(np.min(np.minimum(shares, 1.0 - shares)))
+        is_precision = self.function_name == "average_precision_score"
+        least = _MIN_EVENTS_PRECISION if is_precision else _MIN_EVENTS
+        if rarest_share * n_holdout < least:
+            return f"a label has fewer than {least} expected records in the holdout"
+        if self.facts.form is ScoreForm.CONFUSION:
+            is_hit = has_label & np.asarray(predictions.response != 0)
+            if np.min(is_hit.sum(axis=0)) < _MIN_CORRECT:
+                return f"a label has fewer than {_MIN_CORRECT} correct out-of-fold predictions"
         return ""
 
     def limits_of_labels(
@@ -774,16 +817,16 @@ class ApproximateMetric(BoundedMetric):
     def _squared_influence(self, predictions, reference):
         """Return the influence of records on a function of mean squared errors."""
         loss, scale = self._clipped_losses(predictions, reference)
-        mean_loss = float(np.mean(loss))
+        mean_loss = loss.mean(axis=0)
         if self.facts.form is ScoreForm.SQUARED_SKILL:
-            mean_scale = float(np.mean(scale))
+            mean_scale = scale.mean(axis=0)
             influence = (loss - mean_loss / mean_scale * scale) / mean_scale
         elif self.function_name == "root_mean_squared_error":
-            influence = (loss - mean_loss) / (2.0 * math.sqrt(mean_loss))
+            influence = (loss - mean_loss) / (2.0 * np.sqrt(mean_loss))
         else:
             influence = loss - mean_loss
         # A smaller loss is a better score.
-        return -influence / (self.upper - self.lower)
+        return -influence.mean(axis=1) / (self.upper - self.lower)
 
     def _record_influence(self, predictions):
         """Return the influence of records on a function of means, or None for other metrics."""
@@ -887,6 +930,12 @@ class ApproximateMetric(BoundedMetric):
             )
             values[index] = self.score_predictions(part)
         return self.score_predictions(predictions), values
+
+
+def _columns(values):
+    """Return numbers of one output or several as a column for each output."""
+    values = np.asarray(values, dtype=float)
+    return values.reshape(len(values), -1)
 
 
 def _sum_by_unit(influence, unit_codes):

@@ -49,6 +49,8 @@ def influence_on_score(
         return _auc_influence(arguments, y, response, pos_label)
     if arguments.get("average") == "samples" and function_name in _SAMPLES:
         return _centered(_sample_scores(function_name, arguments, y, response))
+    if y.ndim == 2 and response.shape == y.shape:
+        return _mean_over_outputs(function_name, arguments, y, response)
     if y.ndim != 1 or response.ndim != 1:
         return None
     if function_name == "root_mean_squared_log_error" and not arguments:
@@ -102,6 +104,21 @@ def _root_influence(losses):
     if losses is None or losses.mean() == 0.0:
         return None
     return _centered(losses) / (2.0 * math.sqrt(losses.mean()))
+
+
+def _mean_over_outputs(function_name, arguments, y, response):
+    """Return the influence on a loss that is the mean of those of several outputs, or None."""
+    is_loss = function_name in _BY_OUTPUT or function_name == "root_mean_squared_log_error"
+    options = dict(arguments)
+    if not is_loss or options.pop("multioutput", "uniform_average") != "uniform_average":
+        return None
+    by_output = [
+        influence_on_score(function_name, options, target, prediction)
+        for target, prediction in zip(y.T, response.T, strict=True)
+    ]
+    if any(influence is None for influence in by_output):
+        return None
+    return np.mean(by_output, axis=0)
 
 
 def _ratio_influence(losses, scales):

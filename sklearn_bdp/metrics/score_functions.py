@@ -113,7 +113,7 @@ class ScoreFunction:
     @property
     def needs_one_output(self) -> bool:
         """Whether its interval needs targets of one output."""
-        return self.form in (*SQUARES, ScoreForm.MEAN_LOSS, ScoreForm.MEDIAN_ERROR)
+        return self.form is ScoreForm.MEDIAN_ERROR
 
     @property
     def is_tested_far(self) -> bool:

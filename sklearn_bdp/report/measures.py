@@ -115,8 +115,11 @@ def named_metrics(scoring: Any) -> list[tuple[str | None, Any]]:
     return [(name, str(metric) if isinstance(metric, str) else metric) for name, metric in named]
 
 
-def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
+def measure_of(scoring: Any, model: Any, y: Any, *, n_outputs: int = 1) -> Measure:
     """Return the :class:`Measure` of a ``scoring`` argument; ``y``: training targets, if known.
+
+    Of several outputs, only means of scores of records have a statistic of their own. Other metrics
+    are functions of which the values are known.
 
     Raises an error if no row can be computed from it, before the holdout is closed.
     """
@@ -136,7 +139,7 @@ def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
         with contextlib.suppress(ValueError):
             scorer = get_scorer(scoring)
     named, pos_label = _metric_without_range(scoring, scorer)
-    if named is not None and named.is_ratio:
+    if named is not None and named.is_ratio and n_outputs == 1:
         positive = _positive(named.name, pos_label, classes)
         return Measure(name=named.name, metric=named, positive=positive)
     metric: Metric | None = None
@@ -154,6 +157,13 @@ def measure_of(scoring: Any, model: Any, y: Any) -> Measure:
     if metric is not None and metric.is_mean:
         return Measure(name=metric.measured, metric=metric)
     metric = metric or named
+    if n_outputs > 1 and metric is not None:
+        if scorer is None:
+            raise ValueError(
+                f"scoring={metric.name!r} needs targets of one output, got {n_outputs}. Use a "
+                "scorer of scikit-learn, such as 'r2' or 'f1_macro'. The holdout was not queried."
+            )
+        metric = None
     reads_one_class = metric is not None and metric.unit_statistic.response in ("scores", "chances")
     if metric is not None and reads_one_class and classes is not None and len(classes) != 2:
         if scorer is None or metric.name == "roc_auc":
@@ -230,14 +240,25 @@ class Predicted:
     """Precomputed predictions with the methods of a model: ``X`` contains positions of records.
 
     One column of labels or numbers, or a column of probabilities for each class. ``known_as``: the
-    keyword that creates them (``"naive"``), None if they were passed.
+    keyword that creates them (``"naive"``), None if they were passed. ``output_response``: of
+    several outputs, a column each, the method that gives them.
     """
 
     def __init__(
-        self, values: Any, classes: list[Any] | None, *, known_as: str | None = None
+        self,
+        values: Any,
+        classes: list[Any] | None,
+        *,
+        known_as: str | None = None,
+        output_response: str = "",
     ) -> None:
         self.values = as_labels(values)
         self.known_as = known_as
+        if output_response:
+            setattr(self, output_response, self._rows)
+            if output_response != "predict":  # scorers ask classifiers only for it
+                self.classes_ = np.arange(self.values.shape[1])
+            return
         if classes is not None or self.values.ndim == 2:
             self.classes_ = np.asarray([0, 1] if classes is None else classes)
 
@@ -277,9 +298,11 @@ class Predicted:
         required = " or ".join(_GIVES[method] for method in methods)
         provided = "labels or numbers"
         if not hasattr(self, "predict"):
-            provided = (
-                "probabilities" if hasattr(self, "predict_proba") else "numbers beyond [0, 1]"
-            )
+            provided = "numbers beyond [0, 1]"
+            if hasattr(self, "predict_proba"):
+                provided = "probabilities"
+            elif self.values.ndim == 2:
+                provided = "scores of labels"
         return TypeError(
             f"scoring={name!r} reads {required}, and predictions are {provided}. The holdout was "
             f"not queried. {'' if hasattr(self, 'classes_') else _NAME_CLASSES}".rstrip()
@@ -616,6 +639,8 @@ def _checked_predictions(name, predictions, targets, y):
     values = as_labels(predictions)
     classes = classes_of(None, y)
     target_kind = as_labels(targets).dtype.kind
+    if as_labels(targets).ndim == 2:
+        return _checked_outputs(name, values, as_labels(targets).shape[1], target_kind)
     if values.dtype.kind in "OU":
         check_targets(name, predictions)
     elif values.dtype.kind == "f" and not np.isfinite(values).all():
@@ -646,6 +671,19 @@ def _checked_predictions(name, predictions, targets, y):
     if problem:
         raise ValueError(f"{name} must be {problem}. The holdout was not queried.")
     return predicted
+
+
+def _checked_outputs(name, values, n_outputs, target_kind):
+    """Return checked predictions of several outputs: labels, numbers, or scores of labels."""
+    if values.ndim != 2 or values.shape[1] != n_outputs or values.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{name} must hold numbers, with a column for each of the {n_outputs} outputs, got "
+            f"shape {values.shape}. The holdout was not queried."
+        )
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise ValueError(f"predictions {name!r} must be finite. The holdout was not queried.")
+    has_scores = values.dtype.kind == "f" and target_kind in "biu"
+    return Predicted(values, None, output_response="decision_function" if has_scores else "predict")
 
 
 def _are_probabilities(values):

@@ -288,8 +288,11 @@ def planned_report(
         estimators, cv_scores, compare, refit_every, holdout, y, past_records
     )
     masks, levels = _subgroups(holdout, by)
+    n_outputs = len(np.atleast_1d(as_labels(holdout.y)[0]))
     measures = [
-        _resolve_metric(scoring_of_metric, models, y, private=private, name=name)
+        _resolve_metric(
+            scoring_of_metric, models, y, n_outputs=n_outputs, private=private, name=name
+        )
         for name, scoring_of_metric in named_metrics(scoring)
     ]
     metrics = [measure.metric for by_model in measures for measure in by_model.values()]
@@ -425,7 +428,7 @@ def _recall_statements(statement, model, y, dependence):
     return tuple(recalls)
 
 
-def _resolve_metric(scoring, models, y, *, private, name):
+def _resolve_metric(scoring, models, y, *, n_outputs, private, name):
     """Return the :class:`Measure` of one metric for each model.
 
     ``name`` replaces the metric's own name in the rows unless it is None.
@@ -437,7 +440,7 @@ def _resolve_metric(scoring, models, y, *, private, name):
     for model_name, model in models.items():
         uses_default = scoring is None and isinstance(model, Predicted)
         reference_model = fitted_models[0] if fitted_models and uses_default else model
-        measure = measure_of(scoring, reference_model, y)
+        measure = measure_of(scoring, reference_model, y, n_outputs=n_outputs)
         if private and measure.metric.is_ratio and measure.metric.can_rank:
             name_of_metric = measure.metric.name
             # As the mechanism is asked about it.

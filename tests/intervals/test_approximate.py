@@ -58,6 +58,18 @@ def scores_of_classes(share, distance):
     return draw
 
 
+def two_outputs(draw_error):
+    """Return a function that draws targets of two outputs, with errors that resemble each other."""
+
+    def draw(rng, n):
+        prediction = rng.normal(size=(n, 2))
+        common = draw_error(rng, n)[:, None]
+        own = np.column_stack([draw_error(rng, n), draw_error(rng, n)])
+        return prediction + [1.0, 3.0] * (common + own), prediction
+
+    return draw
+
+
 def rounded_numbers(rng, n):
     """Draw targets and predictions whose errors are whole numbers, with jumps in their law."""
     prediction = np.zeros(n)
@@ -132,6 +144,11 @@ CASES = (
     }
     | {
         f"neg_median_absolute_error {error}": ("neg_median_absolute_error", numbers(draw_error))
+        for error, draw_error in ERRORS.items()
+    }
+    | {
+        f"{name} {error} two outputs": (name, two_outputs(draw_error))
+        for name in REGRESSION_METRICS
         for error, draw_error in ERRORS.items()
     }
     | {
@@ -423,10 +440,11 @@ def score_errors(name, errors, deviations, reference):
     """Return the score of each row of errors, with the clips of a reference."""
     if name == "neg_mean_absolute_error":
         return -np.abs(errors).mean(axis=1)
-    loss = np.minimum(errors**2, reference.error_clip).mean(axis=1)
+    (clips,) = reference.clips
+    loss = np.minimum(errors**2, clips.error).mean(axis=1)
     if name == "neg_root_mean_squared_error":
         return -np.sqrt(loss)
-    scale = np.minimum((deviations - reference.target_mean) ** 2, reference.target_clip)
+    scale = np.minimum((deviations - clips.target_mean) ** 2, clips.deviation)
     return 1.0 - loss / scale.mean(axis=1)
 
 
