@@ -654,8 +654,8 @@ class ApproximateMetric(BoundedMetric):
 
     def _clips(self, predictions):
         """Return the clips of squared errors, from out-of-fold errors of this candidate."""
-        weighs_alike = self.scorer._kwargs.get("multioutput", "uniform_average") == "uniform_average"
-        if not self.facts.has_squares or not weighs_alike:
+        average_of_outputs = self.scorer._kwargs.get("multioutput", "uniform_average")
+        if not self.facts.has_squares or average_of_outputs != "uniform_average":
             return TrainingReference()
         y = _columns(predictions.y)
         response = _columns(predictions.response)
