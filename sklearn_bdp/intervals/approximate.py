@@ -135,7 +135,10 @@ class ApproximateLimits:
     spread: InfluenceSpread | None = None
 
     def degrees_of_freedom(self, spread: InfluenceSpread) -> float:
-        """Return the degrees of freedom that the kurtosis leaves.
+        """Return the degrees of freedom of the standard deviation on the training set.
+
+        They follow from the kurtosis and from the smaller number of units, of the holdout and of
+        the training set; ``spread.max_df`` caps them.
 
         Parameters
         ----------
@@ -145,7 +148,7 @@ class ApproximateLimits:
         Returns
         -------
         float
-            At least 3.
+            At least 3, also if the cap is lower.
         """
         n_units = min(float(self.n_units), spread.n_units)
         df = 2.0 * n_units / max(spread.kurtosis - 1.0, 1e-12)
@@ -189,13 +192,17 @@ class ApproximateLimits:
         student = np.where(thin, -stdtrit(df / 2.0, failure), -stdtrit(df, failure))
         inflation = (student / normal) ** 2 * np.where(thin, 1.0 + 2.0 / df, 1.0)
         variance = max(spread.deviation**2, 1e-300)
-        plain_size = spread.center * (1.0 - spread.center) * self.n_units / variance
-        size = plain_size / np.maximum(inflation, 1.0)
+        binomial_variance = spread.center * (1.0 - spread.center)
+        effective_size = binomial_variance * self.n_units / variance / np.maximum(inflation, 1.0)
+        low_hits = lowest * effective_size
+        low_misses = (1.0 - lowest) * effective_size
+        high_hits = highest * effective_size
+        high_misses = (1.0 - highest) * effective_size
         with np.errstate(all="ignore"):
-            lower = betaincinv(lowest * size, (1.0 - lowest) * size + 1.0, failure)
-            from_above = betaincinv((1.0 - highest) * size, highest * size + 1.0, failure)
+            lower = betaincinv(low_hits, low_misses + 1.0, failure)
+            misses_limit = betaincinv(high_misses, high_hits + 1.0, failure)
         # The score at an end of its range leaves nothing beyond it.
-        upper = 1.0 - np.where(highest >= 1.0, 0.0, from_above)
+        upper = 1.0 - np.where(highest >= 1.0, 0.0, misses_limit)
         return lower, upper
 
     def _loss_limits(self, spread, lowest, highest, log_failure):
@@ -205,13 +212,13 @@ class ApproximateLimits:
         if spread.n_units < 2 * self.n_units:
             quantile = -stdtrit(df / 2.0, failure) * math.sqrt(1.0 + 2.0 / df)
         center_loss = max(1.0 - spread.center, 1e-300)
-        half = quantile * spread.deviation / center_loss / math.sqrt(self.n_units)
-        lower = 1.0 - (1.0 - lowest) * np.exp(half)
-        upper = 1.0 - (1.0 - highest) * np.exp(-half)
+        log_half_width = quantile * spread.deviation / center_loss / math.sqrt(self.n_units)
+        lower = 1.0 - (1.0 - lowest) * np.exp(log_half_width)
+        upper = 1.0 - (1.0 - highest) * np.exp(-log_half_width)
         return lower, upper
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
-        """Return the predictive scale of the holdout score.
+        """Return the predicted standard deviation of the holdout score.
 
         Parameters
         ----------
@@ -350,7 +357,7 @@ class MedianLimits:
         return lower, upper
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
-        """Return the predictive scale of the holdout score.
+        """Return the predicted standard deviation of the holdout score.
 
         Parameters
         ----------

@@ -215,7 +215,10 @@ _BLOCK = 32  # units whose bets are prepared in one go; rejected points drop out
 
 
 class UnitMoments(NamedTuple):
-    """Moments of *training* units, scored out of fold, from which stakes are chosen."""
+    """Moments of the units' sums S and counts k on the training set, scored out of fold.
+
+    :func:`star_limits` sets its bets by them.
+    """
 
     center: float  # sum of S over sum of k, drawn toward 1/2
     variance: float  # mean of (S - center * k)^2

@@ -575,7 +575,7 @@ def _approximate_tail(family, spread, n_units):
 
 def _ratio_tail(family, floors, class_counts, n):
     """Return the tail of a ratio of counts; None as ``floors``: the floor that is expected."""
-    scale: Any = check_option("family", family, ("share", "f1"))
+    ratio_kind: Any = check_option("family", family, ("share", "f1"))
     cells, n_expected = expected_floor(class_counts, n)
     ratio_floors = floors or (math.ceil(n * cells.ends(None)[0] - 1e-6),)
-    return RatioTail(RatioLimits(scale, int(ratio_floors[0]), n_expected))
+    return RatioTail(RatioLimits(ratio_kind, int(ratio_floors[0]), n_expected))

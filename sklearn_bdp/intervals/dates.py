@@ -65,7 +65,7 @@ def date_row(
     statistic : Statistic
         The statistic; R² by :func:`about_training_mean`.
     y : ndarray of shape (n,)
-        Targets; classes as codes, of two the one with the event as 1.
+        Targets; classes as codes 0, 1, ..., for two classes 1 is the event.
     sides : sequence of one or two (predictions, mask)
         Predictions (as the statistic reads them), and which records are in the subgroup (None:
         all). The row of two sides is the first minus the second.
@@ -74,7 +74,7 @@ def date_row(
     level : float
         Failure probability of both ends together.
     horizon : int, default=1
-        Dates from the information that is given to the score.
+        Largest number of dates between a forecast and its score; with 1, the day before.
 
     Returns
     -------
@@ -120,11 +120,14 @@ def _row(statistic, n_dates, value, lower=math.nan, upper=math.nan, *, reason=""
 
 
 def _difference(statistic, y, sides, masks, dates):
-    """Return the statistic, or the first less the second, and the same without each date."""
+    """Return the statistic of one side, or that of the first minus the second side.
+
+    Also return its values with each date (or block of dates) left out.
+    """
     n_dates = int(dates.max()) + 1
-    shares = 1.0 / np.bincount(dates)[dates]
+    record_weights = 1.0 / np.bincount(dates)[dates]
     estimates = [
-        statistic.left_out(y, predictions, shares * mask, dates, n_dates)
+        statistic.left_out(y, predictions, record_weights * mask, dates, n_dates)
         for (predictions, _), mask in zip(sides, masks, strict=True)
     ]
     value, left_out = estimates[0]
@@ -166,7 +169,7 @@ def median_row(errors: Array, level: float, *, dates: Array, horizon: int = 1) -
     dates : ndarray of shape (n,)
         Number of each record's date.
     horizon : int, default=1
-        Dates from the information that is given to the score.
+        Largest number of dates between a forecast and its score; with 1, the day before.
 
     Returns
     -------
@@ -266,7 +269,7 @@ def date_interval(
     n_event_dates : int, optional
         Dates of the rarest cell, which bound the degrees of freedom.
     horizon : int, default=1
-        Dates from the information that is given to the score: with more than 1, the variance is
+        Largest number of dates between a forecast and its score. With more than 1, the variance is
         that of overlapping forecasts.
 
     Returns
@@ -293,18 +296,18 @@ def date_interval(
     if not np.ptp(influence) > 1e-12 * max(1.0, abs(center)):
         return math.nan, math.nan
     is_loss = scale in ("loss", "explained")
-    freedom = degrees_of_freedom(influence, n_event_dates, horizon=horizon, is_loss=is_loss)
-    quantile = student.isf(0.5 * level, freedom)
+    df = degrees_of_freedom(influence, n_event_dates, horizon=horizon, is_loss=is_loss)
+    quantile = student.isf(0.5 * level, df)
     half_width = quantile * math.sqrt(variance_of_mean(influence, horizon))
     lower = float(back(center - half_width))
     upper = float(back(center + half_width))
     if scale in ("unit", "signed"):
         return lower, upper
-    error = math.sqrt(variance_of_mean(raw_influence, horizon))
-    off = raw_influence - raw_influence.mean()
-    skewness = float(np.mean(off**3)) / float(np.mean(off**2)) ** 1.5 / math.sqrt(count)
-    for quantile in student.isf([0.5 * level, 1.0 - 0.5 * level], freedom):
-        end = value - error * _hall_transform(float(quantile), skewness)
+    standard_error = math.sqrt(variance_of_mean(raw_influence, horizon))
+    centered = raw_influence - raw_influence.mean()
+    skewness = float(np.mean(centered**3)) / float(np.mean(centered**2)) ** 1.5 / math.sqrt(count)
+    for quantile in student.isf([0.5 * level, 1.0 - 0.5 * level], df):
+        end = value - standard_error * _hall_transform(float(quantile), skewness)
         lower = min(lower, end)
         upper = max(upper, end)
     return lower, min(upper, 1.0) if scale == "explained" else upper
@@ -326,7 +329,7 @@ def variance_of_mean(influence: Array, horizon: int = 1) -> float:
     influence : ndarray of shape (T,)
         Influence of each date, in time order.
     horizon : int, default=1
-        Dates from the information that is given to the score.
+        Largest number of dates between a forecast and its score; with 1, the day before.
 
     Returns
     -------
@@ -354,15 +357,20 @@ def _bartlett_variance(influence, horizon):
     weekly season sum to minus its variance (theory G31).
     """
     count = len(influence)
-    off = influence - influence.mean()
-    width = min(2.0 * horizon, count / 3.0)
-    lags = np.arange(1, math.ceil(width))
-    lag_zero = float(off @ off) / count
-    covariances = np.array([off[lag:] @ off[:-lag] for lag in lags]) / count
-    total = lag_zero + 2.0 * float(np.sum((1.0 - lags / width) * covariances))
-    shrinkage = 1.0 - (horizon - 1.0 / horizon) / (3.0 * width)
-    variance = total / (shrinkage * (1.0 - width / count) * count)
+    centered = influence - influence.mean()
+    bandwidth = _bartlett_bandwidth(count, horizon)
+    lags = np.arange(1, math.ceil(bandwidth))
+    lag_zero = float(centered @ centered) / count
+    covariances = np.array([centered[lag:] @ centered[:-lag] for lag in lags]) / count
+    long_run_variance = lag_zero + 2.0 * float(np.sum((1.0 - lags / bandwidth) * covariances))
+    shrinkage = 1.0 - (horizon - 1.0 / horizon) / (3.0 * bandwidth)
+    variance = long_run_variance / (shrinkage * (1.0 - bandwidth / count) * count)
     return max(variance, lag_zero / (count - 1.0))
+
+
+def _bartlett_bandwidth(n_dates, horizon):
+    """Return the number of lags at which the weights of Bartlett's window reach 0."""
+    return min(2.0 * horizon, n_dates / 3.0)
 
 
 def degrees_of_freedom(
@@ -377,9 +385,9 @@ def degrees_of_freedom(
     n_event_dates : int, optional
         Dates of the rarest cell.
     horizon : int, default=1
-        Dates from the information that is given to the score.
+        Largest number of dates between a forecast and its score; with 1, the day before.
     is_loss : bool, default=False
-        Whether the statistic is a loss, whose large values come together.
+        Whether the statistic is a loss, whose large values cluster in time.
 
     Returns
     -------
@@ -387,20 +395,21 @@ def degrees_of_freedom(
         At least 2.
     """
     count = len(influence)
-    off = influence - influence.mean()
-    kurtosis = float(np.mean(off**4)) / float(np.mean(off**2)) ** 2
+    centered = influence - influence.mean()
+    kurtosis = float(np.mean(centered**4)) / float(np.mean(centered**2)) ** 2
     by_kurtosis = 2.0 * count / max(kurtosis - 1.0, 1e-12)
     if horizon > 1:
-        width = min(2.0 * horizon, count / 3.0)
-        freedom = min(by_kurtosis, 1.5 * count / width - 1.0)
+        n_windows = count / _bartlett_bandwidth(count, horizon)
+        df = min(by_kurtosis, 1.5 * n_windows - 1.0)
         if is_loss:
-            clusters = 3.0 * (count / width) / (max(kurtosis - 3.0, 0.0) / 1.5 + 2.0)
-            freedom = min(freedom, clusters)
+            # 2 n / (kurtosis - 1) for n = 1.5 n_windows and two thirds of the excess kurtosis.
+            df_of_windows = 3.0 * n_windows / (max(kurtosis - 3.0, 0.0) / 1.5 + 2.0)
+            df = min(df, df_of_windows)
     else:
-        freedom = min(count - 1.0, max(3.0, by_kurtosis))
+        df = min(count - 1.0, max(3.0, by_kurtosis))
     if n_event_dates is not None:
-        freedom = min(freedom, n_event_dates - 1.0)
-    return max(2.0, freedom)
+        df = min(df, n_event_dates - 1.0)
+    return max(2.0, df)
 
 
 def _warnings(statistic, n_dates, rarest, level, left_out, *, scale, is_pair):
@@ -415,9 +424,10 @@ def _warnings(statistic, n_dates, rarest, level, left_out, *, scale, is_pair):
     if statistic is GENERIC:
         notes.append("This metric was not studied over dates.")
     if scale == "raw":
-        off = left_out - left_out.mean()
-        third = abs(float(np.sum(off**3))) / max(float(np.sum(off**2)) ** 1.5, 1e-300)
-        if third * norm.isf(0.5 * level) ** 3 / 3.0 > 1.0:
+        centered = left_out - left_out.mean()
+        cubes = abs(float(np.sum(centered**3)))
+        skewness = cubes / max(float(np.sum(centered**2)) ** 1.5, 1e-300)
+        if skewness * norm.isf(0.5 * level) ** 3 / 3.0 > 1.0:
             notes.append("A few dates dominate this row.")
     trust = statistic.dates.trust
     if level < trust:

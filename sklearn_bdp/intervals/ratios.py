@@ -20,7 +20,7 @@ from scipy.special import betaincinv
 from sklearn_bdp._typing import Array, FloatOrArray
 
 #: ``"share"``: the score is the share of hits. ``"f1"``: it is ``2 J / (1 + J)`` of the share.
-RatioScale: TypeAlias = Literal["share", "f1"]
+RatioKind: TypeAlias = Literal["share", "f1"]
 
 #: Part of the surprises that noise is expected to cause, which moves a number across the floor.
 _CROSSING = 0.1
@@ -50,15 +50,15 @@ def surprise_probability(n_queries: int, n_surprises: int) -> float:
     return (n_surprises + _PRIOR) / (n_queries + 1.0 + _PRIOR)
 
 
-def score_of_share(share: FloatOrArray, scale: RatioScale) -> Array:
+def score_of_share(share: FloatOrArray, ratio_kind: RatioKind) -> Array:
     """Return the score at a share of hits.
 
     Parameters
     ----------
     share : float or array-like
         Share of hits, in [0, 1].
-    scale : {"share", "f1"}
-        Scale of the score.
+    ratio_kind : {"share", "f1"}
+        Whether the score is the share of hits, or F1 of it.
 
     Returns
     -------
@@ -66,18 +66,18 @@ def score_of_share(share: FloatOrArray, scale: RatioScale) -> Array:
         Scores in [0, 1].
     """
     share = np.asarray(share, dtype=float)
-    return share if scale == "share" else 2.0 * share / (1.0 + share)
+    return share if ratio_kind == "share" else 2.0 * share / (1.0 + share)
 
 
-def share_of_score(score: FloatOrArray, scale: RatioScale) -> Array:
+def share_of_score(score: FloatOrArray, ratio_kind: RatioKind) -> Array:
     """Return the share of hits at a score: the inverse of :func:`score_of_share`.
 
     Parameters
     ----------
     score : float or array-like
         Scores in [0, 1].
-    scale : {"share", "f1"}
-        Scale of the score.
+    ratio_kind : {"share", "f1"}
+        Whether the score is the share of hits, or F1 of it.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def share_of_score(score: FloatOrArray, scale: RatioScale) -> Array:
         Shares in [0, 1].
     """
     score = np.asarray(score, dtype=float)
-    return score if scale == "share" else score / (2.0 - score)
+    return score if ratio_kind == "share" else score / (2.0 - score)
 
 
 @dataclass(frozen=True)
@@ -111,29 +111,29 @@ class FloorCells:
         Parameters
         ----------
         share : float
-            Share of the training records.
+            Share of the training records that count in the denominator.
         n, n_train : int
             Numbers of holdout and training records.
 
         Returns
         -------
         FloorCells
-            With one cell if nothing is to be asked.
+            With one cell if the floor is 0.
         """
         # The deviation of arcsin(sqrt(share)) is 1/2 sqrt(1/n), whatever the share is.
-        deviation = 0.5 * math.sqrt(1.0 / n + 1.0 / n_train)
-        floor = math.asin(math.sqrt(share)) - _N_DEVIATIONS * deviation
-        edges = [0.5 * math.pi]
-        edge, width = floor, 1.0 / math.sqrt(n)
-        while edge > 0.0:
-            edges.append(edge)
-            edge -= width
-            width *= 2.0
-        return cls(tuple(reversed([*edges, 0.0])))
+        angle_deviation = 0.5 * math.sqrt(1.0 / n + 1.0 / n_train)
+        edge_angle = math.asin(math.sqrt(share)) - _N_DEVIATIONS * angle_deviation
+        angle_width = 1.0 / math.sqrt(n)
+        edge_angles = [0.5 * math.pi]
+        while edge_angle > 0.0:  # the first one is the floor
+            edge_angles.append(edge_angle)
+            edge_angle -= angle_width
+            angle_width *= 2.0
+        return cls(tuple(reversed([*edge_angles, 0.0])))
 
     @property
     def is_trivial(self) -> bool:
-        """Whether the floor is 0, which needs no question."""
+        """Whether the floor is 0, so that no query is needed."""
         return len(self.edges) == 2
 
     def ends(self, cell: int | None) -> tuple[float, float]:
@@ -201,15 +201,15 @@ class RatioLimits:
 
     Parameters
     ----------
-    scale : {"share", "f1"}
-        Scale of the score.
+    ratio_kind : {"share", "f1"}
+        Whether the score is the share of hits, or F1 of it.
     floor : int
         Fewest records that count. Nothing is claimed at 0.
     expected : float
         Expected number of records that count: prices releases, and is no bound.
     """
 
-    scale: RatioScale
+    ratio_kind: RatioKind
     floor: int
     expected: float
 
@@ -228,14 +228,14 @@ class RatioLimits:
         ndarray of shape (m,)
             Limits in [0, 1], at most ``score``.
         """
-        share = share_of_score(score, self.scale)
+        share = share_of_score(score, self.ratio_kind)
         if self.floor < 1:
             return np.zeros(share.shape)
         hits, misses = share * self.floor, (1.0 - share) * self.floor
         with np.errstate(all="ignore"):
             lower = betaincinv(hits, misses + 1.0, np.exp(log_failure))
         lower = np.where((share <= 0.0) | ~np.isfinite(lower), 0.0, lower)
-        return np.minimum(score_of_share(lower, self.scale), score)
+        return np.minimum(score_of_share(lower, self.ratio_kind), score)
 
     def upper_limit(self, score: Array, log_failure: Array) -> Array:
         """Return upper limits.
@@ -252,17 +252,17 @@ class RatioLimits:
         ndarray of shape (m,)
             Limits in [0, 1], at least ``score``.
         """
-        share = share_of_score(score, self.scale)
+        share = share_of_score(score, self.ratio_kind)
         if self.floor < 1:
             return np.ones(share.shape)
         hits, misses = share * self.floor, (1.0 - share) * self.floor
         with np.errstate(all="ignore"):
             above = betaincinv(misses, hits + 1.0, np.exp(log_failure))
         above = np.where((share >= 1.0) | ~np.isfinite(above), 0.0, above)
-        return np.maximum(score_of_share(1.0 - above, self.scale), score)
+        return np.maximum(score_of_share(1.0 - above, self.ratio_kind), score)
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
-        """Return the predictive scale of the holdout score.
+        """Return the predicted standard deviation of the holdout score.
 
         Parameters
         ----------
@@ -275,8 +275,8 @@ class RatioLimits:
             Standard deviations: a public guess that prices releases, no bound.
         """
         size = max(self.expected, 1.0)
-        share = (share_of_score(prediction, self.scale) * size + 1.0) / (size + 2.0)
-        slope = 1.0 if self.scale == "share" else 2.0 / (1.0 + share) ** 2
+        share = (share_of_score(prediction, self.ratio_kind) * size + 1.0) / (size + 2.0)
+        slope = 1.0 if self.ratio_kind == "share" else 2.0 / (1.0 + share) ** 2
         return np.asarray(slope * np.sqrt(share * (1.0 - share) / size))
 
 

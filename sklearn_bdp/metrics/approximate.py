@@ -28,7 +28,7 @@ from sklearn_bdp.intervals.approximate import (
     influence_spread,
 )
 from sklearn_bdp.intervals.left_out import average_precision_by_unit
-from sklearn_bdp.intervals.ratios import RatioScale, score_of_share
+from sklearn_bdp.intervals.ratios import RatioKind, score_of_share
 from sklearn_bdp.metrics.base import (
     METRICS,
     BoundedMetric,
@@ -153,18 +153,18 @@ class RatioCounts:
 
     Parameters
     ----------
-    scale : {"share", "f1"}
-        Scale of the score.
+    ratio_kind : {"share", "f1"}
+        Whether the score is the share of hits, or F1 of it.
     n_hits, n_counted : int
         Records that are positive and called so; records in the denominator.
     """
 
-    scale: RatioScale
+    ratio_kind: RatioKind
     n_hits: int
     n_counted: int
 
     def __repr__(self) -> str:
-        return f"<raw counts of a {self.scale}>"
+        return f"<raw counts of a {self.ratio_kind}>"
 
     def value(self, floor: int) -> float:
         """Return the score, with a denominator of at least ``floor`` records.
@@ -180,7 +180,7 @@ class RatioCounts:
             In [0, 1]; 0 if no record counts.
         """
         share = self.n_hits / max(self.n_counted, floor, 1)
-        return float(score_of_share(share, self.scale))
+        return float(score_of_share(share, self.ratio_kind))
 
     def sensitivity(self, floor: int) -> float:
         """Return the largest change of the score if one record is replaced by any other.
@@ -195,7 +195,7 @@ class RatioCounts:
         float
             One record moves the share by at most ``1 / floor``, and F1 by twice that.
         """
-        slope = 1.0 if self.scale == "share" else 2.0
+        slope = 1.0 if self.ratio_kind == "share" else 2.0
         return min(1.0, slope / max(floor, 1))
 
 
@@ -322,8 +322,8 @@ class ApproximateMetric(BoundedMetric):
     # -- exact ratios -----------------------------------------------------------------------------
 
     @property
-    def _ratio_scale(self):
-        """Return the scale of a score of two classes with exact limits, or None."""
+    def _ratio_kind(self):
+        """Kind of ratio of a score of two classes with exact limits, or None."""
         arguments = self.scorer._kwargs if self.function_name in _RATIOS else {}
         is_plain = (
             set(arguments) <= {"average", "pos_label", "zero_division"}
@@ -331,7 +331,7 @@ class ApproximateMetric(BoundedMetric):
             and arguments.get("zero_division", 0) in ("warn", 0)
         )
         is_ratio = is_plain and self.function_name in _RATIOS
-        return _RATIOS[self.function_name].share_scale if is_ratio else None
+        return _RATIOS[self.function_name].ratio_kind if is_ratio else None
 
     def ratio_counts(self, predictions: Predictions) -> RatioCounts:
         """Return the counts of which precision, Jaccard and F1 of two classes consist.
@@ -351,12 +351,12 @@ class ApproximateMetric(BoundedMetric):
         actual = np.asarray(predictions.y == pos_label)
         hits, counted = _RATIOS[self.function_name].share_counts(actual, called)
         n_hits = int(np.count_nonzero(hits))
-        return RatioCounts(self._ratio_scale, n_hits, int(np.count_nonzero(counted)))
+        return RatioCounts(self._ratio_kind, n_hits, int(np.count_nonzero(counted)))
 
     def _exact_reference(self, predictions, reference):
         """Return the reference of exact limits, or None if the metric has none."""
         y, response = predictions.y, predictions.response
-        if self._ratio_scale is None or y.ndim != 1 or response.shape != y.shape:
+        if self._ratio_kind is None or y.ndim != 1 or response.shape != y.shape:
             return None
         if np.unique(y).size != 2:
             return None
@@ -411,7 +411,7 @@ class ApproximateMetric(BoundedMetric):
         if reference.family == "ratio":
             predictions = evaluation.by_class
             if predictions is None:  # a model that fails: no record counts
-                counts = RatioCounts(self._ratio_scale, 0, 0)
+                counts = RatioCounts(self._ratio_kind, 0, 0)
             else:
                 counts = self.ratio_counts(predictions)
             return dataclasses.replace(
@@ -433,8 +433,7 @@ class ApproximateMetric(BoundedMetric):
 
     def _shape(self, reference):
         if reference.family == "ratio":
-            scale = self._ratio_scale
-            return ScoreShape(kind="ratio", family=scale, class_counts=reference.counts)
+            return ScoreShape(kind="ratio", family=self._ratio_kind, class_counts=reference.counts)
         spread = reference.spread
         if reference.family == "none" or spread is None:
             return ScoreShape(kind="approximate", family="none")
@@ -939,7 +938,7 @@ def _columns(values):
 
 
 def _sum_by_unit(influence, unit_codes):
-    """Return the influence of each unit, in the scale of a mean over units."""
+    """Return the influence of each unit, as for a mean over units."""
     _, unit = np.unique(unit_codes, return_inverse=True)
     sums = np.bincount(unit, weights=influence)
     return sums * sums.size / influence.size

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from sklearn_bdp._typing import Array
 from sklearn_bdp.intervals.jackknife import Statistic
-from sklearn_bdp.intervals.ratios import RatioScale, score_of_share
+from sklearn_bdp.intervals.ratios import RatioKind, score_of_share
 from sklearn_bdp.metrics import proofs
 from sklearn_bdp.metrics.base import Metric, register_metric
 from sklearn_bdp.metrics.statistics import count_ratio
@@ -24,8 +24,8 @@ class RatioOfCounts:
     is_binary: ClassVar[bool] = True
     #: Whether the denominator does not depend on predictions, so that differences are means.
     has_fixed_denominator: ClassVar[bool] = False
-    #: Scale of the score: a share of hits, or F1 of one.
-    share_scale: ClassVar[RatioScale] = "share"
+    #: Whether the score is the share of hits, or F1 of it.
+    ratio_kind: ClassVar[RatioKind] = "share"
     #: Largest contribution of a record to the denominator.
     record_bound: ClassVar[float] = 1.0
     unit_statistic: ClassVar[Statistic]
@@ -62,7 +62,7 @@ class RatioOfCounts:
         Returns
         -------
         hits, counted : ndarray of bool, shape (n,)
-            The score is their ratio, on the scale :attr:`share_scale`.
+            The score is their ratio, converted by :attr:`ratio_kind`.
         """
         return cls.counts(actual, predicted)
 
@@ -146,7 +146,7 @@ class F1(RatioMetric):
     """Twice the true positives over the sum of the actual and the predicted positives."""
 
     score_function: ClassVar[str] = "f1_score"
-    share_scale: ClassVar[RatioScale] = "f1"
+    ratio_kind: ClassVar[RatioKind] = "f1"
     is_binary: ClassVar[bool] = False
     record_bound: ClassVar[float] = 2.0
 
