@@ -23,7 +23,7 @@ _SOURCES = {
     COUNTS: "Clopper and Pearson 1934",
     BETS: "Voráček and Orabona 2025",
     FREE: "supermartingale of fixed bets, Waudby-Smith and Ramdas 2024",
-    CLASSES: "Hoeffding 1963",
+    CLASSES: "Hoeffding 1963, given the class counts",
     PAST: "martingale of bets, each date given its past",
     TAIL: "concentration of the declared dependence model",
 }
@@ -33,6 +33,7 @@ _THRESHOLD_METRICS = (
     *("negative_predictive_value", "recall", "specificity", "cohen_kappa"),
 )
 _NEGATIVE = "neg_"
+_AVERAGES = ("macro", "micro", "weighted", "samples")
 
 
 def methods_section(report: Any) -> str:
@@ -103,8 +104,7 @@ def _estimate_sentences(report):
     details = [condition.removesuffix(")")] if separator else []
     if first.positive:
         details.append(f"positive class {first.positive}")
-    prose = _PROSE_NAMES.get(name, name.removeprefix(_NEGATIVE).replace("_", " "))
-    subject = prose + f" ({', '.join(details)})" * bool(details) + f" of {first.model}"
+    subject = _prose_name(name) + f" ({', '.join(details)})" * bool(details) + f" of {first.model}"
     subject += f" for {first.subgroup}" * bool(first.subgroup)
     value, lower, upper = first.value, first.lower, first.upper
     if name.startswith(_NEGATIVE):  # papers state losses
@@ -117,6 +117,14 @@ def _estimate_sentences(report):
         f"confidence interval {ends}).",
         f"The target of the intervals is the expected score on {targets}.",
     ]
+
+
+def _prose_name(metric):
+    """Return the name of a metric as papers have it."""
+    base, _, average = metric.rpartition("_")
+    if average in _AVERAGES:
+        return f"{average}-averaged {_prose_name(base)}"
+    return _PROSE_NAMES.get(metric, metric.removeprefix(_NEGATIVE).replace("_", " "))
 
 
 def _proven_sentences(report, methods):

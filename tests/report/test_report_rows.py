@@ -717,6 +717,8 @@ def test_methods_state_losses_and_names_as_papers_do():
                   "specified in advance"):  # fmt: skip
         assert words in methods
     assert methods.count("U-statistic bound") == 1
+    averaged = ReusableHoldout(X, y).final_report(Ranks(), scoring="f1_macro")
+    assert "macro-averaged F1 score" in averaged.methods()
 
 
 def test_average_precision_and_auc_are_scikit_learns():
