@@ -44,6 +44,7 @@ from sklearn_bdp.utils.hashing import (
     data_digest,
     has_user_code,
     pickle_digest,
+    recipe_context,
     recipe_key,
 )
 from sklearn_bdp.utils.sklearn_compat import (
@@ -593,6 +594,7 @@ class Verifier:
         self._own_code = has_user_code(setting.estimator)
         self._data = None  # digest of the training set
         self._recipes = {}
+        self._contexts = {}  # digests of metrics by name
         self._recorded = {}
         self.unasked = {}  # outcomes by row, with raw scores
         self._models = ModelStore()
@@ -622,11 +624,12 @@ class Verifier:
         setting = self.setting
         if self._data is None:
             self._data = data_digest(setting.X, setting.y)
+        if name not in self._contexts:
+            self._contexts[name] = recipe_context(self._metrics[name], setting.fit_params)
         return recipe_key(
             clone(setting.estimator).set_params(**clone(params, safe=False)),
-            self._metrics[name],
+            self._contexts[name],
             training=self._data,
-            fit_params=setting.fit_params,
             columns=None,
         )
 

@@ -890,18 +890,23 @@ def object_digest(value):
 # -- Keys of models --------------------------------------------------------------------------------
 
 
-def recipe_key(estimator, metric, *, training, fit_params, columns):
+def recipe_context(metric, fit_params):
+    """Return the digest of what the fits of a search have in common, None if it is unreadable."""
+    return ObjectHasher().digest_or_none((metric, fit_params))
+
+
+def recipe_key(estimator, context, *, training, columns):
     """Return the key of a model before it is fitted, or None without a stable digest.
 
     The digest of an unfitted estimator determines the fitted model if all code is installed under a
     version and every ``random_state``, of estimators as of splitters and functions inside them, is
     an integer.
 
-    ``training`` is the digest of the training data (`data_digest`).
+    ``training`` is the digest of the training data (`data_digest`), ``context`` that of the metric
+    and of fit parameters (`recipe_context`).
     """
     hasher = ObjectHasher(recipe=True)
     recipe = _clone_digest(hasher, estimator)
-    context = ObjectHasher().digest_or_none((metric, fit_params))
     if recipe is None or hasher.may_vary or context is None:
         return None
     return content_key("recipe", _environment_key(), recipe, context, training, columns)

@@ -31,7 +31,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_bdp import HoldoutScorer, ReusableHoldout
 from sklearn_bdp.metrics import PerRecordScore, get_metric
-from sklearn_bdp.utils import ModelDigest, data_digest, recipe_key
+from sklearn_bdp.utils import ModelDigest, data_digest, recipe_context, recipe_key
 from sklearn_bdp.utils.hashing import query_key
 
 RNG = np.random.default_rng(0)
@@ -42,9 +42,8 @@ ACCURACY = get_metric("accuracy")
 
 def recipe(estimator, X=X, y=Y, *, metric=ACCURACY, columns=None, **fit_params):
     """Return the key before the fit, or None."""
-    return recipe_key(
-        estimator, metric, training=data_digest(X, y), fit_params=fit_params, columns=columns
-    )
+    context = recipe_context(metric, fit_params)
+    return recipe_key(estimator, context, training=data_digest(X, y), columns=columns)
 
 
 def model(estimator, X=X, y=Y, *, metric=ACCURACY, columns=None):
