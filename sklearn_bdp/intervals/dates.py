@@ -24,6 +24,7 @@ from sklearn_bdp.intervals.jackknife import (
     DISCORDANT,
     GENERIC,
     HEAVY_NOTE,
+    UNDEFINED,
     ApproximateRow,
     Scale,
     Statistic,
@@ -148,6 +149,8 @@ def _refusal(statistic, y, value, scale, *, n_dates, rarest):
         return too_few_units(*rarest, "dates", least=facts.min_events)
     if facts.divides_by_targets and np.abs(y).min() < NEAR_ZERO * np.median(np.abs(y)):
         return "Some targets are near 0, where an error relative to them has no interval."
+    if math.isnan(value):
+        return UNDEFINED
     if is_at_end:
         return "The score is at an end of its range, which has no approximate interval."
     return ""

@@ -102,6 +102,7 @@ _ROUNDING = 1e-24  # of a value, squared: smaller spreads count as 0
 
 _FEW_UNITS_REASON = "{} units are too few for an interval. At least 20 are needed."
 _FEW_TIMES_REASON = "{:.0f} autocorrelation times are too few. 200 are needed."
+UNDEFINED = "The score is undefined for these records."
 _NO_FIT = "The score is undefined for these records: its equations have no solution."
 
 
@@ -218,6 +219,8 @@ def approximate_row(
         reason = _FEW_UNITS_REASON.format(n_scored_units)
     elif rarest is not None and rarest[0] < _LEAST_CELL:
         reason = too_few_units(*rarest, unit_name, least=_LEAST_CELL)
+    elif np.isnan(values).any():
+        reason = UNDEFINED
     elif at_end:
         reason = "The score is at an end of its range, which has no approximate interval."
     if reason:

@@ -128,6 +128,15 @@ def test_predictions_of_fewer_records_than_a_dry_run_has_are_reported():
     assert report.value == 1.0
 
 
+def test_a_calibration_slope_of_certain_predictions_is_undefined():
+    """Log odds of 0 are infinite; the score is not at an end of its range."""
+    probabilities = np.clip(X[:, 0], 0.0, 0.9)
+    predictions = np.column_stack([1.0 - probabilities, probabilities])
+    [row] = ReusableHoldout(X, Y).final_report(predictions, scoring="calibration_slope").rows
+    assert np.isnan(row.value)
+    assert "undefined" in row.notes[0]
+
+
 def test_the_calibration_slope_needs_no_training_records():
     """Blank records, on which models are tried, are all alike: no slope fits them."""
     [row] = ReusableHoldout(X, Y).final_report(MODEL, scoring="calibration_slope").rows
