@@ -192,20 +192,20 @@ MISTAKES = {
     ),
     "two groups": (
         lambda: search(correlation="groups", fit={"groups": Y}),
-        "cv (n_splits=5) must be at most 1, the number of independent groups to train on.",
+        "got 5 folds. Pass X_val and y_val",
     ),
     "a horizon beyond the data": (
         lambda: search(correlation="time", fit={"horizon": 10**6}),
-        "gap=1000000 (horizon=, or what the chain needs).",
+        "Set a smaller horizon or holdout, or bring more records.",
     ),
     "labels that are missing": (
         lambda: Groups([1.0, float("nan")]),
-        "groups must not hold NaN, got NaN at position 1.",
+        "Drop such records, or give each of them a group of its own.",
     ),
     "dates without time": (lambda: search(fit={"times": DAYS}), "Set correlation='time'."),
     "a date that is missing": (
         lambda: search(correlation="time", fit={"times": DAYS.where(DAYS[0] < DAYS)}),
-        "times must hold a date for every record, 1 are missing (NaT).",
+        "1 are missing (NaT). Drop these records.",
     ),
     "dates that are missing from an index": (
         lambda: search(FRAME.set_index(DAYS.where(DAYS[0] < DAYS)), correlation="time"),
@@ -229,7 +229,7 @@ MISTAKES = {
     ),
     "a graph in one piece": (
         lambda: search(correlation=DependencyGraph(nx.path_graph(200))),
-        "A component counts as one record, so nothing representative can be held out.",
+        "Set correlation=MarkovNetwork(graph) to hold out single nodes",
     ),
     "nodes in another order": (
         lambda: DependencyGraph(nx.Graph([(2, 0), (1, 3)])),
@@ -309,7 +309,10 @@ MISTAKES = {
         another_beta,
         "belongs to another holdout: confidence_level=0.9 here, 0.95 in the ledger.",
     ),
-    "a file of something else": (no_ledger, "is truncated, overwritten, edited or not a ledger"),
+    "a file of something else": (
+        no_ledger,
+        "the file is no ledger, or it was truncated, overwritten or edited",
+    ),
     "a folder for a ledger": (
         lambda folder: ReusableHoldout(X, Y, ledger=folder),
         "it is a folder. Name a file in it.",
@@ -418,7 +421,7 @@ WRONG_ORDERS = {
     ),
     "a panel with two dates": (
         lambda: in_time(indexed(pd.MultiIndex.from_arrays([HALF, DAYS]))),
-        "of which 2 levels certainly holds dates",
+        "has a MultiIndex with 2 levels of dates",
     ),
     "clocks set back": (
         lambda: in_time(

@@ -433,8 +433,10 @@ def check_splits(n_splits, available, unit_name):
     """Return ``n_splits`` as an int between 2 and ``available``."""
     n_splits = check_integer("n_splits", n_splits, low=2)
     if not n_splits <= available:
+        advice = f"Set cv={available}" if available >= 2 else "Pass X_val and y_val"
         raise ValueError(
-            f"cv ({n_splits=}) must be at most {available}, the number of {unit_name}."
+            f"cv must be at most {available}, the number of {unit_name}, got {n_splits} folds. "
+            f"{advice}, or bring more of them."
         )
     return n_splits
 

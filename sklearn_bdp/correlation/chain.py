@@ -521,8 +521,9 @@ def tail_split(n, holdout, gap):
     size = holdout_size(n, holdout)
     if not n - size - gap >= 1:
         raise ValueError(
-            f"holdout must leave training records, got {holdout=} of {n=}, {gap=} (horizon=, or "
-            "what the chain needs). Make one of these smaller."
+            f"holdout={holdout} of {n} records and a gap of {gap} records before it (horizon=, or "
+            "what the chain needs) leave no training records. Set a smaller horizon or holdout, "
+            "or bring more records."
         )
     return Split(np.arange(n - size - gap), np.arange(n - size, n), gap)
 

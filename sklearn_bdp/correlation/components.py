@@ -281,7 +281,10 @@ def label_codes(groups):
                 f"groups must hold hashable labels, got {label!r} at position {position}."
             ) from error
         if label != label:  # only NaN differs from itself
-            raise ValueError(f"groups must not hold NaN, got NaN at position {position}.")
+            raise ValueError(
+                f"groups must not hold NaN, got NaN at position {position}. Drop such records, or "
+                "give each of them a group of its own."
+            )
     return codes
 
 

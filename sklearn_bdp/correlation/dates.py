@@ -76,7 +76,8 @@ def date_numbers(times: Any, name: str = "times") -> Array:
     missing = np.isnat(values) if values.dtype.kind == "M" else np.isnan(values.astype(float))
     if missing.any():
         raise ValueError(
-            f"{name} must hold a date for every record, {int(missing.sum())} are missing (NaT)."
+            f"{name} must hold a date for every record, {int(missing.sum())} are missing (NaT). "
+            "Drop these records."
         )
     return values.astype("M8[ns]") if values.dtype.kind == "M" else values
 
@@ -253,10 +254,10 @@ def _undated_index_error(index, name):
     in_order = f"{name}.reset_index(drop=True) if the rows are one series in time order"
     if hasattr(index, "levels"):
         levels = [i for i, level in enumerate(index.levels) if holds_dates(level)]
-        count = f"{len(levels)} levels" if levels else "no level"
+        problem = f"{len(levels)} levels of dates" if levels else "no level that must be dates"
         return ValueError(
-            f"{name} has a MultiIndex of which {count} certainly holds dates. Pass times=, one "
-            f"date per record, such as times={_level_call(index, name)}, or pass {in_order}."
+            f"{name} has a MultiIndex with {problem}. Pass times=, one date per record, such as "
+            f"times={_level_call(index, name)}, or pass {in_order}."
         )
     values = index.tolist()
     examples = ", ".join(map(repr, values[:_SHOWN])) + ", …" * (len(values) > _SHOWN)

@@ -221,7 +221,8 @@ def _model_of_word(word, groups):
 def _chain_of_matrix(correlation):
     """Return the chain of a transition matrix in any form; other objects raise."""
     if isinstance(correlation, type) and issubclass(correlation, CorrelationModel):
-        raise TypeError(f"correlation must be an instance, got the class {correlation.__name__}.")
+        name = correlation.__name__
+        raise TypeError(f"correlation must be an instance, got the class {name}. Pass {name}().")
     try:
         matrix = np.asarray(correlation, dtype=float)
     except (TypeError, ValueError, OverflowError) as error:

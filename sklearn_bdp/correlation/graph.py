@@ -277,11 +277,10 @@ class DependencyGraph(GraphModel, Groups):
         if self.sizes_.max() > max_size and n > 1:
             raise ValueError(
                 f"correlation has one connected component with {self.sizes_.max()} of {n} records. "
-                "A component counts as one record, so nothing representative can be held out. Set "
-                "correlation=MarkovNetwork(graph) to hold out nodes given their neighbors "
-                "(MarkovNetwork(graph, influence='estimate') or a number if these are too few), or "
-                "DependencyGraph(graph, reach='edges') if nodes without a common edge are "
-                "independent. Or pass another graph's records as X_val, y_val."
+                "A component is held out as a whole. Set correlation=MarkovNetwork(graph) to hold "
+                "out single nodes, given their neighbors. Set DependencyGraph(graph, "
+                "reach='edges') if nodes without a common edge are independent. Or pass another "
+                "graph's records as X_val, y_val."
             )
 
     def conditional_on_rest(self, indices: ArrayLike) -> CorrelationModel:

@@ -173,9 +173,9 @@ class HoldoutConfig:
         if not is_splitter(self.test_size):
             if isinstance(self.test_size, bool) or not isinstance(self.test_size, numbers.Real):
                 raise TypeError(
-                    "test_size must be a fraction of the records or a splitter with one split. To "
-                    "keep a ledger file, pass HoldoutConfig(ledger=path). Got "
-                    f"got {type(self.test_size).__name__}."
+                    "test_size must be a fraction of the records or a splitter with one split, "
+                    f"got {type(self.test_size).__name__}. To keep a ledger file, pass "
+                    "HoldoutConfig(ledger=path)."
                 )
             check_fraction("test_size", self.test_size)
         if not isinstance(self.expert, ExpertSettings | None):

@@ -315,8 +315,8 @@ class SQLiteBackend(Backend):
         name = getattr(error, "sqlite_errorname", None) or type(error).__name__
         error_class: type[LedgerError] = LedgerCorruptedError
         problem = (
-            "is truncated, overwritten, edited or not a ledger. Pass the path of a new file, or "
-            "restore a backup"
+            "cannot be read: the file is no ledger, or it was truncated, overwritten or edited. "
+            "Pass the path of a new file, or restore a backup"
         )
         if name.startswith(_BUSY):
             error_class = LedgerBusyError

@@ -203,7 +203,10 @@ def check_targets(name, y):
     elif values.dtype.kind == "O":
         missing = sum(map(_is_missing, values.ravel()))
     if missing:
-        raise ValueError(f"{name} must hold a target for each record, got {missing} missing.")
+        raise ValueError(
+            f"{name} must hold a target for each record, got {missing} missing. Drop these "
+            "records from X and y."
+        )
     columns = values.T if values.ndim == 2 else [values.ravel()]
     if values.dtype.kind == "O" and any(len({isinstance(v, str) for v in c}) > 1 for c in columns):
         raise ValueError(f"{name} must hold labels of one type, got text and other values.")
