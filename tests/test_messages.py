@@ -11,6 +11,7 @@ from scipy.stats import loguniform
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import accuracy_score
 from sklearn.model_selection import KFold, ShuffleSplit
 
 from sklearn_bdp import (
@@ -130,6 +131,11 @@ MISTAKES = {
         lambda: search(scoring="calibration_slope"),
         "is a metric of final reports: final_report(scoring='calibration_slope').",
     ),
+    "a function of targets and predictions": (
+        lambda: search(scoring=accuracy_score),
+        "or scoring=make_scorer(accuracy_score)",
+    ),
+    "the beginning of a metric": (lambda: search(scoring="acc"), "Did you mean 'accuracy'?"),
     "a metric misspelled": (lambda: search(scoring="acuracy"), "Did you mean 'accuracy'?"),
     "a metric without bounds": (
         lambda: search(scoring="f1", holdout=HoldoutConfig(epsilon=1.0)),
@@ -157,7 +163,7 @@ MISTAKES = {
     ),
     "predictions that are missing": (
         lambda: from_targets().final_report({"m": np.full(200, np.nan)}, scoring="roc_auc"),
-        "predictions 'm' must be finite. The holdout was not queried.",
+        "predictions 'm' must be finite: fill missing ones.",
     ),
     "no classes for predictions": (
         lambda: ReusableHoldout.from_targets(Y + 1).answer_predictions(
@@ -188,11 +194,11 @@ MISTAKES = {
     ),
     "the name of a column as groups": (
         lambda: search(correlation="groups", fit={"groups": "sex"}),
-        "labels for the 200 records of X. Pass groups= for X, such as X['patient'].",
+        "got the text 'sex'. Pass the column: groups=X['sex'].",
     ),
     "two groups": (
         lambda: search(correlation="groups", fit={"groups": Y}),
-        "got 5 folds. Pass X_val and y_val",
+        "got n_splits=5. Pass X_val and y_val",
     ),
     "a horizon beyond the data": (
         lambda: search(correlation="time", fit={"horizon": 10**6}),
@@ -213,7 +219,7 @@ MISTAKES = {
     ),
     "dates that are not sorted": (
         lambda: search(FRAME.set_index(DAYS[::-1]), correlation="time"),
-        "unsorted: pass X.sort_index(). Do the same with its targets.",
+        "unsorted: pass X.sort_index(), and the targets in the same order.",
     ),
     "a level of privacy without a model": (
         lambda: search(correlation="time", holdout=HoldoutConfig(epsilon=0.1)),
@@ -279,7 +285,7 @@ MISTAKES = {
     ),
     "training rows as the validation set": (
         lambda: search(fit={"X_val": X[:100], "y_val": Y[:100]}),
-        "Pass training rows only.",
+        "Remove the rows of the holdout (of X_val) from X.",
     ),
     "targets in another order": (
         lambda: search(FRAME, LABELS[::-1]),

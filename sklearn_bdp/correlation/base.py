@@ -435,7 +435,7 @@ def check_splits(n_splits, available, unit_name):
     if not n_splits <= available:
         advice = f"Set cv={available}" if available >= 2 else "Pass X_val and y_val"
         raise ValueError(
-            f"cv must be at most {available}, the number of {unit_name}, got {n_splits} folds. "
+            f"cv must be at most {available}, the number of {unit_name}, got {n_splits=}. "
             f"{advice}, or bring more of them."
         )
     return n_splits

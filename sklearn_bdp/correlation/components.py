@@ -282,8 +282,8 @@ def label_codes(groups):
             ) from error
         if label != label:  # only NaN differs from itself
             raise ValueError(
-                f"groups must not hold NaN, got NaN at position {position}. Drop such records, or "
-                "give each of them a group of its own."
+                f"groups must not hold NaN, got NaN at position {position}. Drop such "
+                "records, or give each of them a group of its own."
             )
     return codes
 

@@ -214,7 +214,10 @@ def _model_of_word(word, groups):
     if word == "time":
         return TimeOrdered()
     if groups is None:
-        raise ValueError("correlation='groups' needs groups=, one label per record, got None.")
+        raise ValueError(
+            "correlation='groups' needs groups=, one label per record, got None. Call "
+            "fit(X, y, groups=labels)."
+        )
     return Groups(groups)
 
 

@@ -41,8 +41,9 @@ SECOND_HOLDOUT = Diagnostic(
     "another account",
     "arguments",
     "Another holdout of these targets answered queries before in this process. The intervals of "
-    "both are not valid together. To search again, pass holdout=search.holdout_ with "
-    "X[search.train_indices_], or give both holdouts one ledger.",
+    "both are not valid together. To search again, pass holdout=search.holdout_ with the training "
+    "rows: train = search.train_indices_, X[train] and y[train] (.iloc[train] in pandas). Or give "
+    "both holdouts one ledger.",
     SecondHoldoutWarning,
 )
 #: Possible findings of a check, in the order of the search: it reports at most one.
@@ -50,9 +51,10 @@ OVERLAP_FINDINGS = {
     "rows": Diagnostic(
         "shared rows",
         "holdout",
-        "X or a fit parameter contains holdout records, more than chance explains. Pass training "
-        "rows only. If equal records are different people, set allow_shared_rows=True in "
-        "HoldoutConfig or ReusableHoldout. No query was answered, and the check is charged.",
+        "X or a fit parameter contains holdout records, more than chance explains. Remove the rows "
+        "of the holdout (of X_val) from X. If equal records are different people, set "
+        "allow_shared_rows=True in HoldoutConfig or ReusableHoldout. No query was answered, and "
+        "the check is charged.",
         SharedRecordsError,
     ),
     "groups": Diagnostic(
@@ -80,7 +82,8 @@ UNKNOWN_TRAINING_ROWS = Diagnostic(
     "unknown rows",
     "training set",
     "X contains rows that were not among the training rows when the search drew its holdout. Pass "
-    "X[search.train_indices_], or call holdout.check_training_rows(X, y) first, which is charged.",
+    "the training rows: train = search.train_indices_, X[train] and y[train] (.iloc[train] in "
+    "pandas). For new records, call holdout.check_training_rows(X, y) first, which is charged.",
     SharedRecordsError,
 )
 HOLDOUT_ROWS_IN_FIT_PARAMETER = Diagnostic(
@@ -97,7 +100,8 @@ HOLDOUT_RECORDS_SCORED = Diagnostic(
     "raw holdout score",
     "arguments",
     "X contains records that fit held out ({count:,}). Their raw score would make later intervals "
-    "invalid. Call final_report(), or score new records. The holdout was not queried.",
+    "invalid. Call final_report(), which returns the same report again, or score new records. "
+    "The holdout was not queried.",
     SharedRecordsError,
 )
 #: Assumption if training set and holdout share labels of groups.

@@ -142,7 +142,7 @@ def check_time_sorted(X, name="X"):
         return
     raise ValueError(
         "correlation='time' and chains need records in time order, got dates in the index of "
-        f"{name} that are unsorted: pass {name}.sort_index(). Do the same with its targets."
+        f"{name} that are unsorted: pass {name}.sort_index(), and the targets in the same order."
     )
 
 

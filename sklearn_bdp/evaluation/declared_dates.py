@@ -60,9 +60,14 @@ def resolve_dates(meta_estimator, config, data, *, in_time):
         correlation = time_model
     is_judged_by_date = declares_dates(time_model)
     if not is_judged_by_date and (times is not None or data.has_horizon or not in_time):
+        cause = "Several records on one date"
+        if data.has_horizon:
+            cause = "horizon="
+        if data.times is not None:
+            cause = "times="
         raise ValueError(
-            "times=, horizon= and several records on one date have no meaning under "
-            f"correlation={time_model!r}. Set correlation='time'."
+            f"{cause} has no meaning under correlation={time_model!r}. Set correlation='time'. It "
+            "assumes nothing about the dependence of the dates."
         )
     if declares_dates(holdout_model):
         _check_before(dates, holdout)
@@ -149,6 +154,6 @@ def _check_before(dates, holdout):
         raise ValueError(
             "X must hold records from before the holdout, whose labels were known before its first "
             f"outcome: the holdout begins at {holdout_dates.min()}, and X has rows until "
-            f"{dates.max()}. Pass the training rows, such as X[search.train_indices_]. The holdout "
-            "was not queried."
+            f"{dates.max()}. Pass the training rows: train = search.train_indices_, X[train] "
+            "(X.iloc[train] in pandas). The holdout was not queried."
         )

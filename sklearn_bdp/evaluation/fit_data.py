@@ -111,6 +111,12 @@ def groups_by_table(n, n_validation, groups, groups_val):
 
 def _check_n_labels(name, labels, n_records, hint):
     """Raise ValueError unless there are no labels, or one for each record of a table."""
+    if isinstance(labels, str):
+        records = name.replace("groups", "X")
+        raise ValueError(
+            f"{name} must hold a label for each record, got the text {labels!r}. Pass the column: "
+            f"{name}={records}[{labels!r}]."
+        )
     if labels is not None and num_samples(labels) != n_records:
         raise ValueError(
             f"{name} has {num_samples(labels)} labels for the {n_records} records of "

@@ -237,13 +237,14 @@ def _refuse(name):
             "holdout was not queried."
         )
     rejected_names = [entry for entry, facts in SCORE_FUNCTIONS.items() if facts.rejection]
-    similar_names = difflib.get_close_matches(
-        str(name), [*available_metrics(), *rejected_names], n=1
-    )
+    names = [*available_metrics(), *rejected_names]
+    similar_names = [candidate for candidate in names if candidate.startswith(str(name))]
+    similar_names += difflib.get_close_matches(str(name), names, n=1)
     hint = f" Did you mean {similar_names[0]!r}?" if similar_names else ""
     raise ValueError(
-        f"scoring={name!r} is not a metric.{hint} Metrics that can be verified: "
-        f"{', '.join(available_metrics())}. Your own: PerRecordScore(function, lower, upper)."
+        f"scoring={name!r} is not a metric.{hint} Metrics with a proven interval for all kinds of "
+        f"records: {', '.join(available_metrics())}. All names of scikit-learn choose candidates. "
+        "Your own: PerRecordScore(function, lower, upper)."
     )
 
 

@@ -82,8 +82,8 @@ def warn_if_vacuous(settings, model):
         )
     warnings.warn(
         f"The holdout of {scheme.n_units} {scheme.unit_name} is too small: a first score near 1/2 "
-        f"is only known to ±{min(width, 0.5):.2g}. {required_text}plan_holdout computes the number "
-        "for another half-width.",
+        f"is only known to ±{min(width, 0.5):.2g}. {required_text}A final report is narrower: "
+        "plan_search(half_width=0.1) computes the records that it needs.",
         UninformativeIntervalWarning,
         stacklevel=caller_level(),
     )

@@ -644,7 +644,9 @@ def _checked_predictions(name, predictions, targets, y):
     if values.dtype.kind in "OU":
         check_targets(name, predictions)
     elif values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError(f"predictions {name!r} must be finite. The holdout was not queried.")
+        raise ValueError(
+            f"predictions {name!r} must be finite: fill missing ones. The holdout was not queried."
+        )
     if y is None:
         numbers = target_kind in "iubf"
         if (values.dtype.kind in "iubf") != numbers:
