@@ -1,8 +1,8 @@
 """Reuse one holdout set honestly: scikit-learn model selection with Bayesian differential privacy.
 
 ``ReusableHoldoutSearchCV`` takes the place of ``GridSearchCV``, ``HoldoutScorer`` goes wherever
-``scoring=`` goes; every look at the holdout passes through calibrated Thresholdout and comes with
-an interval that holds for all answers at once.
+``scoring=`` goes; every query of the holdout passes through calibrated Thresholdout. The answers
+come with intervals that all hold together with the stated probability.
 """
 
 from typing import TYPE_CHECKING

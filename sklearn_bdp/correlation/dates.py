@@ -107,7 +107,10 @@ def _date_values(times, name):
 
 
 def _read_objects(values, name):
-    """Return text and objects as dates if each of them certainly is a date."""
+    """Return text or objects as ``datetime64[ns]``; missing values become NaT.
+
+    Raises ValueError unless all others are dates.
+    """
     listed = [v.decode() if isinstance(v, bytes) else v for v in values.ravel().tolist()]
     present = [v for v in listed if v is not None and v == v]
     if present and all(isinstance(v, datetime.date | np.datetime64) for v in present):

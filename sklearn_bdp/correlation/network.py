@@ -275,7 +275,7 @@ def _check_influences(matrix, influence):
 
 
 class MarkovNetwork(NetworkModel):
-    r"""Records on the nodes of an undirected graph, each depending on others by its neighbors.
+    r"""Records on nodes of an undirected graph, each depending on others only through neighbors.
 
     Parameters
     ----------
@@ -285,10 +285,11 @@ class MarkovNetwork(NetworkModel):
         ``None``: dependence along edges of any strength. Nodes of which no two are neighbors are
         held out. Given all other nodes, these are independent. A number: the largest projective
         diameter of an edge, in nats, that is, the largest log cross-ratio of its potential
-        :math:`\ln\frac{\psi(a,b)\psi(a',b')}{\psi(a,b')\psi(a',b)}`. Nodes are then held out at
-        random if these are worth more. ``"data"``: the entries of the matrix, in nats. The name of
-        an edge attribute: its values, in nats. ``"estimate"``: searches read it off the labels of
-        the training nodes, after a random split (:meth:`with_estimated_strength`; an assumption).
+        :math:`\ln\frac{\psi(a,b)\psi(a',b')}{\psi(a,b')\psi(a',b)}`. A random
+        holdout is then used instead if its effective size is larger. ``"data"``: the entries of
+        the matrix, in nats. The name of an edge attribute: its values, in nats. ``"estimate"``:
+        searches read it off the labels of the training nodes, after a random split
+        (:meth:`with_estimated_strength`; an assumption).
     nodelist : array-like of shape (n,), optional
         Node that each row of ``X`` is, as for :class:`DependencyGraph`.
     labeled : array-like, optional
@@ -344,7 +345,7 @@ class MarkovNetwork(NetworkModel):
         nodelist: ArrayLike | None = None,
         labeled: ArrayLike | None = None,
     ) -> Any:
-        """Return a network; without strengths the one that needs none (theory G27)."""
+        """Return a network; an ``UnknownStrengthNetwork`` if ``influence=None`` (theory G27)."""
         if graph is _NO_GRAPH or influence is not None:
             return super().__new__(cls)
         return UnknownStrengthNetwork(graph, nodelist, labeled)
@@ -522,10 +523,10 @@ def label_coupling(graph, y):
 def fit_potts(graph, y):
     r"""Return the diameter of edges, in nats, by pseudo-likelihood (Potts), and its standard error.
 
-    :math:`P[y_i = k \mid \text{rest}] \propto \exp(h_k + J m_{ik})` with :math:`m_{ik}` the
-    neighbors of class ``k`` (Besag 1975), on the graph of the labeled nodes, whose classes
-    ``0, 1, …`` are ``y``. The diameter of an edge is :math:`2|J|`. The error is a sandwich with the
-    cross terms of neighbors, and never below the naive one.
+    :math:`P[y_i = k \mid \text{rest}] \propto \exp(h_k + J m_{ik})` with :math:`m_{ik}` the number
+    of neighbors of ``i`` in class ``k`` (Besag 1975), on the graph of the labeled nodes, whose
+    classes ``0, 1, …`` are ``y``. The diameter of an edge is :math:`2|J|`. The standard error is a
+    sandwich estimate with the cross terms of neighbors, and never below the naive one.
     """
     if not y.max() > 0:
         raise ValueError("labels must hold at least two classes, got 1.")
@@ -678,22 +679,26 @@ def _check_conditional(name, table):
 
 
 def _check_parents(parents, n):
-    """Return a list of tuples after checking names, repetitions and directed cycles."""
+    """Return each record's parents as a tuple.
+
+    Raises ValueError for unknown or repeated records and for directed cycles.
+    """
     if hasattr(parents, "items"):
-        numbers = range(n)
+        records = range(n)
         unknown = [
-            key for key in parents if not isinstance(key, int | np.integer) or key not in numbers
+            key for key in parents if not isinstance(key, int | np.integer) or key not in records
         ]
         if unknown:
             raise ValueError(f"parents must name records 0 … {n - 1}, got {unknown[0]!r}.")
-        parents = [parents.get(i, ()) for i in numbers]
+        parents = [parents.get(i, ()) for i in records]
     if len(parents) != n:
         raise ValueError(f"parents must hold {n} entries, one per table, got {len(parents)}.")
-    checked = []
+    parents_by_record = []
     for i, record_parents in enumerate(parents):
-        checked.append(_parents_of_record(i, () if record_parents is None else record_parents, n))
-    _check_no_cycle(checked, n)
-    return checked
+        record_parents = () if record_parents is None else record_parents
+        parents_by_record.append(_parents_of_record(i, record_parents, n))
+    _check_no_cycle(parents_by_record, n)
+    return parents_by_record
 
 
 def _parents_of_record(record, parents, n):

@@ -50,7 +50,7 @@ class NodeMatching:
         return int(self.adjacency.shape[0])
 
     def folds(self, n_splits: int) -> Folds:
-        """Return folds that test few neighbors together.
+        """Return folds that put few neighbors in the same test set.
 
         Parameters
         ----------
@@ -60,7 +60,8 @@ class NodeMatching:
         Returns
         -------
         list of tuple of ndarray
-            Pairs ``(train, test)`` of nearly equal sizes; every node is in one test set.
+            Pairs ``(train, test)``, with test sets of nearly equal size. Every node is in one test
+            set.
         """
         n = self.n_train
         n_splits = check_splits(n_splits, n, "records")

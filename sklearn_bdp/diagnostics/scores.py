@@ -154,15 +154,15 @@ def run_dependence_test(division, estimator, metric, score, *, groups=None, scor
     has_strength = declares_time(declared) or declares_influence(declared)
     scheme = division.scheme if model is None else division.train_scheme
     is_independent = scheme.has_independent_records
-    placed = division.coordinates is not None and is_independent
-    in_groups = placed or (isinstance(model, Groups) and not is_independent)
+    has_coordinates = division.coordinates is not None and is_independent
+    tests_groups = has_coordinates or (isinstance(model, Groups) and not is_independent)
     classes = is_classifier(estimator)
     labels = np.asarray(division.y) if classes and np.ndim(division.y) == 1 else None
     if not has_strength:
         is_sorted = labels is not None and is_sorted_by_label(labels)
         # Of dates that are judged given their past, and given the rest, there is nothing to test.
         is_free = scheme.in_time_order or division.scheme.is_conditional
-        is_testable = (in_groups or (is_independent and not is_sorted)) and not is_free
+        is_testable = (tests_groups or (is_independent and not is_sorted)) and not is_free
         if not is_testable or not _has_record_scores(division, estimator, metric):
             warn_undeclared_dependence(division, None)
             return None, None
@@ -175,13 +175,15 @@ def run_dependence_test(division, estimator, metric, score, *, groups=None, scor
         return result
     n = num_samples(division.X)
     # Original order of the training rows.
-    order = np.arange(n) if division.train is None else np.argsort(division.train, kind="stable")
-    scored = partial(_scores_in_shuffled_folds, metric, score, order)
-    if in_groups:
+    row_order = (
+        np.arange(n) if division.train is None else np.argsort(division.train, kind="stable")
+    )
+    scored = partial(_scores_in_shuffled_folds, metric, score, row_order)
+    if tests_groups:
         scores = scored(n) if scores_and_folds is None else scores_and_folds[0]
-        result = _of_groups(declared, scores, labels, order, division.coordinates)
+        result = _of_groups(declared, scores, labels, row_order, division.coordinates)
     else:
-        result = _in_row_order(scored, order, groups, scores_and_folds)
+        result = _in_row_order(scored, row_order, groups, scores_and_folds)
     warn_undeclared_dependence(division, result[0])
     return result
 
@@ -195,15 +197,15 @@ def _has_record_scores(division, estimator, metric):
     return has_metric and has_supported_targets and not get_tags(estimator).input_tags.pairwise
 
 
-def _scores_in_shuffled_folds(metric, score, order, n_rows=LONGEST_SERIES):
-    """Score in folds drawn without regard to the order of rows: the tests stay exact."""
-    rows = np.sort(order[:n_rows])
+def _scores_in_shuffled_folds(metric, score, row_order, n_rows=LONGEST_SERIES):
+    """Return scores in folds drawn without regard to the order of rows: the tests stay exact."""
+    rows = np.sort(row_order[:n_rows])
     shuffled = KFold(min(3, len(rows)), shuffle=True, random_state=0)
     folds = [(rows[train_fold], rows[test]) for train_fold, test in shuffled.split(rows)]
     scores = score(metric, folds)
     # Among the first rows a class may be missing.
-    if n_rows < len(order) and np.isnan(scores).all():
-        return _scores_in_shuffled_folds(metric, score, order, len(order))
+    if n_rows < len(row_order) and np.isnan(scores).all():
+        return _scores_in_shuffled_folds(metric, score, row_order, len(row_order))
     return scores
 
 
@@ -217,7 +219,10 @@ def _per_record_metric(division, estimator):
 
 
 def _of_strength(division, declared, metric, score, scores_and_folds):
-    """Test a declared strength: of a chain by scores in time, of a network by labels (G33, G25)."""
+    """Test a declared strength: of a chain by scores in time, of a network by labels (G33, G25).
+
+    Return the report, or None if it cannot be tested, and the scores in time, or None.
+    """
     n = num_samples(division.X)
     train = division.train
     if declares_influence(declared):
@@ -225,43 +230,44 @@ def _of_strength(division, declared, metric, score, scores_and_folds):
         if labels is None or np.ndim(labels) != 1 or declared.n_records != n:
             return None, None
         return declared_strength_test(declared, labels=labels), None
-    order = np.arange(n) if train is None else np.argsort(train, kind="stable")
+    row_order = np.arange(n) if train is None else np.argsort(train, kind="stable")
     if scores_and_folds is None:
         folds = declared.folds(n, min(3, n - 1))
-        fold = np.full(n, -1)
+        last_fold = np.full(n, -1)
         for i, (_, test) in enumerate(folds):
-            fold[test] = i
+            last_fold[test] = i
         scores = score(metric, folds)
     else:
-        scores, fold = scores_and_folds
-    scores = np.asarray(scores)[order]
-    fold = np.asarray(fold)[order]
+        scores, last_fold = scores_and_folds
+    scores = np.asarray(scores)[row_order]
+    last_fold = np.asarray(last_fold)[row_order]
     if np.isnan(scores).all():
         return None, None
-    sequences = declared.components(n)[order] if declared.n_records == n else None
-    report = declared_strength_test(declared, scores=scores, folds=fold, sequences=sequences)
+    sequences = declared.components(n)[row_order] if declared.n_records == n else None
+    report = declared_strength_test(declared, scores=scores, folds=last_fold, sequences=sequences)
     return report, scores
 
 
-def _of_groups(model, scores, labels, order, places):
+def _of_groups(model, scores, labels, row_order, coordinates):
     """Test that groups next to each other are independent, by scores and by signed residuals.
 
-    Class means are subtracted, so that a table sorted by class does not count as dependence.
+    Class means are subtracted, so that a table sorted by class does not count as dependence. Return
+    the report and the scores, or None for both if there are too few scores.
     """
     if np.isfinite(scores).sum() < 2 or model.n_records not in (None, len(scores)):
         return None, None
-    order = order if places is None else slice(None)
+    row_order = row_order if coordinates is None else slice(None)
     tested_values = [scores]
     if labels is not None:
         tested_values = [_less_means(scores, labels)]
-        ordered_labels = labels[order]
+        ordered_labels = labels[row_order]
         n_changes = np.count_nonzero(ordered_labels[1:] != ordered_labels[:-1])
-        # Groups of about one class each come class after class in many tables.
-        if places is not None or n_changes >= len(model.sizes_):
+        # If groups have about one class each, tables often list them class by class.
+        if coordinates is not None or n_changes >= len(model.sizes_):
             tested_values.append(_residuals(scores, labels))
-    codes = model.components(len(scores))[order]
+    codes = model.components(len(scores))[row_order]
     report = correlation.group_independence_test(
-        np.transpose(tested_values)[order], codes, coordinates=places
+        np.transpose(tested_values)[row_order], codes, coordinates=coordinates
     )
     return report, scores
 
@@ -287,21 +293,25 @@ def _less_means(values, labels):
     return values - (sums / np.maximum(counts, 1))[codes]
 
 
-def _in_row_order(scored, order, groups, scores_and_folds):
-    """Test that neither the order of the rows nor their groups matter, as independence implies."""
-    fold = None if groups is not None or scores_and_folds is None else scores_and_folds[1]
+def _in_row_order(scored, row_order, groups, scores_and_folds):
+    """Test that neither the order of the rows nor their groups matter, as independence implies.
+
+    Return the report and the tested scores, or None for both if there are too few scores.
+    """
+    last_fold = None if groups is not None or scores_and_folds is None else scores_and_folds[1]
     # Every record is in a test fold, of enough records to be permuted.
-    if fold is not None and fold.min() >= 0 and np.bincount(fold).min() >= SMALLEST_FOLD:
-        scores = scores_and_folds[0][order]
-        report = correlation.independence_test(scores, folds=fold[order])
+    suits = last_fold is not None and last_fold.min() >= 0
+    if suits and np.bincount(last_fold).min() >= SMALLEST_FOLD:
+        scores = scores_and_folds[0][row_order]
+        report = correlation.independence_test(scores, folds=last_fold[row_order])
         # The models of some folds may be worse: such scores are computed again with shuffled folds.
         if report.misfit or not correlation.independence_test(scores).misfit:
             return report, scores
-    scores = scored()[order]
+    scores = scored()[row_order]
     tested = ~np.isnan(scores)
     if tested.sum() < 2:
         return None, None
-    labels = None if groups is None else np.asarray(groups)[order][tested]
+    labels = None if groups is None else np.asarray(groups)[row_order][tested]
     return correlation.independence_test(scores[tested], groups=labels), scores[tested]
 
 

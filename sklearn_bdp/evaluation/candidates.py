@@ -150,7 +150,7 @@ class Task:
     row: int  # row of the candidate in ``cv_results_``
     candidate: Candidate = field(repr=False)
     keyed: bool = False  # whether the key comes from the fitted model
-    name: str | None = None  # identifies a fit on a fold after an interruption
+    fit_key: str | None = None  # identifies a fit on a fold after an interruption
     progress: tuple = (0, 0)  # row among the candidates of this round, for messages
     context: object = field(default=None, repr=False)  # of scikit-learn's callbacks
 

@@ -59,14 +59,14 @@ TOO_FEW_MATCHED_NODES = (
     "corrects it more often"
 )
 #: Bytes of per-record scores kept for the folds of a search; the worst candidates are dropped.
-ROOM = 2**25
+MAX_SCORE_BYTES = 2**25
 
 
 @dataclass(frozen=True, eq=False)
 class FoldJob:
     """Fit on all but one fold of the training set and score, as scikit-learn does."""
 
-    part: int  # number of the fold
+    fold_index: int
     estimator: object
     X: object = field(repr=False)
     y: object = field(repr=False)
@@ -82,7 +82,7 @@ class FoldJob:
         recorded = Kept(None if self.options["return_train_score"] else memory)
         self.kept[id(estimator)] = recorded
         try:
-            with memory.lent(estimator, self.part):
+            with memory.lent(estimator, self.fold_index):
                 result = fit_and_score(
                     estimator,
                     self.X,
@@ -111,7 +111,7 @@ class FoldScores:
     """Result of one fit on a fold of the training set."""
 
     result: dict  # as scikit-learn reports it
-    #: Scores of the test records; None if they are unknown or were dropped for lack of room.
+    #: Scores of the test records; None if they are unknown or were dropped to save memory.
     scores: np.ndarray | None = field(default=None, repr=False)
     clipping: Any = None  # effect of clipping on these scores, if computed
     #: Number of scores, and sums of their first four powers.
@@ -126,27 +126,29 @@ class Progress:
     """Finished fits of one search on one split of the data, to resume it after an interruption.
 
     Scores of folds depend on training records only; the ledger records the answers of the holdout.
-    The name of a fit is a digest of row, fold and parameters, None if these cannot be digested.
-    ``file``: stores fits for a new process, with the predictions that a metric needs, but without
-    scores of records; an incomplete line is ignored. ``room``: maximum bytes of records' scores.
+    The key of a fit has its row and digests of its fold and parameters; it is None if these have
+    no digest. ``file``: stores fits for a new process, with the predictions that a metric needs,
+    but without scores of records; an incomplete line is ignored. ``max_bytes``: of records' scores.
     """
 
-    def __init__(self, *, file=None, room=ROOM):
+    def __init__(self, *, file=None, max_bytes=MAX_SCORE_BYTES):
         self.file = file
-        self.division = self.holdout = None
-        self._known = {}  # folds by name
-        self._rows = collections.defaultdict(dict)  # folds by row and part
-        self._left = room
+        # A search sets them: its HoldoutSplit, and its ReusableHoldout once it is open.
+        self.division = None
+        self.holdout = None
+        self._fold_by_key = {}  # FoldScores by key of the fit
+        self._folds_by_row = collections.defaultdict(dict)  # {row: {fold_index: FoldScores}}
+        self._bytes_left = max_bytes
         lines = []
         if file is not None and file.is_file():
             lines = file.read_text("utf-8").splitlines()
         for line in lines:
             with contextlib.suppress(ValueError, TypeError):
-                name, result, sums, clipping, weighted_sum, predictions = json.loads(line)
+                fit_key, result, sums, clipping, weighted_sum, predictions = json.loads(line)
                 clipping = clipping and Clipping(*clipping)
                 if len(sums) != 5:  # a file of an earlier version: the fold is fitted again
                     continue
-                self._known[name] = FoldScores(
+                self._fold_by_key[fit_key] = FoldScores(
                     result,
                     None,
                     clipping,
@@ -155,46 +157,55 @@ class Progress:
                     weighted_sum=weighted_sum,
                 )
 
-    def find(self, row, part, name):
+    def find(self, row, fold_index, fit_key):
         """Return the :class:`FoldScores` of a finished fit, or None."""
-        fold = self._known.get(name)
-        if fold is not None and part not in self._rows[row]:
-            self._keep(row, part, fold)
+        fold = self._fold_by_key.get(fit_key)
+        if fold is not None and fold_index not in self._folds_by_row[row]:
+            self._keep(row, fold_index, fold)
         return fold
 
-    def add(self, row, part, name, fold, units=None, weights=None):
-        """Keep a finished fit; ``units``: scores of independent units, such as dates.
+    def add(self, row, fold_index, fit_key, fold_scores, unit_scores=None, weights=None):
+        """Keep a finished fit.
 
-        ``weights``: of the test records in the score that predicts the holdout.
+        ``unit_scores``: mean scores of its independent units, such as dates; None if these are the
+        test records. ``weights``: of the test records in the score that predicts the holdout.
         """
-        if fold.scores is not None and weights is not None:
-            fold.weighted_sum = float(weights @ fold.scores.astype(float))
-        if fold.scores is not None:
-            values = (fold.scores if units is None else units).astype(float)
+        if fold_scores.scores is not None and weights is not None:
+            fold_scores.weighted_sum = float(weights @ fold_scores.scores.astype(float))
+        if fold_scores.scores is not None:
+            values = (fold_scores.scores if unit_scores is None else unit_scores).astype(float)
             squares = values**2
-            powers = values.sum(), squares.sum(), squares @ values, squares @ squares
-            fold.sums = len(values), *map(float, powers)
-        if name is not None:
-            self._known[name] = fold
-        if name is not None and self.file is not None:
-            clipping = fold.clipping and astuple(fold.clipping)
+            power_sums = [values.sum(), squares.sum(), squares @ values, squares @ squares]
+            fold_scores.sums = (len(values), *map(float, power_sums))
+        if fit_key is not None:
+            self._fold_by_key[fit_key] = fold_scores
+        if fit_key is not None and self.file is not None:
+            clipping = fold_scores.clipping and astuple(fold_scores.clipping)
             # The ledger reports a folder that cannot be written.
             with contextlib.suppress(OSError, TypeError):
-                content = [name, fold.result, fold.sums, clipping, fold.weighted_sum]
-                content.append(fold.predictions and _predictions_as_json(fold.predictions))
+                content = [
+                    fit_key,
+                    fold_scores.result,
+                    fold_scores.sums,
+                    clipping,
+                    fold_scores.weighted_sum,
+                ]
+                content.append(
+                    fold_scores.predictions and _predictions_as_json(fold_scores.predictions)
+                )
                 line = json.dumps(content, default=float)
-                with self.file.open("a", encoding="utf-8") as file:
-                    file.write(line + "\n")
-        self._keep(row, part, fold)
+                with self.file.open("a", encoding="utf-8") as stream:
+                    stream.write(line + "\n")
+        self._keep(row, fold_index, fold_scores)
 
-    def _keep(self, row, part, fold_scores):
-        """Keep per-record scores while there is room; drop those of the worst candidates first."""
-        self._rows[row][part] = fold_scores
-        self._left -= 0 if fold_scores.scores is None else fold_scores.scores.nbytes
-        while self._left < 0:
+    def _keep(self, row, fold_index, fold_scores):
+        """Keep per-record scores up to the maximum of bytes; drop the worst candidates' first."""
+        self._folds_by_row[row][fold_index] = fold_scores
+        self._bytes_left -= 0 if fold_scores.scores is None else fold_scores.scores.nbytes
+        while self._bytes_left < 0:
             rows = [
                 folds
-                for folds in self._rows.values()
+                for folds in self._folds_by_row.values()
                 if any(fold.scores is not None for fold in folds.values())
             ]
             if len(rows) < 2:
@@ -206,7 +217,7 @@ class Progress:
             worst_row = rows[int(np.argmin(np.nan_to_num(means, nan=-np.inf)))]
             for fold in worst_row.values():
                 if fold.scores is not None:
-                    self._left += fold.scores.nbytes
+                    self._bytes_left += fold.scores.nbytes
                     fold.scores = None
 
     def variance(self, row):
@@ -219,7 +230,7 @@ class Progress:
 
     def _variance_and_kurtosis(self, row):
         """Return the second central moment and the ratio of the fourth to its square."""
-        sums = [(0, 0.0, 0.0, 0.0, 0.0), *(fold.sums for fold in self._rows[row].values())]
+        sums = [(0, 0.0, 0.0, 0.0, 0.0), *(fold.sums for fold in self._folds_by_row[row].values())]
         count, *powers = np.sum(sums, axis=0)
         if not count:
             return np.nan, np.nan
@@ -232,20 +243,20 @@ class Progress:
 
     def weighted_score(self, row, n_folds):
         """Return the score of a row in [0, 1] that predicts the holdout; NaN if it is not known."""
-        folds = [self._rows[row].get(part) for part in range(n_folds)]
+        folds = [self._folds_by_row[row].get(fold_index) for fold_index in range(n_folds)]
         if any(fold is None or fold.weighted_sum is None for fold in folds):
             return math.nan
         return float(np.clip(math.fsum(fold.weighted_sum for fold in folds), 0.0, 1.0))
 
     def clipping(self, row):
         """Return the effect of clipping on the folds of a row, None if it is not known."""
-        folds = self._rows[row].values()
+        folds = self._folds_by_row[row].values()
         clippings = [fold.clipping for fold in folds if fold.clipping is not None]
         return functools.reduce(operator.add, clippings) if clippings else None
 
     def predictions(self, row, n_folds, name):
         """Return pooled out-of-fold predictions of a row, or None if they are missing in a fold."""
-        folds = [self._rows[row].get(part) for part in range(n_folds)]
+        folds = [self._folds_by_row[row].get(fold_index) for fold_index in range(n_folds)]
         if any(fold is None or name not in (fold.predictions or {}) for fold in folds):
             return None
         return Predictions.concatenate([fold.predictions[name] for fold in folds])
@@ -255,15 +266,15 @@ class Progress:
 
         NaN and -1 for records in no test fold.
         """
-        folds = self._rows[row]
+        folds = self._folds_by_row[row]
         if len(folds) < len(tests) or any(fold.scores is None for fold in folds.values()):
             return None
         scores = np.full(n, np.nan)
-        test_fold = np.full(n, -1)
-        for part, test in enumerate(tests):
-            scores[test] = folds[part].scores
-            test_fold[test] = part
-        return scores, test_fold
+        last_fold = np.full(n, -1)
+        for fold_index, test in enumerate(tests):
+            scores[test] = folds[fold_index].scores
+            last_fold[test] = fold_index
+        return scores, last_fold
 
 
 def _predictions_as_json(predictions):
@@ -402,7 +413,7 @@ class CrossValidation:
         return self.results
 
     def _fit(self, tasks, splits, callback_ctx):
-        """Run all fits of these candidates; return scikit-learn's results by row and fold.
+        """Run all fits of these candidates; return scikit-learn's results, ordered by row and fold.
 
         If an interrupt ends the fits, candidates with all fits are verified before the exit.
         """
@@ -413,24 +424,26 @@ class CrossValidation:
         if self.search.verify == "all" and not self.search._eliminates:
             jobs.append(self._final_job(tasks))
 
-        def score(row):
-            fold_scores = [self._value(results.get((row, part))) for part in range(n_folds)]
+        def row_score(row):
+            fold_scores = [
+                self._value(results.get((row, fold_index))) for fold_index in range(n_folds)
+            ]
             return self._predicted(row, n_folds, float(np.mean(fold_scores)))
 
-        def take(job, task, result):
+        def on_result(job, task, result):
             if isinstance(job, WholeJob):
-                verifier.take(task, result, guess=score(task.row))
+                verifier.take(task, result, guess=row_score(task.row))
             else:
-                results[task.row, job.part] = dict(result.result)
+                results[task.row, job.fold_index] = dict(result.result)
                 self._take_fold(job, task, result)
 
         try:
-            run_jobs(jobs, take, **verifier.dispatch)
+            run_jobs(jobs, on_result, **verifier.dispatch)
         except INTERRUPTIONS:
-            scores = {task.row: self.metric.to_unit(score(task.row)) for task in tasks}
+            scores = {task.row: self.metric.to_unit(row_score(task.row)) for task in tasks}
             verifier.ask_finished(tasks, scores)
             raise
-        out = [results[task.row, part] for task in tasks for part in range(n_folds)]
+        out = [results[task.row, fold_index] for task in tasks for fold_index in range(n_folds)]
         if not out:
             raise ValueError(
                 "No fits were performed. Was the CV iterator empty? Were there no candidates?"
@@ -455,13 +468,13 @@ class CrossValidation:
     def _take_fold(self, job, task, result):
         """Store the scores of one fold."""
         self._value(result.result)  # raises where the metric to verify is missing
-        units = result.scores
+        unit_scores = result.scores
         dates = self.division.time_ordered_dates()
-        if units is not None and dates is not None:  # each date is predicted from its past
+        if unit_scores is not None and dates is not None:  # each date is predicted from its past
             _, codes = np.unique(dates[job.options["test"]], return_inverse=True)
-            units = np.bincount(codes, weights=units.astype(float)) / np.bincount(codes)
-        weights = None if self._weights is None else self._weights[job.part]
-        self.progress.add(task.row, job.part, task.name, result, units, weights)
+            unit_scores = np.bincount(codes, weights=unit_scores.astype(float)) / np.bincount(codes)
+        weights = None if self._weights is None else self._weights[job.fold_index]
+        self.progress.add(task.row, job.fold_index, task.fit_key, result, unit_scores, weights)
 
     def _predicted(self, row, n_folds, mean):
         """Return the score of a row that predicts the holdout: ``mean`` without nodes."""
@@ -510,25 +523,25 @@ class CrossValidation:
         setting = self.verifier.setting
         digests = [object_digest(task.candidate.params) for task in tasks]
         jobs = []
-        for part, (train, test) in enumerate(splits):
-            fold_digest = pickle_digest((part, train, test))
-            todo = []
+        for fold_index, (train, test) in enumerate(splits):
+            split_digest = pickle_digest((fold_index, train, test))
+            unfinished_tasks = []
             for task, digest in zip(tasks, digests, strict=True):
-                name = digest and f"{task.row} {fold_digest} {digest}"
-                fold = self.progress.find(task.row, part, name)
-                if fold is not None and self._needs_predictions(fold):
-                    fold = None  # an earlier process stored its scores only
-                if fold is not None:
-                    results[task.row, part] = dict(fold.result)
+                fit_key = digest and f"{task.row} {split_digest} {digest}"
+                finished_fold = self.progress.find(task.row, fold_index, fit_key)
+                if finished_fold is not None and self._needs_predictions(finished_fold):
+                    finished_fold = None  # an earlier process stored its scores only
+                if finished_fold is not None:
+                    results[task.row, fold_index] = dict(finished_fold.result)
                     continue
                 context = None
                 if callback_ctx is not None:
                     candidate_index, _ = task.progress
                     context = callback_ctx.subcontext(
                         task_name="candidate-split-evaluation",
-                        task_id=candidate_index * len(splits) + part,
+                        task_id=candidate_index * len(splits) + fold_index,
                     )
-                todo.append(replace(task, name=name, context=context))
+                unfinished_tasks.append(replace(task, fit_key=fit_key, context=context))
             options = {
                 "scorer": self.metrics.scorers,
                 "fit_params": setting.fit_params,
@@ -540,10 +553,12 @@ class CrossValidation:
                 "caller": None if self.context is None else search,
                 "train": train,
                 "test": test,
-                "split_progress": (part, len(splits)),
+                "split_progress": (fold_index, len(splits)),
             }
-            job = FoldJob(part, setting.estimator, setting.X, setting.y, options, self.metrics.kept)
-            jobs.append((job, todo))
+            job = FoldJob(
+                fold_index, setting.estimator, setting.X, setting.y, options, self.metrics.kept
+            )
+            jobs.append((job, unfinished_tasks))
         return jobs
 
     def _needs_predictions(self, fold):

@@ -319,11 +319,11 @@ class BudgetDisplay(Display):
     nats : ndarray of shape (n_batches,)
         Code length that each answer of the batch pays for, in nats.
     n_answers, n_above : ndarray of int, shape (n_batches,)
-        Answers in the batch, and how many of them came from the holdout.
+        Answers in the batch, and how many of them the holdout corrected.
     next_nats : float or None, default=None
         Code length that the next single query would pay for, in nats.
     remaining : int or None, default=None
-        How many more answers may come from the holdout; None if that is not limited.
+        How many more answers may be corrected; None if that is not limited.
 
     Attributes
     ----------
@@ -398,24 +398,24 @@ class BudgetDisplay(Display):
         ).plot(ax=ax, **kwargs)
 
     def _draw(self, ax, kwargs):
-        """Draw the information; numbers say how many answers came from the holdout."""
+        """Draw each batch's code length, labelled with the number of corrected answers."""
         from matplotlib import rcParams
 
         text_color = rcParams["text.color"]
         background = ax.get_facecolor()
         batch = np.arange(1, len(self.nats) + 1)
-        corrected = np.flatnonzero(self.n_above)
+        corrected_batches = np.flatnonzero(self.n_above)
         style = {"color": BLUE, "lw": 1.5, "marker": "o", "mfc": background, "ms": 5}
         style |= kwargs
         (self.line_,) = ax.plot(batch, self.nats, label="batch", **style)
-        if corrected.size:
+        if corrected_batches.size:
             label = "batch with corrected answers (how many)"
             style = {"ls": "none", "marker": "s", "ms": 7, "color": text_color}
-            ax.plot(batch[corrected], self.nats[corrected], label=label, **style)
+            ax.plot(batch[corrected_batches], self.nats[corrected_batches], label=label, **style)
         if self.next_nats is not None:
             style = {"ls": "none", "marker": "D", "mfc": background, "mec": RED}
             ax.plot([len(batch) + 1], [self.next_nats], label="next query", **style)
-        for index in corrected:
+        for index in corrected_batches:
             ax.annotate(
                 f"{self.n_above[index]:,}",
                 (batch[index], self.nats[index]),

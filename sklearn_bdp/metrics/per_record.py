@@ -1,4 +1,4 @@
-"""Scores of the caller's own: one bounded number per record."""
+"""User-defined scoring functions: one bounded number per record."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def test_folds_of_the_check_have_a_limited_number_of_rows():
 
 
 def test_scores_of_the_best_candidates_are_kept_if_memory_is_limited():
-    progress = Progress(room=250)
+    progress = Progress(max_bytes=250)
     tests = [np.arange(20), np.arange(20, 40)]
     scores = np.arange(40) / 40.0
     for fold_index, test in enumerate(tests):
