@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score, f1_score, recall_score, roc_auc_score
 
-from benchmarks.dependence import node_metrics, node_predictions, past, processes, searches, studies
+from benchmarks.dependence import (
+    node_metrics,
+    node_predictions,
+    node_sizes,
+    past,
+    processes,
+    searches,
+    studies,
+)
 
 
 @pytest.mark.parametrize("phi", [0.3, 0.9, 0.99])
@@ -140,6 +148,13 @@ def test_compared_scores_of_nodes_predict_the_holdout(name):
     assert means.error_of_cv_score > means.error_of_mean
     assert means.is_missed == means.is_missed_by_report == 0.0
     assert means.report_half_width < 0.6 * means.half_width
+
+
+def test_half_widths_on_grids_shrink_with_the_root_of_the_number_of_nodes():
+    small, large = (node_sizes.search_grid(node_sizes.grid(n), 0) for n in (900, 8100))
+    assert node_sizes.grid(900).sum() == 4 * 30 * 29
+    assert large.report_half_width == pytest.approx(small.report_half_width / 3.0, rel=0.3)
+    assert large.report_half_width < 0.6 * large.half_width
 
 
 def test_chances_of_labels_given_all_others_are_those_of_enumeration():
