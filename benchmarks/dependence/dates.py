@@ -79,13 +79,38 @@ def explained(rng, n=75):
     return Simulated(value, left_out, truth, {"scale": "explained"})
 
 
-def area(rng, n=75, feedback=1.5):
-    """Return the AUC of outcomes that make the next one likelier."""
+def panel(rng, n=75, n_records=10):
+    """Return an accuracy of several records of each date, whose chance changes slowly."""
+    chances = expit(1.0 + slow_level(n, 0.98, rng) + 0.5 * rng.normal(size=n))
+    shares = rng.binomial(n_records, chances) / n_records
+    options = {"scale": "unit"}
+    return Simulated(shares.mean(), left_out_means(shares), chances.mean(), options)
+
+
+def outcomes_with_feedback(rng, n, feedback):
+    """Return scores, chances and outcomes that make the next one likelier."""
     scores, chances, y = rng.normal(size=n), np.empty(n), np.zeros(n, dtype=int)
     for date in range(n):
         push = feedback * (2 * y[date - 1] - 1) if date else 0.0
         chances[date] = expit(0.8 * scores[date] + push)
         y[date] = rng.random() < chances[date]
+    return scores, chances, y
+
+
+def precision(rng, n=75, feedback=1.5):
+    """Return the average precision of outcomes that make the next one likelier."""
+    scores, chances, y = outcomes_with_feedback(rng, n, feedback)
+    statistic = statistic_of("average_precision")
+    value, left_out = statistic.left_out(y, scores, np.ones(n), np.arange(n), n)
+    in_order = chances[np.argsort(-scores)]
+    precisions = np.cumsum(in_order) / np.arange(1, n + 1)
+    options = {"scale": "unit", "n_event_dates": int(min(y.sum(), n - y.sum()))}
+    return Simulated(value, left_out, in_order @ precisions / in_order.sum(), options)
+
+
+def area(rng, n=75, feedback=1.5):
+    """Return the AUC of outcomes that make the next one likelier."""
+    scores, chances, y = outcomes_with_feedback(rng, n, feedback)
     value, left_out = statistic_of("roc_auc").left_out(y, scores, np.ones(n), np.arange(n), n)
     wins = scores[:, None] > scores
     truth = (chances @ wins @ (1.0 - chances)) / (chances.sum() * (1.0 - chances).sum())
@@ -111,6 +136,8 @@ PROCESSES = {
     "MAE, t4, GARCH": (absolute_error, 1.3),
     "R², t4": (explained, 1.3),
     "AUC, feedback": (area, 1.0),
+    "average precision, feedback": (precision, 1.3),
+    "accuracy, panel of 10": (panel, 1.1),
     "MAE, horizon 7, weekly season": (weekly_horizon, 1.3),
 }
 
