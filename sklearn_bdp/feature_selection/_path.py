@@ -24,6 +24,10 @@ from sklearn_bdp.evaluation.candidates import Assessment, Candidate, NoAnswer, c
 from sklearn_bdp.evaluation.scoring import released
 from sklearn_bdp.feature_selection._rankings import text_columns
 from sklearn_bdp.metrics.approximate import ApproximateMetric, Predictions, TrainingReference
+from sklearn_bdp.metrics.error_clips import errors_of_scores
+from sklearn_bdp.release.context import CVData
+from sklearn_bdp.report.in_time import clip_errors_in_time
+from sklearn_bdp.report.plan import out_of_fold_errors
 from sklearn_bdp.utils.sklearn_compat import num_samples
 from sklearn_bdp.utils.validation import caller_level
 
@@ -424,6 +428,34 @@ def _luck_of_folds(gains, folds, n_subsets):
 
 
 # -- verification on the holdout ------------------------------------------------------------------
+
+
+def clip_errors(proposals, choice, setting, division, holdout):
+    """Return proposals and the metric with the clip of errors in time (theory G31).
+
+    Without such a clip both stay as they are.
+    """
+
+    def find_errors():
+        chosen = proposals[choice.chosen]
+        scores = chosen.scores[np.isfinite(chosen.scores)]
+        errors = errors_of_scores(scores, setting.metric)
+        if errors is not None:
+            return errors
+        X = columns_of(setting.X, chosen.columns)
+        groups = division.train_groups()
+        return out_of_fold_errors(setting.estimator, CVData(X, setting.y, groups, setting.folds))
+
+    metric = clip_errors_in_time(holdout, setting.metric, find_errors)
+    if metric is setting.metric:
+        return proposals, metric
+    # Exact, but for the cheaper side of a pinball loss: any prediction of the holdout is valid.
+    ratio = (setting.metric.upper - setting.metric.lower) / (metric.upper - metric.lower)
+    clipped_proposals = [
+        replace(proposal, scores=1.0 - np.minimum(ratio * (1.0 - proposal.scores), 1.0))
+        for proposal in proposals
+    ]
+    return clipped_proposals, metric
 
 
 def verify(verifier, proposals, choice, n_to_verify):

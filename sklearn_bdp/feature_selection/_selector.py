@@ -23,7 +23,15 @@ from sklearn_bdp.evaluation.inner_folds import check_folds, inner_folds
 from sklearn_bdp.evaluation.open_holdout import open_holdout
 from sklearn_bdp.evaluation.scoring import Reporting, bounded_metric, certified, clipping_of
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
-from sklearn_bdp.feature_selection._path import ask, choose, judge, path_table, propose, verify
+from sklearn_bdp.feature_selection._path import (
+    ask,
+    choose,
+    clip_errors,
+    judge,
+    path_table,
+    propose,
+    verify,
+)
 from sklearn_bdp.feature_selection._rankings import Ranking, make_units
 from sklearn_bdp.feature_selection._report import path_report
 from sklearn_bdp.release.context import CVData
@@ -314,9 +322,11 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         dependence_test, _ = check_dependence(division, shown, {}, groups=division.groups)
         proposals, metric = propose(setting, ranking, target=target, n_jobs=self.n_jobs)
         setting = replace(setting, metric=metric)
-        if verifier is not None:
-            verifier.use_metrics(metric, {})
         choice = choose(proposals, setting, tol=self.tol, target=target)
+        if verifier is not None:
+            proposals, metric = clip_errors(proposals, choice, setting, division, verifier.holdout)
+            setting = replace(setting, metric=metric)
+            verifier.use_metrics(metric, {})
         strength = "" if dependence_test is None else dependence_test.note
         self._select(proposals, choice, division, setting, verifier, ranking, strength=strength)
         if not (self.confirmed_ or choice.asked or verifier is None):

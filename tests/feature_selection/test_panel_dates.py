@@ -1,10 +1,11 @@
 """Selectors of panels: dates come by ``times=`` as in the search (theory G24)."""
 
+import re
 import warnings
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from sklearn_bdp.feature_selection import HoldoutFeatureSelector
 from tests.facts import refused, units_of
@@ -87,3 +88,31 @@ def test_dates_of_an_index_are_read(sales):
         fit_selector(frame, y).holdout_.dependence
         == fit_selector(X, y, times=days).holdout_.dependence
     )
+
+
+@pytest.mark.parametrize(
+    ("scoring", "loss"), [("neg_mean_absolute_error", 1), ("neg_mean_squared_error", 2)]
+)
+def test_errors_have_one_clip_in_answers_and_report(scoring, loss):
+    """Theory G31: from out-of-fold errors of the chosen subset, not the range of the targets."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 4))
+    level = np.cumsum(rng.normal(size=400)) / 3.0
+    y = 10.0 * X[:, 0] + level + rng.normal(size=400)
+    selector = HoldoutFeatureSelector(
+        LinearRegression(), scoring=scoring, correlation="time", random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        selector.fit(X, y)
+    stated = {record.metric for record in selector.holdout_.history()}
+    assert len(stated) == 1
+    clip = float(re.search(r"clipped at errors of ([\d.]+)", stated.pop())[1])
+    assert clip < 0.5 * np.ptp(y)
+    low, high = selector.interval_
+    assert low < selector.score_ < high
+    row = selector.final_report().rows[0]
+    assert f"clipped at errors of {clip:.4g}" in row.metric
+    held = selector.holdout_indices_
+    errors = np.abs(y[held] - selector.estimator_.predict(selector.transform(X[held])))
+    assert row.value == pytest.approx(-np.mean(np.minimum(errors, clip) ** loss), rel=1e-3)
