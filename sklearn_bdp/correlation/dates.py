@@ -162,15 +162,19 @@ def parsing_call(values: Any, expression: str) -> str:
         return f"pd.to_datetime({expression}, …)"
     if all(map(_QUARTER.fullmatch, texts)):
         return f"pd.PeriodIndex({expression}, freq='Q')"
-    lengths = {len(text) for text in texts}
-    if all(text.isdigit() for text in texts) and len(lengths) == 1:
-        formats = [_DIGIT_FORMATS[n] for n in lengths if n in _DIGIT_FORMATS]
-    else:
-        formats = [form for form in _FORMATS if all(_is_of_form(text, form) for text in texts)]
+    formats = _formats_of(texts)
     if not formats:
         return f"pd.to_datetime({expression}, format=…)"
     calls = [f"pd.to_datetime({expression}, format={form!r})" for form in formats]
     return " or ".join(calls)
+
+
+def _formats_of(texts):
+    """Return all formats that read every one of some dates."""
+    lengths = {len(text) for text in texts}
+    if all(text.isdigit() for text in texts) and len(lengths) == 1:
+        return [_DIGIT_FORMATS[n] for n in lengths if n in _DIGIT_FORMATS]
+    return [form for form in _FORMATS if all(_is_of_form(text, form) for text in texts)]
 
 
 def _is_of_form(text, form):
@@ -288,11 +292,14 @@ def _level_call(index, name):
         call = parsing_call(values, expression)
         if values and "…" not in call and all(isinstance(value, str) for value in values):
             return call
-        if holds_dates(level) or (
-            values and all(isinstance(v, int) and 1000 <= v < 3000 for v in values)
-        ):
+        if holds_dates(level) or _are_years(values):
             return expression
     return f"pd.to_datetime({name}.index.get_level_values(…))"
+
+
+def _are_years(values):
+    """Return whether all values look like years."""
+    return bool(values) and all(isinstance(v, int) and 1000 <= v < 3000 for v in values)
 
 
 # -- spans of time --------------------------------------------------------------------------------

@@ -24,6 +24,14 @@ from sklearn_bdp.correlation.sequences import ChainSequences
 from sklearn_bdp.correlation.time_order import TimeOrdered
 
 
+def _common_size(models):
+    """Return the number of records that models are tied to, None if all describe any number."""
+    sizes = sorted({model.n_records for model in models if model.n_records is not None})
+    if len(sizes) > 1:
+        raise ValueError(f"models must describe one number of records, got {sizes}.")
+    return sizes[0] if sizes else None
+
+
 class WorstOf(CorrelationModel):
     """List of models of which one is true (Song, Wang, Chaudhuri 2017: the class Theta).
 
@@ -58,10 +66,8 @@ class WorstOf(CorrelationModel):
             raise ValueError(
                 "models must not hold correlation='time': use it alone, or a list of chains."
             )
-        sizes = sorted({m.n_records for m in models if m.n_records is not None})
-        if len(sizes) > 1:
-            raise ValueError(f"models must describe one number of records, got {sizes}.")
-        self.models, self.n_records = models, sizes[0] if sizes else None
+        self.models = models
+        self.n_records = _common_size(models)
         self.caveats = tuple(dict.fromkeys(line for model in models for line in model.caveats))
         self._freeze(*sorted(model.fingerprint() for model in models))
 

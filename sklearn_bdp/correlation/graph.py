@@ -363,13 +363,7 @@ class UnknownStrengthNetwork(GraphModel):
         masked = rows is not None and is_mask(rows)
         if rows is None and nodelist is not None and edges.names is not None:
             rows = list(nodelist)  # without an isolated node that has no row, for example
-        if rows is None or masked:
-            names = edges.node_names(nodelist)
-            # A mask is in the order of the graph, so that the caller knows it.
-            names = dataclasses.replace(names, is_declared=names.is_declared or masked)
-        else:  # the rows say which node they are
-            values = tuple(range(edges.n_nodes)) if edges.names is None else edges.names
-            names = NodeNames(values, is_declared=True, is_matrix=edges.names is None)
+        names = _names_of_rows(edges, rows, nodelist, masked=masked)
         matrix = edges.matrix(names)
         if rows is not None:  # nodes without a row come last
             parameter = "nodelist" if labeled is None else "labeled"
@@ -430,6 +424,16 @@ class UnknownStrengthNetwork(GraphModel):
     def training_model(self, indices: ArrayLike) -> CorrelationModel:
         """Return nodes without a guarantee: inner folds are random."""
         return unnamed_groups(np.arange(len(check_indices(indices, self.n_records))))
+
+
+def _names_of_rows(edges, rows, nodelist, *, masked):
+    """Return the nodes in record order: that of the graph or of a mask, or as rows name them."""
+    if rows is None or masked:
+        names = edges.node_names(nodelist)
+        # A mask is in the order of the graph, so that the caller knows it.
+        return dataclasses.replace(names, is_declared=names.is_declared or masked)
+    values = tuple(range(edges.n_nodes)) if edges.names is None else edges.names
+    return NodeNames(values, is_declared=True, is_matrix=edges.names is None)
 
 
 def _positions_of_rows(parameter, rows, names, *, masked):

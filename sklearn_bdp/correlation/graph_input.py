@@ -81,20 +81,20 @@ class NodeNames:
         if sum(map(_n_rows, tables)) != len(self.values) or rows == self.values:
             return
         is_counting = rows is None or rows == tuple(range(len(rows)))
-        if (
-            rows is not None
-            and not (is_counting and self.is_declared)
-            and set(rows) == set(self.values)
-        ):
+        has_same_names = rows is not None and set(rows) == set(self.values)
+        if has_same_names and not (is_counting and self.is_declared):
             raise ValueError(self._permutation_text(name, rows))
-        if self.is_declared or self.are_integers:
-            return
-        if is_counting:
+        if not (self.is_declared or self.are_integers):
+            raise ValueError(self._unknown_order_text(name, None if is_counting else rows))
+
+    def _unknown_order_text(self, name, rows):
+        """Return the error of nodes with names beside records that do not name them."""
+        if rows is None:
             described = "X has no index that names them"
         else:
             unknown = next(row for row in rows if row not in set(self.values))
             described = f"the index of X holds {unknown!r}, which is not one of them"
-        raise ValueError(
+        return (
             f"{name} has nodes with names ({_shown(self.values)}), and {described}, so that it is "
             "unknown which row is which node. Pass nodelist= with the node of each row of X, such "
             "as nodelist=X['name'], or nodelist=list(graph) if the rows are in graph order."

@@ -594,13 +594,19 @@ def has_other_holdout(targets: set[str], rows: Callable[[], Any]) -> bool:
     new_rows = rows() if ANSWERED_TARGETS and targets else None
     if not new_rows or len(np.unique(new_rows[0])) < _FEWEST:
         return False
-    for digest, answered_rows in ANSWERED_TARGETS.items():
-        if callable(answered_rows):
-            answered_rows = answered_rows()
-            ANSWERED_TARGETS[digest] = answered_rows
-        if answered_rows and np.isin(new_rows[0], answered_rows[0]).mean() > _SUBGROUP:
-            return True
-    return False
+    return any(
+        answered_rows and np.isin(new_rows[0], answered_rows[0]).mean() > _SUBGROUP
+        for answered_rows in _answered_rows()
+    )
+
+
+def _answered_rows():
+    """Yield the rows about which accounts of this process have answered, computed once."""
+    for digest, rows in ANSWERED_TARGETS.items():
+        if callable(rows):
+            rows = rows()
+            ANSWERED_TARGETS[digest] = rows
+        yield rows
 
 
 def is_sorted_by_label(labels: Any) -> bool:

@@ -158,34 +158,37 @@ def run_dependence_test(division, estimator, metric, score, *, groups=None, scor
     tests_groups = has_coordinates or (isinstance(model, Groups) and not is_independent)
     classes = is_classifier(estimator)
     labels = np.asarray(division.y) if classes and np.ndim(division.y) == 1 else None
-    if not has_strength:
-        is_sorted = labels is not None and is_sorted_by_label(labels)
-        # Of dates that are judged given their past, and given the rest, there is nothing to test.
-        is_free = scheme.in_time_order or division.scheme.is_conditional
-        is_testable = (tests_groups or (is_independent and not is_sorted)) and not is_free
-        if not is_testable or not _has_record_scores(division, estimator, metric):
-            warn_undeclared_dependence(division, None)
-            return None, None
-    if not metric.is_mean:
+    has_order = tests_groups or (is_independent and not _is_sorted(labels))
+    # Of dates that are judged given their past, and given the rest, there is nothing to test.
+    is_free = scheme.in_time_order or division.scheme.is_conditional
+    is_testable = has_order and not is_free and _has_record_scores(division, estimator, metric)
+    result = None, None
+    if (has_strength or is_testable) and not metric.is_mean:
         metric = _per_record_metric(division, estimator)
         scores_and_folds = None
+    row_order = _original_row_order(division)
+    scored = partial(_scores_in_shuffled_folds, metric, score, row_order)
     if has_strength:
         result = _of_strength(division, declared, metric, score, scores_and_folds)
-        warn_undeclared_dependence(division, result[0])
-        return result
-    n = num_samples(division.X)
-    # Original order of the training rows.
-    row_order = (
-        np.arange(n) if division.train is None else np.argsort(division.train, kind="stable")
-    )
-    scored = partial(_scores_in_shuffled_folds, metric, score, row_order)
-    if tests_groups:
-        scores = scored(n) if scores_and_folds is None else scores_and_folds[0]
+    elif is_testable and tests_groups:
+        scores = scored(len(row_order)) if scores_and_folds is None else scores_and_folds[0]
         result = _of_groups(declared, scores, labels, row_order, division.coordinates)
-    else:
+    elif is_testable:
         result = _in_row_order(scored, row_order, groups, scores_and_folds)
     warn_undeclared_dependence(division, result[0])
     return result
+
+
+def _is_sorted(labels):
+    """Return whether there are labels, and rows are sorted by them."""
+    return labels is not None and is_sorted_by_label(labels)
+
+
+def _original_row_order(division):
+    """Return the positions of the training records in the order of the caller's rows."""
+    if division.train is None:
+        return np.arange(num_samples(division.X))
+    return np.argsort(division.train, kind="stable")
 
 
 def _has_record_scores(division, estimator, metric):
@@ -224,13 +227,12 @@ def _of_strength(division, declared, metric, score, scores_and_folds):
     Return the report, or None if it cannot be tested, and the scores in time, or None.
     """
     n = num_samples(division.X)
-    train = division.train
     if declares_influence(declared):
         labels = division.y
         if labels is None or np.ndim(labels) != 1 or declared.n_records != n:
             return None, None
         return declared_strength_test(declared, labels=labels), None
-    row_order = np.arange(n) if train is None else np.argsort(train, kind="stable")
+    row_order = _original_row_order(division)
     if scores_and_folds is None:
         folds = declared.folds(n, min(3, n - 1))
         last_fold = np.full(n, -1)

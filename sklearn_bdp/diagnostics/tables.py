@@ -190,16 +190,20 @@ def declaration_hints(X, *, correlation, groups, splitters):
     if correlation is not None:
         used = by_group or _reads_groups(correlation)
         return () if groups is None or used else (UNUSED,)
-    hints = []
-    if groups is not None and len(np.unique(np.asarray(groups, dtype=str))) < len(groups):
-        hints.append("groups= was passed" + IN_GROUPS)
-    elif by_group and groups is None:
-        hints.append(by_group + " was passed" + IN_GROUPS)
+    hints = _group_hints(groups, by_group)
     if "TimeSeriesSplit" in names:
         hints.append("TimeSeriesSplit was passed" + IN_TIME)
     elif _has_dates(X):
         hints += _index_hints(X.index)
     return tuple(hints)
+
+
+def _group_hints(groups, splitter_name):
+    """Return hints of groups with several records, or of a splitter by groups without any."""
+    if groups is None:
+        return [splitter_name + " was passed" + IN_GROUPS] if splitter_name else []
+    n_groups = len(np.unique(np.asarray(groups, dtype=str)))
+    return ["groups= was passed" + IN_GROUPS] if n_groups < len(groups) else []
 
 
 def _reads_groups(correlation):

@@ -682,15 +682,17 @@ class Verifier:
             self.ask_finished(tasks, scores_by_row)
             raise
 
+    def _needs_all_folds(self, metric):
+        """Return whether the variance, or the largest error that counts, follows from all folds."""
+        if isinstance(metric, ApproximateMetric):
+            return True
+        scheme = self.holdout.dependence.sampling_scheme(self.holdout.n)
+        return scheme.calendar is not None and has_undeclared_range(metric)
+
     def ask_finished(self, tasks, cv_scores):
         """Verify candidates with complete cross-validation and final fit, before an exit."""
-        scheme = self.holdout.dependence.sampling_scheme(self.holdout.n)
-        for metric in self._metrics.values():
-            # Their variance, or the largest error that counts, is known only after all folds.
-            if isinstance(metric, ApproximateMetric):
-                return
-            if scheme.calendar is not None and has_undeclared_range(metric):
-                return
+        if any(map(self._needs_all_folds, self._metrics.values())):
+            return
         rows = {row for row in self.unasked if math.isfinite(cv_scores.get(row, math.nan))}
         finished = [task for task in tasks if task.row in rows]
         with warnings.catch_warnings(), contextlib.suppress(Exception):
@@ -737,24 +739,28 @@ class Verifier:
         # A constant prediction never fails, and alone it does not justify a query.
         errors = [query.outcome.error or None for query in assessments if query.columns != ()]
         report_failures([{"fit_error": error} for error in errors], self.setting.error_score)
-        ranked = list(filter(_has_scores, assessments))
-        with_cv_score = [query for query in assessments if math.isfinite(query.cv_score)]
-        secondary_queries = [
-            query.secondary[name] for name in secondary or () for query in with_cv_score
-        ]
-        secondary_queries = list(filter(_has_scores, secondary_queries))
-        if self.holdout.remaining_budget is None:
-            self._answer(ranked, secondary_queries, n_train)
-        else:
-            # The budget is for the metric that ranks. The secondary metrics are a separate
-            # batch, which may exceed the remaining budget.
-            self._answer(ranked, [], n_train)
-            self._answer([], secondary_queries, n_train)
+        self._answer_all(assessments, secondary or (), n_train)
         for assessment in assessments:
             assessment.outcome = replace(assessment.outcome, evaluation=None, secondary={})
             for query in assessment.secondary.values():
                 query.outcome = None
         return assessments
+
+    def _answer_all(self, assessments, secondary_names, n_train):
+        """Query the holdout about all candidates with scores, in one batch if no budget forbids."""
+        ranked = list(filter(_has_scores, assessments))
+        with_cv_score = [query for query in assessments if math.isfinite(query.cv_score)]
+        secondary_queries = [
+            query.secondary[name] for name in secondary_names for query in with_cv_score
+        ]
+        secondary_queries = list(filter(_has_scores, secondary_queries))
+        if self.holdout.remaining_budget is None:
+            self._answer(ranked, secondary_queries, n_train)
+            return
+        # The budget is for the metric that ranks. The secondary metrics are a separate batch, which
+        # may exceed the remaining budget.
+        self._answer(ranked, [], n_train)
+        self._answer([], secondary_queries, n_train)
 
     def use_metrics(self, metric, secondary):
         """Set metrics with the public range of the candidates' scores; keys do not change."""

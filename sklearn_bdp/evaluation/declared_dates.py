@@ -43,11 +43,8 @@ def resolve_dates(meta_estimator, config, data, *, in_time):
         _check_holdout_in_time(holdout_model)
         correlation = None
     time_model = holdout_model if correlation is None else correlation
-    if declares_dates(time_model) and holds_dates(data.groups):
-        raise ValueError(
-            "groups= holds dates, which correlation='time' takes as times=. Pass times= instead of "
-            "groups=. The holdout was not queried."
-        )
+    if declares_dates(time_model):
+        _check_groups_are_no_dates(data.groups)
     times = data.times
     dates = None
     horizon = 1
@@ -59,16 +56,8 @@ def resolve_dates(meta_estimator, config, data, *, in_time):
         time_model = TimeOrdered(horizon=horizon, step=step)
         correlation = time_model
     is_judged_by_date = declares_dates(time_model)
-    if not is_judged_by_date and (times is not None or data.has_horizon or not in_time):
-        cause = "Several records on one date"
-        if data.has_horizon:
-            cause = "horizon="
-        if data.times is not None:
-            cause = "times="
-        raise ValueError(
-            f"{cause} has no meaning under correlation={time_model!r}. Set correlation='time'. It "
-            "assumes nothing about the dependence of the dates."
-        )
+    if not is_judged_by_date:
+        _check_no_dates(data, times, time_model, in_time=in_time)
     if declares_dates(holdout_model):
         _check_before(dates, holdout)
     if times is not None:
@@ -77,6 +66,30 @@ def resolve_dates(meta_estimator, config, data, *, in_time):
         return correlation, describe_calendar_gaps(dates)
     has_row_order = is_judged_by_date and holdout_model is None
     return correlation, _order_assumption(data) if has_row_order else ""
+
+
+def _check_groups_are_no_dates(groups):
+    """Raise ValueError if dates were passed as groups."""
+    if holds_dates(groups):
+        raise ValueError(
+            "groups= holds dates, which correlation='time' takes as times=. Pass times= instead of "
+            "groups=. The holdout was not queried."
+        )
+
+
+def _check_no_dates(data, times, model, *, in_time):
+    """Raise ValueError if dates or a horizon were passed for a model that judges no dates."""
+    if times is None and in_time and not data.has_horizon:
+        return
+    cause = "Several records on one date"
+    if data.has_horizon:
+        cause = "horizon="
+    if data.times is not None:
+        cause = "times="
+    raise ValueError(
+        f"{cause} has no meaning under correlation={model!r}. Set correlation='time'. It "
+        "assumes nothing about the dependence of the dates."
+    )
 
 
 def _order_assumption(data):

@@ -159,12 +159,9 @@ class HoldoutSplit:
         """
         X, y = indexable(data.X, data.y)
         X_val, y_val = indexable(data.X_val, data.y_val)
-        if y_val is None and y is not None:
-            raise ValueError("X_val was given without y_val; give both or neither.")
         n = num_samples(X)
         n_validation = num_samples(X_val)
-        if n_validation == 0:
-            raise ValueError("X_val must hold at least one record, got 0.")
+        _check_validation_set(y, y_val, n_validation)
         groups = _groups_of_both(data, correlation, n, n_validation)
         model = check_correlation(correlation, groups=groups)
         scheme = model.sampling_scheme(model.n_records or n + n_validation)
@@ -277,6 +274,14 @@ class HoldoutSplit:
         return scheme.record_blocks
 
 
+def _check_validation_set(y, y_val, n_validation):
+    """Raise ValueError if a validation set has no records, or no targets beside those of X."""
+    if y_val is None and y is not None:
+        raise ValueError("X_val was given without y_val; give both or neither.")
+    if n_validation == 0:
+        raise ValueError("X_val must hold at least one record, got 0.")
+
+
 def _training_model(holdout_model, data, correlation):
     """Return the dependence of training records beside an open holdout, None if undeclared."""
     if correlation is None and data.groups is not None and holdout_model.n_records is not None:
@@ -338,11 +343,6 @@ def split_for(meta_estimator, config, estimator, data):
             random_state=random_state,
         )
     is_split_here = split.train is not None
-    groups = data.groups
-    if is_split_here and groups is not None:
-        groups = np.asarray(groups)[split.train]
-    if is_split_here and coordinates is not None:
-        coordinates = coordinates[split.train]
     return replace(
         split,
         config=config,
@@ -354,9 +354,16 @@ def split_for(meta_estimator, config, estimator, data):
             targets_digest(data.X, data.y) if is_split_here and data.y is not None else None
         ),
         training_data=_training_data(split, data.groups, estimator),
-        groups=groups,
-        coordinates=coordinates,
+        groups=_of_training_records(data.groups, split),
+        coordinates=_of_training_records(coordinates, split),
     )
+
+
+def _of_training_records(values, split):
+    """Return the values of the training records, if there are values and a split divides them."""
+    if values is None or split.train is None:
+        return values
+    return np.asarray(values)[split.train]
 
 
 def _check_parameters_of_fit(estimator, data):

@@ -149,6 +149,15 @@ class DictScorer:
         return {**scores, self.name: self.verified(estimator, X, y)}
 
 
+def _public_scorer(estimator, scoring, metric):
+    """Return the scorer of scikit-learn for one ``scoring``, or a caller's own as it is."""
+    is_own_name = isinstance(scoring, str) and scoring not in get_scorer_names()
+    is_sklearn = scoring is None or isinstance(scoring, str) or hasattr(scoring, "_score_func")
+    if is_sklearn and not is_own_name:
+        return check_scoring(estimator, scoring)
+    return scoring if metric is None else MetricScorer(metric)
+
+
 class Metrics:
     """Metrics of a search: the one that is verified and ranks, those verified beside it, scorers.
 
@@ -211,23 +220,17 @@ class Metrics:
 
     def public(self):
         """Return ``scorer_``, which defines :meth:`score` as documented by scikit-learn."""
-
-        def sklearn_scorer(scoring, metric):
-            is_own_name = isinstance(scoring, str) and scoring not in get_scorer_names()
-            is_sklearn = scoring is None or isinstance(scoring, str)
-            is_sklearn = is_sklearn or hasattr(scoring, "_score_func")
-            if is_sklearn and not is_own_name:
-                return check_scoring(self.search.estimator, scoring)
-            return scoring if metric is None else MetricScorer(metric)
-
+        estimator = self.search.estimator
         metrics = {self.name: self.metric, **self.secondary}
         if self.asked:
             return {
-                name: sklearn_scorer(scoring, metrics.get(name))
+                name: _public_scorer(estimator, scoring, metrics.get(name))
                 for name, scoring in self.asked.items()
             }
         scoring = self.search.scoring
-        return scoring if self.name != "score" else sklearn_scorer(scoring, self.metric)
+        if self.name != "score":
+            return scoring
+        return _public_scorer(estimator, scoring, self.metric)
 
 
 def _names_of_metrics(scoring, refit, refit_is_name):

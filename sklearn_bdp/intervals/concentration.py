@@ -541,14 +541,7 @@ def score_tail(
         return _ratio_tail(family, class_floors, class_counts, n)
     if kind == "known":
         return KnownTail(check_real("known", known, low=0.0, high=1.0))
-    by_class = next((values for values in (class_floors, class_counts, classes) if values), ())
-    n_classes = len(by_class)
-    if n_classes < 2 or (class_counts is not None and min(class_counts) < 1):
-        raise ValueError(
-            "classes must hold at least two classes, each with a training record, as in "
-            f"get_metric('roc_auc', y=y_train), got classes={tuple(classes)} and "
-            f"class_counts={class_counts}."
-        )
+    n_classes = _count_classes(class_floors, class_counts, classes)
     floors = class_floors
     if floors is None:  # those to be expected before the first query
         scheme = model.sampling_scheme(n)
@@ -560,6 +553,18 @@ def score_tail(
     if kind == "pairs":
         return PairsTail(tuple(floors))
     return ClassMeansTail(tuple(floors if counted is None else (floors[c] for c in counted)))
+
+
+def _count_classes(floors, counts, classes):
+    """Return the number of classes; fewer than two, or one without a training record, raise."""
+    by_class = next((values for values in (floors, counts, classes) if values), ())
+    if len(by_class) < 2 or (counts is not None and min(counts) < 1):
+        raise ValueError(
+            "classes must hold at least two classes, each with a training record, as in "
+            f"get_metric('roc_auc', y=y_train), got classes={tuple(classes)} and "
+            f"class_counts={counts}."
+        )
+    return len(by_class)
 
 
 def _approximate_tail(family, spread, n_units):

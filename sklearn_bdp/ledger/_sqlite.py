@@ -90,6 +90,19 @@ _PATIENCE = 0.3
 _POLLING = 0.001  # seconds between two looks at the queue
 
 
+def _publish(draft, path):
+    """Give a finished file its name; return False if another process was first."""
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without hard links
+        if os.path.lexists(path):
+            return False
+        os.rename(draft, path)
+    return True
+
+
 class SQLiteBackend(Backend):
     """Entries in a file that processes of one machine share.
 
@@ -129,15 +142,7 @@ class SQLiteBackend(Backend):
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            try:
-                os.link(draft, self.path)
-            except FileExistsError:  # another process was first
-                return False
-            except OSError:  # a file system without hard links
-                if os.path.lexists(self.path):
-                    return False
-                os.rename(draft, self.path)
-            return True
+            return _publish(draft, self.path)
         except OSError as error:
             raise LedgerUnavailableError(
                 f"ledger {self.path} cannot be created: {error.strerror}. The holdout was not "

@@ -257,21 +257,25 @@ class PostgreSQLBackend(Backend):
         with self._translated(), self._free_session() as session:
             self._begin(session, "BEGIN READ ONLY")
             try:
-                layouts = self._execute(session.connection, sql_texts.LAYOUTS).fetchall()
-                for schema, is_readable, is_current in layouts:
-                    if schema == self.url.schema or not is_current:
-                        relations = _TABLES if is_readable else _VIEWS
-                        if is_readable or is_current:
-                            rows = self._query(
-                                session.connection,
-                                "SELECT holdout FROM {schema}.{ledger}",
-                                None,
-                                relations=(schema, *relations),
-                            )
-                            names |= {name for (name,) in rows}
+                for schema in self._readable_schemas(session.connection):
+                    rows = self._query(
+                        session.connection,
+                        "SELECT holdout FROM {schema}.{ledger}",
+                        None,
+                        relations=schema,
+                    )
+                    names |= {name for (name,) in rows}
             finally:
                 self._roll_back(session)
         return sorted(names)
+
+    def _readable_schemas(self, connection):
+        """Yield the relations of this schema, and those that version 0.1 made elsewhere."""
+        layouts = self._execute(connection, sql_texts.LAYOUTS).fetchall()
+        for schema, is_readable, is_current in layouts:
+            is_own_or_older = schema == self.url.schema or not is_current
+            if is_own_or_older and (is_readable or is_current):
+                yield schema, *(_TABLES if is_readable else _VIEWS)
 
     # -- reading ------------------------------------------------------------------------------
 

@@ -195,6 +195,21 @@ _NUMBERS = [name for name, content in COLUMNS.items() if content != "text"]
 _LARGEST = np.array([LARGEST_NUMBER if COLUMNS[name] == "length" else 1.0 for name in _NUMBERS])
 
 
+def _checked_numbers(columns):
+    """Return the columns of numbers as arrays, or raise ValueError for one that cannot be."""
+    # -0.0 has no text of its own.
+    numbers = np.array([columns[name] for name in _NUMBERS], dtype=float) + 0.0
+    if not (numbers.size and (numbers >= 0.0).all() and (numbers.T <= _LARGEST).all()):
+        raise ValueError("numbers out of range")
+    checked: dict[str, Any] = dict(zip(_NUMBERS, numbers, strict=True))
+    checked["corrected"] = numbers[-1].astype(int)
+    if (checked["corrected"] != numbers[-1]).any():
+        raise ValueError("corrected must be a flag")
+    if not (checked["lower"] <= checked["upper"]).all():
+        raise ValueError("a lower end is above the upper one")
+    return checked
+
+
 class Answers(Sequence[AnswerRecord]):
     """Answers of one batch in their order, stored and checked as columns.
 
@@ -218,16 +233,7 @@ class Answers(Sequence[AnswerRecord]):
         self.columns: dict[str, Any] = {}
         for name, content in COLUMNS.items():
             self.columns[name] = _checked_column(name, content, columns.get(name, [None]), count)
-        # -0.0 has no text of its own.
-        numbers = np.array([self.columns[name] for name in _NUMBERS], dtype=float) + 0.0
-        if not (count and (numbers >= 0.0).all() and (numbers.T <= _LARGEST).all()):
-            raise ValueError("numbers out of range")
-        self.columns |= zip(_NUMBERS, numbers, strict=True)
-        self.columns["corrected"] = numbers[-1].astype(int)
-        if (self.columns["corrected"] != numbers[-1]).any():
-            raise ValueError("corrected must be a flag")
-        if not (self.columns["lower"] <= self.columns["upper"]).all():
-            raise ValueError("a lower end is above the upper one")
+        self.columns |= _checked_numbers(self.columns)
         self._shapes = shapes
         self._shape_of = np.broadcast_to(np.asarray(shape_of, dtype=int), (count,)).tolist()
         if not all(0 <= shape_index < len(shapes) for shape_index in set(self._shape_of)):

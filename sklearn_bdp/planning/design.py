@@ -299,14 +299,20 @@ def _best_configured_division(task, mechanism, route):
         half_widths["bdp"] = leakage_half_width(task, level)
     designs = []
     for name, half_width in half_widths.items():
-        for c in {task.c, None}:
-            initial = [4.0, 4.0, 5.0] if c is None else [0.0, 0.0, 1.0]
-            shortfall, design, _ = _best_division(
-                replace(task, c=c), level, half_width, mechanism=mechanism, initial=initial
-            )
-            if shortfall <= 0.0:
-                designs.append(replace(design, route=name))
+        for design in _divisions_within_reach(task, level, half_width, mechanism):
+            designs.append(replace(design, route=name))
     return min(designs, key=lambda design: (design.c is None, design.tau), default=None)
+
+
+def _divisions_within_reach(task, level, half_width, mechanism):
+    """Yield the designs that a mechanism meets, with the honesty of the task and without any."""
+    for c in {task.c, None}:
+        initial = [4.0, 4.0, 5.0] if c is None else [0.0, 0.0, 1.0]
+        shortfall, design, _ = _best_division(
+            replace(task, c=c), level, half_width, mechanism=mechanism, initial=initial
+        )
+        if shortfall <= 0.0:
+            yield design
 
 
 # -- Sampling ------------------------------------------------------------------------------------
