@@ -9,9 +9,9 @@ intervals were simulated.
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -106,6 +106,10 @@ UNDEFINED = "The score is undefined for these records."
 _NO_FIT = "The score is undefined for these records: its equations have no solution."
 
 
+#: Responses that a statistic only reads the order of, or a chance of each class.
+_RANK_RESPONSES = ("scores", "all_chances")
+
+
 class ApproximateRow(NamedTuple):
     """One approximate row; ``lower`` and ``upper`` are NaN without an interval."""
 
@@ -163,121 +167,207 @@ def approximate_row(
     unit_name : str, default="records"
         Name of the units in notes, in the plural.
     """
-    units = np.asarray(units)
-    paired = len(sides) == 2
-    n_units = int(units.max()) + 1
-    share = np.ones(len(units)) if per_record else 1.0 / np.bincount(units)[units]
-    inside = [np.ones(len(units), bool) if mask is None else mask for _, mask in sides]
-    n_scored_units = _count(units, np.logical_or.reduce(inside))
-    is_same_subgroup = np.array_equal(inside[0], inside[-1])
-    # Differences of thresholded predictions rest on the units that disagree.
-    discordant = paired and is_same_subgroup and statistic.response == "labels"
-
-    def row(value=math.nan, ends=(math.nan, math.nan), notes=()):
-        if statistic.negative:
-            value, ends = -value, (-ends[1], -ends[0])
-        return ApproximateRow(float(value), *map(float, ends), n_scored_units, tuple(notes))
-
-    def estimates_without(blocks, count):
-        return [
-            statistic.left_out(y, predictions, share * mask, blocks, count)
-            for (predictions, _), mask in zip(sides, inside, strict=True)
-        ]
-
-    blocks = units
-    n_blocks = n_units
-    reason = None
+    sample = _RowSample.of_sides(statistic, y, sides, units, per_record=per_record)
+    n_blocks = sample.n_units
     series = np.zeros(0)
-    rarest = None
     if times is not None:
-        with contextlib.suppress(np.linalg.LinAlgError):  # refused below
-            if statistic is not GENERIC:
-                left_out = [values for _, values in estimates_without(units, n_units)]
-                series = left_out[0] - left_out[1] if paired else left_out[0]
+        series = sample.differences_by_unit()
         n_blocks = next((count for min_times, count in _BLOCKS if times >= min_times), 2)
-        if n_blocks == 2:
-            reason = _FEW_TIMES_REASON.format(times)
-        blocks = units * n_blocks // n_units
     try:
-        estimates = estimates_without(blocks, n_blocks)
-        if statistic.cells is not None and discordant:
-            is_discordant = inside[0] & (sides[0][0] != sides[1][0])
-            rarest = (_count(units, is_discordant), DISCORDANT)
-        elif statistic.cells is not None:
-            rarest = min(
-                (_count(units, mask & cell), noun)
-                for (predictions, _), mask in zip(sides, inside, strict=True)
-                for noun, cell in statistic.cells(y, predictions)
-            )
+        estimates = sample.left_out(sample.units * n_blocks // sample.n_units, n_blocks)
+        rarest = sample.rarest_cell()
     except np.linalg.LinAlgError:
-        return row(notes=[_NO_FIT])
-    values = np.array([side_value for side_value, _ in estimates])
-    value = estimates[0][0] - estimates[1][0] if paired else estimates[0][0]
-    with np.errstate(all="ignore"):
-        at_end = not np.isfinite(_SCALES[statistic.scale][0](values)).all()
-    if n_scored_units < _LEAST_UNITS:
-        reason = _FEW_UNITS_REASON.format(n_scored_units)
-    elif rarest is not None and rarest[0] < _LEAST_CELL:
-        reason = too_few_units(*rarest, unit_name, least=_LEAST_CELL)
-    elif np.isnan(values).any():
-        reason = UNDEFINED
-    elif at_end:
-        reason = "The score is at an end of its range, which has no approximate interval."
+        return sample.row(notes=[_NO_FIT])
+    value = _difference([side_value for side_value, _ in estimates])
+    reason = _refusal(sample, estimates, rarest, unit_name)
+    if not reason and times is not None and n_blocks == 2:
+        reason = _FEW_TIMES_REASON.format(times)
     if reason:
-        return row(value, notes=[reason])
-    # G28: units of the rarer class bound the degrees of freedom.
-    events: list[Any] = [n_units, n_units]
-    if statistic.cells is not None and not discordant:
-        events = [
-            min(_count(units, mask & (y == c)) for c in np.unique(y[mask])) for mask in inside
-        ]
-    is_disjoint = (
-        not is_same_subgroup and not np.intersect1d(units[inside[0]], units[inside[1]]).size
-    )
-    lower, upper, notes = _ends(
-        statistic, value, estimates, level, events=events, is_disjoint=is_disjoint
-    )
+        return sample.row(value, notes=[reason])
+    lower, upper, notes = _ends(sample, value, estimates, level)
     if not lower <= upper:
-        return row(value, notes=["The units show no spread. There is no approximate interval."])
+        reason = "The units show no spread. There is no approximate interval."
+        return sample.row(value, notes=[reason])
     rarest_count = ""
     if rarest is not None and rarest[0] < statistic.few:
         rarest_count = counted_units(*rarest, unit_name)
-    notes += _warnings(statistic, n_scored_units, rarest_count, level, paired, times)
+    n_units = sample.n_scored_units
+    notes += _warnings(statistic, n_units, rarest_count, level, sample.is_paired, times)
     if len(series) and long_memory(series):
         notes.append(_REMEMBERED)
-    return row(value, (lower, upper), notes)
+    return sample.row(value, (lower, upper), notes)
 
 
-def _ends(statistic, value, estimates, level, *, events, is_disjoint):
-    """Return the ends of the interval and its notes; ``is_disjoint``: no unit on both sides."""
-    paired = len(estimates) == 2
-    if (
-        is_disjoint
-        and statistic.scale == "unit"
-        and statistic.response in ("scores", "all_chances")
-    ):
-        (first, first_left_out), (second, second_left_out) = estimates
-        first_lower, first_upper = jackknife_interval(
-            first, first_left_out, level, scale="unit", events=events[0]
+@dataclasses.dataclass(frozen=True, eq=False)
+class _RowSample:
+    """Records that a row is about: their units and weights, and one model or subgroup a side."""
+
+    statistic: Statistic
+    y: Array
+    predictions: Sequence[Any]  # of each side
+    masks: Sequence[Array]  # which records are in the subgroup of each side
+    units: Array
+    weights: Array  # of records: 1, or 1 over the number of records of their unit
+
+    @classmethod
+    def of_sides(cls, statistic, y, sides, units, *, per_record):
+        """Return the sample of the arguments of :func:`approximate_row`."""
+        units = np.asarray(units)
+        weights = np.ones(len(units)) if per_record else 1.0 / np.bincount(units)[units]
+        masks = [np.ones(len(units), bool) if mask is None else mask for _, mask in sides]
+        return cls(statistic, y, [side[0] for side in sides], masks, units, weights)
+
+    @property
+    def n_units(self):
+        """Units of all records."""
+        return int(self.units.max()) + 1
+
+    @property
+    def n_scored_units(self):
+        """Units that have a record on a side."""
+        return _count(self.units, np.logical_or.reduce(self.masks))
+
+    @property
+    def is_paired(self):
+        """Whether the row is a difference of two sides."""
+        return len(self.masks) == 2
+
+    @property
+    def has_one_subgroup(self):
+        """Whether both sides are about the same records."""
+        return np.array_equal(self.masks[0], self.masks[-1])
+
+    @property
+    def rests_on_disagreement(self):
+        """Whether the row rests on units on which thresholded predictions of two models differ."""
+        return self.is_paired and self.has_one_subgroup and self.statistic.response == "labels"
+
+    @property
+    def has_disjoint_units(self):
+        """Whether no unit is on both sides."""
+        if self.has_one_subgroup:
+            return False
+        first_units, second_units = (self.units[mask] for mask in self.masks)
+        return not np.intersect1d(first_units, second_units).size
+
+    def left_out(self, blocks, n_blocks):
+        """Return the statistic of each side, and its values without each block of units."""
+        return [
+            self.statistic.left_out(self.y, predictions, self.weights * mask, blocks, n_blocks)
+            for predictions, mask in zip(self.predictions, self.masks, strict=True)
+        ]
+
+    def differences_by_unit(self):
+        """Return the values of the row without each unit, none if there are none."""
+        if self.statistic is GENERIC:
+            return np.zeros(0)
+        try:
+            estimates = self.left_out(self.units, self.n_units)
+        except np.linalg.LinAlgError:  # such a row is refused
+            return np.zeros(0)
+        return _difference([values for _, values in estimates])
+
+    def rarest_cell(self):
+        """Return the number of units of the rarest set that needs some, and its noun, or None."""
+        if self.statistic.cells is None:
+            return None
+        if self.rests_on_disagreement:
+            first, second = self.predictions
+            return _count(self.units, self.masks[0] & (first != second)), DISCORDANT
+        return min(
+            (_count(self.units, mask & cell), noun)
+            for predictions, mask in zip(self.predictions, self.masks, strict=True)
+            for noun, cell in self.statistic.cells(self.y, predictions)
         )
-        second_lower, second_upper = jackknife_interval(
-            second, second_left_out, level, scale="unit", events=events[1]
-        )
-        # MOVER: margins of both estimates add in squares.
-        lower = value - math.hypot(first - first_lower, second_upper - second)
-        upper = value + math.hypot(first_upper - first, second - second_lower)
-        return lower, upper, []
-    left_out = estimates[0][1] - estimates[1][1] if paired else estimates[0][1]
-    scale = "raw" if paired else statistic.scale
-    skewed = statistic.skewed[paired]
+
+    def events(self):
+        """Return the units that bound the degrees of freedom of each side (theory G28).
+
+        They are those of the rarer class, or all units without classes.
+        """
+        if self.statistic.cells is None or self.rests_on_disagreement:
+            return [self.n_units] * 2
+        return [
+            min(_count(self.units, mask & (self.y == label)) for label in np.unique(self.y[mask]))
+            for mask in self.masks
+        ]
+
+    def row(self, value=math.nan, ends=(math.nan, math.nan), notes=()):
+        """Return the row in the direction in which the metric is shown."""
+        if self.statistic.negative:
+            value = -value
+            ends = (-ends[1], -ends[0])
+        lower, upper = map(float, ends)
+        return ApproximateRow(float(value), lower, upper, self.n_scored_units, tuple(notes))
+
+
+def _difference(values):
+    """Return the first value minus the second, or the only one."""
+    return values[0] - values[1] if len(values) == 2 else values[0]
+
+
+def _refusal(sample, estimates, rarest, unit_name):
+    """Return why a row has no interval: few units, an undefined score, one at an end; or nothing."""
+    if sample.n_scored_units < _LEAST_UNITS:
+        return _FEW_UNITS_REASON.format(sample.n_scored_units)
+    if rarest is not None and rarest[0] < _LEAST_CELL:
+        return too_few_units(*rarest, unit_name, least=_LEAST_CELL)
+    values = np.array([side_value for side_value, _ in estimates])
+    if np.isnan(values).any():
+        return UNDEFINED
+    to_scale, _ = _SCALES[sample.statistic.scale]
+    with np.errstate(all="ignore"):
+        if not np.isfinite(to_scale(values)).all():
+            return "The score is at an end of its range, which has no approximate interval."
+    return ""
+
+
+def _ends(sample, value, estimates, level):
+    """Return the ends of the interval, and its notes."""
+    statistic = sample.statistic
+    events = sample.events()
+    is_rank_statistic = statistic.scale == "unit" and statistic.response in _RANK_RESPONSES
+    if is_rank_statistic and sample.has_disjoint_units:
+        return *_ends_of_independent_sides(value, estimates, level, events), []
+    left_out = _difference([values for _, values in estimates])
+    scale = "raw" if sample.is_paired else statistic.scale
     lower, upper = jackknife_interval(
-        value, left_out, level, scale=scale, events=min(events), skewed=skewed
+        value,
+        left_out,
+        level,
+        scale=scale,
+        events=min(events),
+        skewed=statistic.skewed[sample.is_paired],
     )
+    notes = []
+    if scale == "raw" and _is_dominated(left_out, level):
+        notes.append("A few units dominate this row.")
+    return lower, upper, notes
+
+
+def _ends_of_independent_sides(value, estimates, level, events):
+    """Return the ends of a difference of independent scores: their margins add in squares (MOVER).
+
+    ``events``: units of the rarer class of each side.
+    """
+    (first, first_left_out), (second, second_left_out) = estimates
+    first_lower, first_upper = jackknife_interval(
+        first, first_left_out, level, scale="unit", events=events[0]
+    )
+    second_lower, second_upper = jackknife_interval(
+        second, second_left_out, level, scale="unit", events=events[1]
+    )
+    lower = value - math.hypot(first - first_lower, second_upper - second)
+    upper = value + math.hypot(first_upper - first, second - second_lower)
+    return lower, upper
+
+
+def _is_dominated(left_out, level):
+    """Return whether a few units carry so much skewness that a normal quantile is too short."""
     deviations = left_out - left_out.mean()
     cubes = abs(float(np.sum(deviations**3)))
     skewness = cubes / max(float(np.sum(deviations**2)) ** 1.5, 1e-300)
-    is_dominated = scale == "raw" and skewness * norm.isf(0.5 * level) ** 3 / 3.0 > 1.0
-    return lower, upper, ["A few units dominate this row."] if is_dominated else []
+    return skewness * norm.isf(0.5 * level) ** 3 / 3.0 > 1.0
 
 
 def _count(units, chosen):
@@ -392,15 +482,20 @@ def jackknife_interval(value, left_out, level, *, scale, events=None, skewed=Fal
     upper = float(back(center + half_width))
     if not skewed:
         return lower, upper
-    # Hall 1992: his cubic transformation takes the skewness off.
+    ends = [lower, upper, *_skewness_corrected_ends(value, left_out, level, freedom)]
+    return min(ends), max(ends)
+
+
+def _skewness_corrected_ends(value, left_out, level, freedom):
+    """Return the ends of Hall's interval, whose cubic transformation takes skewness off."""
+    count = left_out.size
     influence = np.mean(left_out) - left_out
     error = math.sqrt((count - 1.0) / count * float(np.sum(influence**2)))
     third_moment = float(np.mean(influence**3))
     skew = third_moment / float(np.mean(influence**2)) ** 1.5 / math.sqrt(count)
+    ends = []
     for quantile in student.isf([level / 2.0, 1.0 - level / 2.0], freedom):
         inner = 1.0 + skew * (quantile - skew / 6.0)
         corrected = 3.0 * (np.cbrt(inner) - 1.0) / skew if abs(skew) > 1e-9 else quantile
-        end = value - error * float(corrected)
-        lower = min(lower, end)
-        upper = max(upper, end)
-    return lower, upper
+        ends.append(value - error * float(corrected))
+    return ends
