@@ -307,7 +307,7 @@ def _difference(values):
 
 
 def _refusal(sample, estimates, rarest, unit_name):
-    """Return why a row has no interval: few units, an undefined score, one at an end; or nothing."""
+    """Return why a row has no interval: few units, or a score undefined or at an end; or ""."""
     if sample.n_scored_units < _LEAST_UNITS:
         return _FEW_UNITS_REASON.format(sample.n_scored_units)
     if rarest is not None and rarest[0] < _LEAST_CELL:
