@@ -317,7 +317,7 @@ MISTAKES = {
     ),
     "a file of something else": (
         no_ledger,
-        "the file is no ledger, or it was truncated, overwritten or edited",
+        "the file is not a ledger, or it was truncated, overwritten or edited",
     ),
     "a folder for a ledger": (
         lambda folder: ReusableHoldout(X, Y, ledger=folder),

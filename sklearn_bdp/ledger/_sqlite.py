@@ -320,7 +320,7 @@ class SQLiteBackend(Backend):
         name = getattr(error, "sqlite_errorname", None) or type(error).__name__
         error_class: type[LedgerError] = LedgerCorruptedError
         problem = (
-            "cannot be read: the file is no ledger, or it was truncated, overwritten or edited. "
+            "cannot be read: the file is not a ledger, or it was truncated, overwritten or edited. "
             "Pass the path of a new file, or restore a backup"
         )
         if name.startswith(_BUSY):
