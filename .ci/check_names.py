@@ -77,7 +77,7 @@ GOALS = {
 }
 #: Largest counts that CI admits. They only shrink, until they are the goals.
 LIMITS = {
-    "sklearn_bdp": Limits(0.5, 6, 7, 0.5, 1.5, 3.78),
+    "sklearn_bdp": Limits(0.3, 6, 7, 0.5, 1.5, 3.65),
     "tests": Limits(0.2, 6, 12, 0.5, 0.2, 3.44),
     "benchmarks": Limits(0.5, 34, 2, 12.0, 7.8, 2.65),
 }

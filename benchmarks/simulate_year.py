@@ -127,12 +127,12 @@ class Account:
             deviation=lambda positions, predictions: self.tail.standard_deviation(predictions),
         )
         if self.choice.even is not None:
-            race.outcome.places = spread(race.outcome.places, self.choice.even)
+            race.outcome.rank_lengths = spread(race.outcome.rank_lengths, self.choice.even)
         outcome = race.run(self.choice.pace(spending, self.batch, log_failure))
-        side = log_failure - outcome.places
+        side = log_failure - outcome.rank_lengths
         lower = self.tail.lower_limit(outcome.least, side)
         upper = self.tail.upper_limit(outcome.most, side)
-        self.nats = spent + outcome.places.min()
+        self.nats = spent + outcome.rank_lengths.min()
         self.released += outcome.released
         self.n_above += outcome.n_above
         return outcome.values, lower, upper

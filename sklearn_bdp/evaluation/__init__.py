@@ -9,5 +9,5 @@ from sklearn_bdp.evaluation.candidates import (
     WholeJob,
 )
 from sklearn_bdp.evaluation.fit_data import FitData
-from sklearn_bdp.evaluation.fits import FoldScores, Progress
+from sklearn_bdp.evaluation.fits import FinishedFits, FoldScores
 from sklearn_bdp.evaluation.holdout_split import HoldoutSplit

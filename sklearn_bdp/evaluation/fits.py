@@ -122,7 +122,7 @@ class FoldScores:
     weighted_sum: float | None = None
 
 
-class Progress:
+class FinishedFits:
     """Finished fits of one search on one split of the data, to resume it after an interruption.
 
     Scores of folds depend on training records only; the ledger records the answers of the holdout.

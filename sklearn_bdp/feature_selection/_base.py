@@ -100,14 +100,7 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         check_row_alignment(self, X, y, X_val=X_val, y_val=y_val, **others)
         tags = self.__sklearn_tags__().input_tags
         if is_frame(X):
-            if getattr(X.columns, "nlevels", 1) > 1:
-                raise ValueError(
-                    f"X has MultiIndex columns, such as {X.columns[0]!r}, but needs one name each: "
-                    "X.columns = ['_'.join(map(str, c)) for c in X.columns]."
-                )
-            names, count = np.unique(list(map(str, X.columns)), return_counts=True)
-            if shared := names[count > 1].tolist()[:5]:
-                raise ValueError(f"X has columns that share a name: {shared}. Rename them.")
+            _check_column_names(X)
             validate_data(self, X, y, skip_check_array=True)
             y = column_or_1d(y, warn=True)
             check_consistent_length(X, y)
@@ -167,17 +160,24 @@ class HoldoutSelectorBase(Savable, SelectorMixin, BaseEstimator):
         warnings.warn(self._summary[0], NothingConfirmedWarning, stacklevel=caller_level())
 
 
+def _check_column_names(X):
+    """Raise ValueError unless each column of a frame has a name of its own."""
+    if getattr(X.columns, "nlevels", 1) > 1:
+        raise ValueError(
+            f"X has MultiIndex columns, such as {X.columns[0]!r}, but needs one name each: "
+            "X.columns = ['_'.join(map(str, c)) for c in X.columns]."
+        )
+    names, count = np.unique(list(map(str, X.columns)), return_counts=True)
+    if shared := names[count > 1].tolist()[:5]:
+        raise ValueError(f"X has columns that share a name: {shared}. Rename them.")
+
+
 def check_finite(X, *, allow_nan):
     """Raise if columns hold infinite values, or missing ones unless ``allow_nan``; name them."""
     if scipy.sparse.issparse(X):
         assert_all_finite(X, allow_nan=allow_nan, input_name="X")
         return
-    names = np.asarray(X.columns) if is_frame(X) else np.arange(X.shape[1])
-    if is_frame(X) and not holds_numbers(X):
-        numeric = [index for index, name in enumerate(names) if holds_numbers(X[[name]])]
-        names = names[numeric]
-        X = safe_indexing(X, np.asarray(numeric, dtype=int), axis=1)
-    values = np.asarray(X, dtype=float)
+    names, values = _numeric_columns(X)
     with np.errstate(all="ignore"):
         columns = np.flatnonzero(~np.isfinite(values.sum(axis=0)))
     bad = np.isinf(values[:, columns]) if allow_nan else ~np.isfinite(values[:, columns])
@@ -188,6 +188,16 @@ def check_finite(X, *, allow_nan):
             f"Input X contains {word} in the columns {bad_names}, which the estimator does not "
             "take. Replace infinity; an imputer that begins a pipeline takes NaN."
         )
+
+
+def _numeric_columns(X):
+    """Return names, or numbers, and values of the columns that hold numbers."""
+    names = np.asarray(X.columns) if is_frame(X) else np.arange(X.shape[1])
+    if is_frame(X) and not holds_numbers(X):
+        numeric = [index for index, name in enumerate(names) if holds_numbers(X[[name]])]
+        names = names[numeric]
+        X = safe_indexing(X, np.asarray(numeric, dtype=int), axis=1)
+    return names, np.asarray(X, dtype=float)
 
 
 def _aligned(X, X_holdout):

@@ -181,21 +181,14 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
                 f"X has columns that are not numbers: {text[:5]}. Encode them as numbers, or leave "
                 "them out. The holdout was not queried."
             )
-        target_type = type_of_target(y, input_name="y", raise_unknown=True)
-        classification = target_type in ("binary", "multiclass")
-        if target_type == "multiclass" and np.asarray(y).dtype.kind in "iuf":
-            classification = np.unique(y).size <= 20  # integers with many values are numbers
-        stand_in = DummyClassifier() if classification else DummyRegressor()
+        has_classes = _has_classes(y)
+        stand_in = DummyClassifier() if has_classes else DummyRegressor()
         division = self._divide(stand_in, FitData(X, y, X_val, y_val, groups))
         warn_undeclared_dependence(division)
         n_effective = self._training_n_effective(division)
         self._statements = None
-        associations = Associations.of(
-            division.X, division.y, classification, self.clip, n_effective
-        )
-        # Two-sided, corrected for the choice of a class.
-        pvalues = 2.0 * ndtr(-np.abs(associations.effect) / associations.error)
-        self.pvalues_ = np.minimum(1.0, pvalues * associations.target.means.size)
+        associations = Associations.of(division.X, division.y, has_classes, self.clip, n_effective)
+        self.pvalues_ = associations.p_values()
         candidates = np.flatnonzero(false_discovery_control(self.pvalues_) <= self.alpha)
         self.training_associations_ = associations.effect
         self.support_ = np.zeros(associations.effect.size, dtype=bool)
@@ -209,31 +202,34 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             holdout = open_holdout(self, division)
             ratio = n_effective / division.model.effective_n(holdout.n)
             deviations = associations.error[candidates] * np.sqrt(ratio)
-            # At most two standard deviations on the holdout, and so narrow that the association of
-            # a useless attribute is outside in nine cases of ten: a value in the cell means that
-            # the association replicates.
-            max_half_widths = np.abs(associations.effect[candidates]) - USELESS * deviations
-            cells = np.clip(max_half_widths, LEAST * deviations, WIDEST * deviations)
             if candidates.size:
+                cells = _cell_half_widths(associations.effect[candidates], deviations)
                 self._ask(holdout, division, associations, candidates, cells)
         self.confirmed_ = bool(self.support_.any())
         if not self.confirmed_ and self.on_empty == "keep_best":
             self.support_[int(np.argmin(self.pvalues_))] = True
         self._keep_sides(holdout, division)
         if holdout is not None:
-            with holdout.account.read_transaction(latest=False) as book:
-                certificate = plain_certificate(holdout, division, book)
-                notes = book.notes(Fact.STATEMENTS)
-            forecast = certificate.forecast
-            if forecast.final_report is not None:
-                half_width = self._report_half_width(holdout, deviations, notes)
-                forecast = replace(forecast, final_report=half_width)
-            certificate = replace(certificate, forecast=forecast)
-            self.certificate_ = certificate.in_units("association", -1.0, 1.0)
+            self.certificate_ = self._make_certificate(holdout, division, deviations)
         self._summary = screening_report(self)
         if not self.confirmed_:
             self._warn_unconfirmed()
         return self
+
+    def _make_certificate(self, holdout, division, deviations):
+        """Return the certificate with the width of a final report on the attributes.
+
+        ``deviations``: of the associations that were queried.
+        """
+        with holdout.account.read_transaction(latest=False) as book:
+            certificate = plain_certificate(holdout, division, book)
+            notes = book.notes(Fact.STATEMENTS)
+        forecast = certificate.forecast
+        if forecast.final_report is not None:
+            half_width = self._report_half_width(holdout, deviations, notes)
+            forecast = replace(forecast, final_report=half_width)
+        certificate = replace(certificate, forecast=forecast)
+        return certificate.in_units("association", -1.0, 1.0)
 
     def _report_half_width(self, holdout, deviations, notes):
         """Return the median half-width of a final report, as a fraction of the range.
@@ -243,8 +239,8 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         if self._statements is None or not deviations.size:
             return None
         length = fixed_code_length(notes, self._statements[0])
-        log_level = math.log(holdout.account.settings.beta / (2.0 * deviations.size)) - length
-        return 0.5 * float(-ndtri_exp(log_level) * np.median(deviations))
+        log_one_sided = math.log(holdout.account.settings.beta / (2.0 * deviations.size)) - length
+        return 0.5 * float(-ndtri_exp(log_one_sided) * np.median(deviations))
 
     @strip_traceback_frames  # the evaluations are raw
     def _ask(self, holdout, division, associations, candidates, cells):
@@ -373,6 +369,25 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         return tags
 
 
+def _has_classes(y):
+    """Return whether targets are classes; integers with more than 20 values are numbers."""
+    target_type = type_of_target(y, input_name="y", raise_unknown=True)
+    if target_type == "multiclass" and np.asarray(y).dtype.kind in "iuf":
+        return np.unique(y).size <= 20
+    return target_type in ("binary", "multiclass")
+
+
+def _cell_half_widths(effects, deviations):
+    """Return the half-widths of cells around training associations.
+
+    At most two standard deviations on the holdout, and so narrow that the association of a useless
+    attribute is outside in nine cases of ten: a value in the cell means that the association
+    replicates.
+    """
+    max_half_widths = np.abs(effects) - USELESS * deviations
+    return np.clip(max_half_widths, LEAST * deviations, WIDEST * deviations)
+
+
 @dataclass(frozen=True)
 class Target:
     """Transformation of targets to numbers in [-1, 1] with mean 0 on the training set.
@@ -450,6 +465,11 @@ class Associations:
             parts.append((*picked, chosen, center, scale))
         return cls(target, *(np.concatenate(part) for part in zip(*parts, strict=True)))
 
+    def p_values(self):
+        """Return two-sided p-values, corrected for the choice of a class."""
+        p_values = 2.0 * ndtr(-np.abs(self.effect) / self.error)
+        return np.minimum(1.0, p_values * self.target.means.size)
+
     def bounded(self, values, columns):
         """Return the scores of some columns, in [-1, 1]; ``values`` are those columns."""
         deviation = _dense(values) - self.center[columns]
@@ -475,7 +495,7 @@ def _bounded(deviation, scale, clip):
 # -- proofs on a closed holdout: permutation tests, and intervals that agree with them ------------
 
 
-def permutation_statistics(bounded, scores, column, *, level, rng):
+def permutation_statistics(bounded, scores, column, *, alpha, rng):
     r"""Return covariances, standard errors, p-values and the half-widths of intervals.
 
     Theory G30. For attribute ``j`` with scores ``b`` and targets with scores ``s`` the statistic is
@@ -488,7 +508,7 @@ def permutation_statistics(bounded, scores, column, *, level, rng):
     .. math:: p = (1 + \#\{|t^*| \ge |t|\}) / (B + 1),
 
     for any distributions. The half-width is ``se`` times the ``|t*|`` that leaves out the
-    share ``level``: it is below :math:`|\operatorname{cov}|` exactly if ``p <= level``. Because
+    share ``alpha``: it is below :math:`|\operatorname{cov}|` exactly if ``p <= alpha``. Because
     the statistic is studentized it covers other covariances than 0, too, as nearly as a t interval
     does (Janssen 1997; Chung and Romano 2013).
 
@@ -500,7 +520,7 @@ def permutation_statistics(bounded, scores, column, *, level, rng):
         Scores of the targets, in [-1, 1].
     column : ndarray of shape (m,)
         Which of them an attribute is compared with.
-    level : float
+    alpha : float
         Level of a two-sided interval.
     rng : numpy.random.Generator
         Draws the permutations, the same ones for all attributes.
@@ -513,9 +533,9 @@ def permutation_statistics(bounded, scores, column, *, level, rng):
     n, m = bounded.shape
     b = (bounded - bounded.mean(axis=0)).astype(np.float32)
     s = (scores - scores.mean(axis=0)).astype(np.float32)
-    count = math.ceil(min(_DEPTH / level, max(_SHALLOW / level, _WORK / (n * m))))
+    count = math.ceil(min(_DEPTH / alpha, max(_SHALLOW / alpha, _WORK / (n * m))))
     count = max(_LEAST, count if n * max(m, 500) * count <= _MOST else 0)
-    allowed = math.floor(level * (count + 1) + 1e-9) - 1  # exceedances at which p is at the level
+    allowed = math.floor(alpha * (count + 1) + 1e-9) - 1  # exceedances at which p is at alpha
 
     def statistics(rows):
         """Return covariance and t of each attribute (rows of the result) under permutations."""
@@ -560,7 +580,7 @@ def permutation_tests(bounded, scores, column, *, beta, length, rng):
     price = math.exp(length)
     m = len(column)
     value, p, half, count = permutation_statistics(
-        bounded, scores, column, level=beta / price / m, rng=rng
+        bounded, scores, column, alpha=beta / price / m, rng=rng
     )
     lower = np.maximum(value - half, -1.0)
     upper = np.minimum(value + half, 1.0)

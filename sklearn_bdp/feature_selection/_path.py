@@ -46,7 +46,7 @@ class Proposal:
 
     #: Name of the ranking, or ``"constant"`` for the subset that all others are compared with.
     ranking: str
-    chosen: tuple  # units, best first
+    units: tuple  # chosen units, best first
     columns: tuple  # their columns with the fixed ones, sorted
     #: Cross-validated score of each training record (NaN for records in no test fold): their mean
     #: is the score in [0, 1]. For scores by class, the score of the record's fold plus the
@@ -55,12 +55,12 @@ class Proposal:
     #: Hits of the predictions beyond chance, with equal weight for each class: 0 on average if the
     #: predictions are independent of the classes. ``None`` if subsets are compared with the
     #: constant prediction instead.
-    beyond: np.ndarray | None = field(default=None, repr=False)
+    chance_corrected: np.ndarray | None = field(default=None, repr=False)
     #: Pooled out-of-fold predictions, for a metric without a proven bound that reads predictions.
     predictions: Predictions | None = field(default=None, repr=False)
 
     @property
-    def training(self):
+    def cv_score(self):
         """Return the cross-validated score in [0, 1]; NaN if a fit failed."""
         if not np.isfinite(self.scores).any():
             return math.nan
@@ -72,76 +72,41 @@ class FoldResult:
     """Scores of one subset on the test records of a fold."""
 
     scores: np.ndarray  # of records, in [0, 1]; of a metric without a proven bound in score units
-    beyond: np.ndarray  # hits beyond chance
+    chance_corrected: np.ndarray  # hits beyond chance
     predictions: Predictions | None = None
 
 
-def propose(setting, ranking, *, target, n_jobs):
+def score_subsets(setting, ranking, *, target, n_jobs):
     """Return the :class:`Proposal` list of a path, and the metric with its public range.
 
     The first proposal is the constant, if there is one.
     """
-    units = ranking.units
     n = num_samples(setting.X)
-    stable = target == "stable"
     univariate = ranking.univariate([*(train for train, _ in setting.folds), np.arange(n)])
     full_orders = _orders(ranking, target, np.arange(n), univariate[-1])
-    sizes = {1 if stable else target}
-    if target is None:  # about 1.4 times the previous size, up to all units or n // 2 of them
-        max_size = len(units) if len(units) <= n else max(1, n // 2)
-        n_steps = int(2 * math.log2(max(1, max_size))) + 1
-        sizes = {round(2 ** (step / 2)) for step in range(n_steps)}
-        sizes = {size for size in sizes if size <= max_size}
-        if max_size == len(units):
-            sizes.add(max_size)
-    # The smallest model to compare with: fixed columns, or none.
-    classifier = is_classifier(setting.estimator)
-    has_baseline = bool(units.fixed) or classifier or is_regressor(setting.estimator)
-    plans = [("constant", 0)] if has_baseline else []
-    n_ranked = full_orders[ranking.name].size
-    sizes = {min(size, n_ranked) for size in sizes} - {0}
-    plans += [(ranking.name, size) for size in sorted(sizes)]
-    if stable and full_orders["stable"].size:
-        plans.append(("stable", n))
-    # Predictions are compared with chance in each class if the constant prediction is a weak
-    # baseline: not with fixed features, which may predict the classes; not for regression or many
-    # classes; not for scores that are not hits (a probability).
-    labels = np.asarray(setting.y)
-    classes = None
-    has_hits = setting.metric.is_binary or not setting.metric.is_mean
-    if classifier and has_hits and labels.ndim == 1 and not units.fixed:
-        unique_labels = np.unique(labels)
-        if 2 <= len(unique_labels) <= _MANY_CLASSES:
-            classes = unique_labels
+    has_baseline = _has_baseline(setting.estimator, ranking.units)
+    subsets = [("constant", 0)] if has_baseline else []
+    subsets += _ranked_subsets(ranking, target, full_orders, n)
+    classes = _classes_with_chance(setting, ranking.units)
     workers_setting = replace(setting, X_holdout=None, y_holdout=None)  # workers need no holdout
     fold_results = Parallel(n_jobs=n_jobs)(
-        delayed(_one_fold)(workers_setting, fold, ranking, target, scores, plans, classes)
+        delayed(_one_fold)(workers_setting, fold, ranking, target, scores, subsets, classes)
         for fold, scores in zip(setting.folds, univariate, strict=False)
     )
     proposals = []
     errors = []
-    for (name, size), results in zip(plans, zip(*fold_results, strict=True), strict=True):
+    for (name, size), results in zip(subsets, zip(*fold_results, strict=True), strict=True):
         tracebacks = [result for result in results if isinstance(result, str)]
         errors += tracebacks[:1]
-        scores = np.full(n, math.nan)
-        chance_corrected = np.full(n, math.nan)
-        predictions = []
-        for (_, tested), result in zip(setting.folds, [] if tracebacks else results, strict=False):
-            scores[tested] = result.scores
-            chance_corrected[tested] = result.beyond
-            if result.predictions is not None:
-                predictions.append(result.predictions)
-        chosen = tuple(full_orders[name][:size].tolist())
-        proposals.append(
-            Proposal(
-                name,
-                chosen,
-                units.columns(chosen),
-                scores,
-                beyond=None if classes is None else chance_corrected,
-                predictions=Predictions.concatenate(predictions) if predictions else None,
-            )
-        )
+        chosen_units = tuple(full_orders[name][:size].tolist())
+        columns = ranking.units.columns(chosen_units)
+        unscored = np.full(n, math.nan)
+        proposal = Proposal(name, chosen_units, columns, unscored, chance_corrected=unscored)
+        if not tracebacks:
+            proposal = _with_fold_results(proposal, setting.folds, results)
+        if classes is None:
+            proposal = replace(proposal, chance_corrected=None)
+        proposals.append(proposal)
     if errors:
         _report_failures(errors, proposals, has_baseline, text_columns(setting.X))
     if not isinstance(setting.metric, ApproximateMetric):
@@ -149,30 +114,102 @@ def propose(setting, ranking, *, target, n_jobs):
     return _in_public_range(proposals, setting)
 
 
+def _has_baseline(estimator, units):
+    """Return whether there is a smallest model to compare with: fixed columns, or a constant."""
+    return bool(units.fixed) or is_classifier(estimator) or is_regressor(estimator)
+
+
+def _ranked_subsets(ranking, target, full_orders, n):
+    """Return pairs of a ranking's name and a number of units, in the order of a path."""
+    n_ranked = full_orders[ranking.name].size
+    sizes = {min(size, n_ranked) for size in _path_sizes(target, len(ranking.units), n)} - {0}
+    subsets = [(ranking.name, size) for size in sorted(sizes)]
+    if target == "stable" and full_orders["stable"].size:
+        subsets.append(("stable", n))
+    return subsets
+
+
+def _path_sizes(target, n_units, n):
+    """Return the numbers of units on a path: each about 1.4 times the previous one.
+
+    Up to all units, or ``n // 2`` of them if there are more units than records.
+    """
+    if target is not None:
+        return {1 if target == "stable" else target}
+    max_size = n_units if n_units <= n else max(1, n // 2)
+    n_steps = int(2 * math.log2(max(1, max_size))) + 1
+    sizes = {round(2 ** (step / 2)) for step in range(n_steps)}
+    sizes = {size for size in sizes if size <= max_size}
+    if max_size == n_units:
+        sizes.add(max_size)
+    return sizes
+
+
+def _classes_with_chance(setting, units):
+    """Return the classes in which predictions are compared with chance; None without them.
+
+    Predictions are compared with chance if the constant prediction is a weak baseline: not with
+    fixed features, which may predict the classes; not for regression or many classes; not for
+    scores that are not hits (a probability).
+    """
+    labels = np.asarray(setting.y)
+    has_hits = setting.metric.is_binary or not setting.metric.is_mean
+    if not is_classifier(setting.estimator) or not has_hits or labels.ndim != 1 or units.fixed:
+        return None
+    unique_labels = np.unique(labels)
+    return unique_labels if 2 <= len(unique_labels) <= _MANY_CLASSES else None
+
+
+def _with_fold_results(proposal, folds, results):
+    """Return a proposal with the scores of the test records of all folds."""
+    scores = np.full(proposal.scores.size, math.nan)
+    chance_corrected = np.full(proposal.scores.size, math.nan)
+    predictions = []
+    for (_, tested), result in zip(folds, results, strict=False):
+        scores[tested] = result.scores
+        chance_corrected[tested] = result.chance_corrected
+        if result.predictions is not None:
+            predictions.append(result.predictions)
+    return replace(
+        proposal,
+        scores=scores,
+        chance_corrected=chance_corrected,
+        predictions=Predictions.concatenate(predictions) if predictions else None,
+    )
+
+
 def _in_public_range(proposals, setting):
     """Return proposals by a metric without a proven bound in [0, 1], and the metric.
 
     Its public range follows from the out-of-fold scores of all proposals.
     """
-    order = np.concatenate([tested for _, tested in setting.folds])
-    has_predictions = [proposal.predictions is not None for proposal in proposals]
     scores = [
-        setting.metric.pooled(proposal.predictions).score if is_known else proposal.scores
-        for proposal, is_known in zip(proposals, has_predictions, strict=True)
+        proposal.scores
+        if proposal.predictions is None
+        else setting.metric.pooled(proposal.predictions).score
+        for proposal in proposals
     ]
     metric = setting.metric.with_range(np.concatenate([np.ravel(score) for score in scores]))
-    ranged = []
-    for proposal, score, is_known in zip(proposals, scores, has_predictions, strict=True):
-        values = metric.to_unit(proposal.scores)
-        if is_known and math.isfinite(score):
-            values = np.full(proposal.scores.size, math.nan)
-            values[order] = metric.record_values(
-                proposal.predictions, metric.pooled(proposal.predictions)
-            )
-        elif is_known:
-            values = np.full(proposal.scores.size, math.nan)
-        ranged.append(replace(proposal, scores=values))
-    return ranged, metric
+    order = np.concatenate([tested for _, tested in setting.folds])
+    return [
+        replace(proposal, scores=_unit_scores(proposal, metric, score, order))
+        for proposal, score in zip(proposals, scores, strict=True)
+    ], metric
+
+
+def _unit_scores(proposal, metric, score, order):
+    """Return the scores of training records in [0, 1], by a metric with its public range.
+
+    ``score``: of pooled predictions; ``order``: positions of the records in the test folds.
+    """
+    if proposal.predictions is None:
+        return metric.to_unit(proposal.scores)
+    values = np.full(proposal.scores.size, math.nan)
+    if math.isfinite(score):
+        values[order] = metric.record_values(
+            proposal.predictions, metric.pooled(proposal.predictions)
+        )
+    return values
 
 
 def _orders(ranking, target, rows, univariate):
@@ -184,14 +221,17 @@ def _orders(ranking, target, rows, univariate):
     }
 
 
-def _one_fold(setting, fold, ranking, target, univariate, plans, classes):
-    """Return the scores of the test fold for each plan."""
+def _one_fold(setting, fold, ranking, target, univariate, subsets, classes):
+    """Return the scores of the test fold for each subset: a ranking's name and a size."""
     orders = _orders(ranking, target, fold[0], univariate)
-    subsets = [ranking.units.columns(orders[name][:size].tolist()) for name, size in plans]
+    columns_of_subset = [
+        ranking.units.columns(orders[name][:size].tolist()) for name, size in subsets
+    ]
     results = {
-        columns: _score(setting, columns, fold, classes) for columns in dict.fromkeys(subsets)
+        columns: _score(setting, columns, fold, classes)
+        for columns in dict.fromkeys(columns_of_subset)
     }
-    return [results[columns] for columns in subsets]
+    return [results[columns] for columns in columns_of_subset]
 
 
 def _score(setting, columns, fold, classes):
@@ -206,18 +246,23 @@ def _score(setting, columns, fold, classes):
     if isinstance(setting.metric, ApproximateMetric):
         return _approximate_score(setting, model, tested, labels, classes)
     evaluation = setting.metric.evaluate(model, tested, labels)
-    scores = evaluation.per_record
-    class_scores = evaluation.by_class
-    if scores is None and class_scores is None:
-        scores = np.full(len(labels), evaluation.value)
-    elif scores is None:
-        scores = influence_values(class_scores)
+    scores = _record_scores(evaluation, len(labels))
     if classes is None:
         return FoldResult(scores, scores)
+    class_scores = evaluation.by_class
     if class_scores is not None and class_scores.shape.kind == "pairs":
         return FoldResult(scores, scores - 0.5)
     hits = scores if class_scores is None else class_scores.rows
     return FoldResult(scores, _beyond_chance(np.nan_to_num(hits), labels, classes))
+
+
+def _record_scores(evaluation, n):
+    """Return a score of each of n records, whose mean is the value of an evaluation."""
+    if evaluation.per_record is not None:
+        return evaluation.per_record
+    if evaluation.by_class is not None:
+        return influence_values(evaluation.by_class)
+    return np.full(n, evaluation.value)
 
 
 def _beyond_chance(hits, labels, classes):
@@ -297,7 +342,7 @@ def _report_failures(errors, proposals, has_baseline, text):
         f"{named} The last error:\n{errors[-1]}"
     )
     if not any(
-        math.isfinite(proposal.training) for proposal in proposals[has_baseline:] or proposals
+        math.isfinite(proposal.cv_score) for proposal in proposals[has_baseline:] or proposals
     ):
         raise ValueError(message)
     warnings.warn(message, FitFailedWarning, stacklevel=caller_level())
@@ -307,54 +352,67 @@ def _report_failures(errors, proposals, has_baseline, text):
 
 
 @dataclass(frozen=True)
-class Choice:
+class SubsetChoice:
     """Choice on the training set, by indices of the proposals."""
 
     chosen: int
     constant: int | None
-    #: p-value: probability that the best of as many useless subsets scores as high; NaN without a
+    #: Probability that the best of as many useless subsets scores as high; NaN without a
     #: comparison.
-    luck: float
-    asked: bool  # whether a number of features was requested
+    p_value: float
+    is_size_requested: bool  # whether a number of features was requested
     baseline: int  # subset to hand on if none is distinguished from chance
 
 
-def choose(proposals, setting, *, tol, target):
-    """Return the :class:`Choice` by tolerance (score units or "auto") and number of units."""
-    levels = np.array([proposal.training for proposal in proposals])
-    sizes = np.array([len(proposal.chosen) for proposal in proposals])
-    finite_indices = np.flatnonzero(np.isfinite(levels)).tolist()
+def select_subset(proposals, setting, *, tol, target):
+    """Return the :class:`SubsetChoice` by tolerance (score units or "auto") and number of units."""
+    cv_scores = np.array([proposal.cv_score for proposal in proposals])
+    sizes = np.array([len(proposal.units) for proposal in proposals])
+    finite_indices = np.flatnonzero(np.isfinite(cv_scores)).tolist()
     constant = next(
         (index for index in finite_indices if proposals[index].ranking == "constant"), None
     )
     candidates = [index for index in finite_indices if index != constant]
-    is_number_requested = isinstance(target, int)
+    is_size_requested = isinstance(target, int)
     if not candidates:
-        return Choice(constant, constant, math.nan, is_number_requested, constant)
+        return SubsetChoice(constant, constant, math.nan, is_size_requested, constant)
     if tol == "auto" and target is None:
-        # Neighbors on a path share most of their features, and a smoothed curve has a more reliable
-        # maximum: 0.766 instead of 0.759 on new records (eight informative of 2,000 features, 225
-        # records).
-        raw = levels[candidates]
-        levels[candidates] = (np.r_[raw[:1], raw[:-1]] + 2.0 * raw + np.r_[raw[1:], raw[-1:]]) / 4.0
-    # Smallest subset at the highest level; stable features are chosen without a comparison.
-    best = min(candidates, key=lambda index: (-levels[index], sizes[index]))
+        cv_scores[candidates] = _smoothed(cv_scores[candidates])
+    # Smallest subset at the highest score; stable features are chosen without a comparison.
+    best = min(candidates, key=lambda index: (-cv_scores[index], sizes[index]))
     best = candidates[-1] if proposals[candidates[-1]].ranking == "stable" else best
     chosen = best
-    luck = math.nan
     if tol != "auto" and target is None:
         # A difference of 0.05 is within a tolerance of 0.05, despite rounding.
-        min_level = levels[best] - tol / (setting.metric.upper - setting.metric.lower) - 1e-12
-        within_tolerance = [index for index in candidates if levels[index] >= min_level]
-        chosen = min(within_tolerance, key=lambda index: (sizes[index], -levels[index]))
+        min_score = cv_scores[best] - tol / (setting.metric.upper - setting.metric.lower) - 1e-12
+        chosen = _smallest_subset(candidates, sizes, cv_scores, min_score)
     baseline = min(candidates, key=lambda index: sizes[index])  # the smallest subset
+    p_value = math.nan
     if constant is not None:
-        luck = _luck(proposals, candidates, best, constant, setting)
+        p_value = _p_value_of_best(proposals, candidates, best, constant, setting)
         if proposals[constant].columns:  # fixed features alone
             baseline = constant
-            if levels[constant] >= levels[chosen] and not is_number_requested:
+            if cv_scores[constant] >= cv_scores[chosen] and not is_size_requested:
                 chosen = constant
-    return Choice(chosen, constant, luck, is_number_requested, baseline)
+    return SubsetChoice(chosen, constant, p_value, is_size_requested, baseline)
+
+
+def _smallest_subset(candidates, sizes, cv_scores, min_score):
+    """Return the smallest candidate with at least this score; of equal ones the best."""
+    good_enough = [index for index in candidates if cv_scores[index] >= min_score]
+    return min(good_enough, key=lambda index: (sizes[index], -cv_scores[index]))
+
+
+def _smoothed(cv_scores):
+    """Return the scores of a path, each averaged with those of its neighbors.
+
+    Neighbors on a path share most of their features, and a smoothed curve has a more reliable
+    maximum: 0.766 instead of 0.759 on new records (eight informative of 2,000 features, 225
+    records).
+    """
+    previous_scores = np.r_[cv_scores[:1], cv_scores[:-1]]
+    next_scores = np.r_[cv_scores[1:], cv_scores[-1:]]
+    return (previous_scores + 2.0 * cv_scores + next_scores) / 4.0
 
 
 def overlap(folds):
@@ -368,53 +426,50 @@ def overlap(folds):
     return math.sqrt(1.0 + tested / trained)
 
 
-def _luck(proposals, candidates, best, constant, setting):
+def _p_value_of_best(proposals, candidates, best, constant, setting):
     """Return the p-value of the best subset: how often the best of useless subsets gains as much.
 
-    The gain is that of predictions over chance, if it is known (``Proposal.beyond``), else the gain
-    over the constant prediction. The constant is a weaker baseline, because its score on a few
-    hundred labels varies by chance, too.
+    The gain is that of predictions over chance, if it is known (``Proposal.chance_corrected``),
+    else the gain over the constant prediction. The constant is a weaker baseline, because its score
+    on a few hundred labels varies by chance, too.
 
     The gains are treated as jointly normal with the covariance of their per-record scores
     (Chernozhukov, Chetverikov and Kato 2013): the scores of subsets of one path are strongly
     correlated, so that Bonferroni's correction loses too much power with a few hundred records.
     """
     constant_scores = proposals[constant].scores
-    if not proposals[best].training > proposals[constant].training:
+    if not proposals[best].cv_score > proposals[constant].cv_score:
         return 1.0
-    compares_with_constant = proposals[best].beyond is None
-    if (
-        compares_with_constant
-        and isinstance(setting.metric, ApproximateMetric)
-        and not setting.metric.by_predictions
-    ):
-        return _luck_of_folds(
-            proposals[best].scores - constant_scores, setting.folds, len(candidates)
-        )
-    if compares_with_constant:
-        gains = np.array([proposals[index].scores - constant_scores for index in candidates])
+    if proposals[best].chance_corrected is not None:
+        gains = np.array([proposals[index].chance_corrected for index in candidates])
+        deviation_ratio = overlap(setting.folds)
+    elif isinstance(setting.metric, ApproximateMetric) and not setting.metric.by_predictions:
+        gains_of_best = proposals[best].scores - constant_scores
+        return _p_value_of_folds(gains_of_best, setting.folds, len(candidates))
     else:
-        gains = np.array([proposals[index].beyond for index in candidates])
+        gains = np.array([proposals[index].scores - constant_scores for index in candidates])
+        deviation_ratio = 1.0
     gains = gains[:, np.isfinite(gains).all(axis=0)]
     best_gains = gains[candidates.index(best)]
     # The variance counts one more record, so that a few records without variance prove nothing.
     variance = (best_gains.var() + 1.0 / best_gains.size) / min(
         best_gains.size, setting.n_effective
     )
-    statistic = (
-        best_gains.mean()
-        / math.sqrt(variance)
-        / (1.0 if compares_with_constant else overlap(setting.folds))
-    )
-    gains = gains - gains.mean(axis=1, keepdims=True)
-    gains /= np.maximum(np.sqrt((gains**2).sum(axis=1, keepdims=True)), 1e-12)
-    values, vectors = np.linalg.eigh(gains @ gains.T)
-    draws = np.random.default_rng(0).standard_normal((_DRAWS, len(gains)))
+    statistic = best_gains.mean() / math.sqrt(variance) / deviation_ratio
+    return float(np.mean(_largest_of_useless(gains) >= statistic))
+
+
+def _largest_of_useless(gains):
+    """Return draws of the largest standardized gain of as many useless subsets, as correlated."""
+    centered = gains - gains.mean(axis=1, keepdims=True)
+    centered /= np.maximum(np.sqrt((centered**2).sum(axis=1, keepdims=True)), 1e-12)
+    values, vectors = np.linalg.eigh(centered @ centered.T)
+    draws = np.random.default_rng(0).standard_normal((_DRAWS, len(centered)))
     draws = (draws * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    return float(np.mean(draws.max(axis=1) >= statistic))
+    return draws.max(axis=1)
 
 
-def _luck_of_folds(gains, folds, n_subsets):
+def _p_value_of_folds(gains, folds, n_subsets):
     """Return the p-value of the best subset from the scores of whole folds.
 
     A caller's function gives no scores of records: Student's test of the gains by fold (Nadeau and
@@ -458,30 +513,30 @@ def clip_errors(proposals, choice, setting, division, holdout):
     return clipped_proposals, metric
 
 
-def verify(verifier, proposals, choice, n_to_verify):
+def verify_subsets(verifier, proposals, choice, n_to_verify):
     """Verify ``n_to_verify`` of the proposals, or all; return the assessment of each.
 
     The chosen subset is a batch of one query, before the constant: single queries get narrower
     intervals.
     """
     assessments = [
-        Assessment(proposal.columns, proposal.training, NoAnswer("not asked"))
+        Assessment(proposal.columns, proposal.cv_score, NoAnswer("not asked"))
         for proposal in proposals
     ]
-    training = np.array([proposal.training for proposal in proposals])
-    remaining = set(np.flatnonzero(np.isfinite(training)).tolist()) - {
+    cv_scores = np.array([proposal.cv_score for proposal in proposals])
+    remaining = set(np.flatnonzero(np.isfinite(cv_scores)).tolist()) - {
         choice.chosen,
         choice.constant,
     }
-    runners_up = sorted(remaining, key=lambda index: -training[index])
+    runners_up = sorted(remaining, key=lambda index: -cv_scores[index])
     if n_to_verify != "all":
         runners_up = runners_up[: n_to_verify - 1]
     for indices in ([choice.chosen], [choice.constant, *runners_up]):
-        ask(verifier, proposals, assessments, indices)
+        verify_batch(verifier, proposals, assessments, indices)
     return assessments
 
 
-def ask(verifier, proposals, assessments, indices):
+def verify_batch(verifier, proposals, assessments, indices):
     """Verify some proposals as one batch, if there is a holdout; store their assessments."""
     verified = {
         index
@@ -490,13 +545,14 @@ def ask(verifier, proposals, assessments, indices):
     }
     indices = [index for index in indices if index not in {None, *verified}]
     if indices and verifier is not None:
-        training = [proposals[index].training for index in indices]
 
         def reference(row, name):
             return training_reference(verifier, proposals[indices[row]])
 
         batch = verifier.assess(
-            [proposals[index].columns for index in indices], training, references=reference
+            [proposals[index].columns for index in indices],
+            [proposals[index].cv_score for index in indices],
+            references=reference,
         )
         for index, assessment in zip(indices, batch, strict=True):
             assessments[index] = assessment
@@ -507,7 +563,7 @@ def training_reference(verifier, proposal):
     setting = verifier.setting
     holdout = verifier.holdout
     if proposal.predictions is None:
-        return TrainingReference(score=float(setting.metric.from_unit(proposal.training)))
+        return TrainingReference(score=float(setting.metric.from_unit(proposal.cv_score)))
     unit_codes, reason = setting.tested_units
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     return setting.metric.training_reference(
@@ -520,18 +576,18 @@ def training_reference(verifier, proposal):
     )
 
 
-def judge(assessments, choice, *, verified):
-    """Return whether the chosen subset is confirmed, and whether its gain is proven.
+def judge_gain(assessments, choice, *, verified):
+    """Return whether the gain of the chosen subset is confirmed, and whether it is proven.
 
     ``assessments``: of the proposals, with verified scores; ``verified``: whether the holdout was
     queried.
     """
-    if math.isnan(choice.luck):
-        return choice.constant is None or choice.asked, False
+    if math.isnan(choice.p_value):
+        return choice.constant is None or choice.is_size_requested, False
     chosen = assessments[choice.chosen]
     constant = assessments[choice.constant].answer
     agreed = not verified or chosen.rank > constant.value
-    is_confirmed = bool(choice.luck <= LEVEL and agreed)
+    is_confirmed = bool(choice.p_value <= LEVEL and agreed)
     is_proven = bool(chosen.answer.lower > constant.upper)
     return is_confirmed, is_proven
 
@@ -540,12 +596,12 @@ def path_table(proposals, assessments, chosen, metric):
     """Return ``score_path_``: one entry per subset in each array, in score units."""
     features = np.empty(len(proposals), dtype=object)
     features[:] = [proposal.columns for proposal in proposals]
-    training = np.array([assessment.cv_score for assessment in assessments])
+    cv_scores = np.array([assessment.cv_score for assessment in assessments])
     return {
         "ranking": np.array([proposal.ranking for proposal in proposals]),
         "n_features": np.array([len(proposal.columns) for proposal in proposals]),
         "features": features,
-        "cv_score": metric.from_unit(training),
+        "cv_score": metric.from_unit(cv_scores),
         **released(metric, [assessment.answer for assessment in assessments]),
         "selected": np.arange(len(proposals)) == chosen,
     }

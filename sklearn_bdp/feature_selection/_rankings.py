@@ -76,6 +76,15 @@ class Units:
 def make_units(n_features, names, fixed_features, feature_groups):
     """Return the :class:`Units` of the columns; a group with a fixed column is fixed as a whole."""
     fixed = set(_columns("fixed_features", fixed_features, n_features, names))
+    units = _all_units(n_features, names, feature_groups)
+    for unit in units:
+        fixed |= set(unit) if fixed & set(unit) else set()
+    members = tuple(sorted(unit for unit in units if not fixed & set(unit)))
+    return Units(members=members, fixed=tuple(sorted(fixed)), names=names)
+
+
+def _all_units(n_features, names, feature_groups):
+    """Return the columns of each group, and each other column as a unit of its own."""
     groups = [
         _columns("feature_groups", group, n_features, names) for group in feature_groups or ()
     ]
@@ -85,10 +94,7 @@ def make_units(n_features, names, fixed_features, feature_groups):
         raise ValueError("feature_groups must not be empty or share columns.")
     units = [tuple(sorted(group)) for group in groups]
     units += [(column,) for column in range(n_features) if column not in grouped_columns]
-    for unit in units:
-        fixed |= set(unit) if fixed & set(unit) else set()
-    members = tuple(sorted(unit for unit in units if not fixed & set(unit)))
-    return Units(members=members, fixed=tuple(sorted(fixed)), names=names)
+    return units
 
 
 def _columns(parameter, values, n_features, names):

@@ -13,13 +13,13 @@ from sklearn_bdp.utils.html import Card, RenderedResult
 from sklearn_bdp.utils.validation import check_option, failure_probability
 
 #: Rows of a table that are shown; ``rows`` holds all of them.
-SHOWN = 20
+MAX_ROWS = 20
 
 #: Text for features that may be no better than chance. It does not prove that they are not.
-NOT_TOLD = "Not distinguished from chance"
+NOT_CONFIRMED = "Not distinguished from chance"
 
 #: Share of half samples that a report counts features in.
-OFTEN = 0.9
+FREQUENT = 0.9
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,11 @@ class SelectionReport(RenderedResult):
         columns = self._columns()
         n_rows = len(next(iter(columns.values()), ()))
         table = {
-            name: [_text(value) for value in values[:SHOWN]] for name, values in columns.items()
+            name: [_text(value) for value in values[:MAX_ROWS]] for name, values in columns.items()
         }
-        footer = [("", [f"and {n_rows - SHOWN:,} more in report.rows"])] if n_rows > SHOWN else []
+        footer = (
+            [("", [f"and {n_rows - MAX_ROWS:,} more in report.rows"])] if n_rows > MAX_ROWS else []
+        )
         return Card(self.title, self.lines, [("", table if n_rows else {}), *footer])
 
     def _columns(self):
@@ -228,91 +230,124 @@ def screening_report(screen):
 
 
 def path_report(
-    selector, proposals, choice, selected_index, metric, ranking, *, proved, shares, size
+    selector,
+    proposals,
+    choice,
+    selected_index,
+    metric,
+    ranking,
+    *,
+    is_proven,
+    frequencies,
+    subset_size,
 ):
-    """Return the summary and the report of a path; ``place``: index of the selected subset.
+    """Return the summary and the report of a path; ``selected_index``: of the selected subset.
 
-    ``shares``: proportion of half samples that choose each unit, if each chooses ``size`` units.
+    ``is_proven``: whether its gain over the constant is. ``frequencies``: proportion of half
+    samples that choose each unit, if each chooses ``subset_size`` units.
     """
     path = selector.score_path_
     units = ranking.units
     selected = proposals[selected_index]
-    best = proposals[choice.chosen]
-
-    def score_text(index):
-        """Return a released value with its interval as text."""
-        score = path["holdout_score"][index]
-        low = path["holdout_lower"][index]
-        high = path["holdout_upper"][index]
-        if math.isnan(score):
-            return f"{path['cv_score'][index]:.3g} in cross-validation"
-        interval = path["holdout_interval"][index]
-        if interval == "none":
-            return f"{score:.3g} without an interval"
-        suffix = " approximately" if interval == "approximate" else ""
-        return f"{score:.3g} [{low:.3g}, {high:.3g}]{suffix}"
-
-    baseline = "a constant prediction"
-    selection_text = "The one best feature is"
-    if units.fixed:
-        baseline = "the fixed features alone"
-        selection_text = "The fixed features alone are"
-    selection_text += " handed on; on_empty='keep_best' keeps the others"
-    if selected_index == choice.chosen:
-        selection_text = "They are kept"
-        if choice.asked:
-            selection_text += " because n_features_to_select asks for them"
-    baseline_text = ""
-    if choice.constant is not None:
-        baseline_text = f", {baseline} scores {score_text(choice.constant)}"
-    summary = (
-        f"{NOT_TOLD}: the best features may be no better than {baseline}. The "
-        f"{_features(best.columns)} ({best.ranking}) score "
-        f"{score_text(choice.chosen)}{baseline_text}. {selection_text}. This does not prove that "
-        "they are useless. Add records, or do not interpret the list."
-    )
+    summary = _unconfirmed_summary(path, proposals, choice, selected_index, units)
     lines = [] if selector.confirmed_ else [summary]
-    if failed := np.isnan(path["cv_score"]).sum():
-        lines.append(f"{failed:,} of {len(proposals):,} subsets could not be fitted.")
+    if n_failed := np.isnan(path["cv_score"]).sum():
+        lines.append(f"{n_failed:,} of {len(proposals):,} subsets could not be fitted.")
     if math.isnan(selector.score_):
         lines.append("Not verified: all records chose (holdout=None), or no answer was given.")
     else:
-        lines.append(f"Verified: together they score {score_text(selected_index)} ({metric.name}).")
+        score = _score_text(path, selected_index)
+        lines.append(f"Verified: together they score {score} ({metric.name}).")
         if choice.constant not in (None, selected_index):
-            comparison = "shown to be better" if proved else "the intervals do not separate them"
-            if "none" in (
-                path["holdout_interval"][selected_index],
-                path["holdout_interval"][choice.constant],
-            ):
-                comparison = "no intervals separate them"
-            constant_text = score_text(choice.constant)
-            lines.append(f"Verified: {baseline} scores {constant_text}; {comparison}.")
-    if selected.chosen:
-        share = STABLE if selected.ranking == "stable" else OFTEN
-        n_stable = sum(shares[unit] >= share for unit in selected.chosen)
-        bound = min(expected_false_selections(size, share, shares.size), size)
-        lines += [
-            f"Chosen in the training set: ranking {selected.ranking!r}, "
-            f"{_features(selected.columns)}.",
-            f"Stability: of {_features(selected.chosen)} {n_stable:,} come back in {share:.0%} of "
-            f"half samples that choose {size:,} each. Of features that are chosen no oftener than "
-            f"at random, at most {bound:.2g} are expected to (Shah and Samworth 2013).",
-        ]
+            comparison = _comparison(path, selected_index, choice.constant, is_proven=is_proven)
+            score = _score_text(path, choice.constant)
+            lines.append(f"Verified: {_baseline_text(units)} scores {score}; {comparison}.")
+    if selected.units:
+        lines += _stability_lines(selected, frequencies, subset_size)
     lines.append(
         "Not verified: that any single feature is needed, or that one left out is useless. No "
         "false discovery rate is proved."
     )
-    chosen = [units.members[unit] for unit in selected.chosen]
-    fixed = [[column] for column in units.fixed]
-    rows = {
-        "feature": [units.label(columns) for columns in (*chosen, *fixed)],
-        "chosen by": [selected.ranking] * len(chosen) + ["fixed"] * len(fixed),
-        "half samples": [f"{shares[unit]:.0%}" for unit in selected.chosen] + [""] * len(fixed),
-    }
     count = selector.n_features_to_select_
     total = selector.n_features_in_
     title = f"{type(selector).__name__}: {count:,} of {total:,} features"
+    rows = _feature_rows(selected, units, frequencies)
     return summary, SelectionReport(title, tuple(lines), rows)
+
+
+def _score_text(path, index):
+    """Return a released score with its interval as text."""
+    score = path["holdout_score"][index]
+    low = path["holdout_lower"][index]
+    high = path["holdout_upper"][index]
+    if math.isnan(score):
+        return f"{path['cv_score'][index]:.3g} in cross-validation"
+    interval = path["holdout_interval"][index]
+    if interval == "none":
+        return f"{score:.3g} without an interval"
+    suffix = " approximately" if interval == "approximate" else ""
+    return f"{score:.3g} [{low:.3g}, {high:.3g}]{suffix}"
+
+
+def _baseline_text(units):
+    """Return the name of the subset that all others are compared with."""
+    return "the fixed features alone" if units.fixed else "a constant prediction"
+
+
+def _unconfirmed_summary(path, proposals, choice, selected_index, units):
+    """Return the summary of a selection that is not distinguished from chance."""
+    selection_text = "The one best feature is"
+    if units.fixed:
+        selection_text = "The fixed features alone are"
+    selection_text += " handed on; on_empty='keep_best' keeps the others"
+    if selected_index == choice.chosen:
+        selection_text = "They are kept"
+        if choice.is_size_requested:
+            selection_text += " because n_features_to_select asks for them"
+    baseline = _baseline_text(units)
+    baseline_score = ""
+    if choice.constant is not None:
+        baseline_score = f", {baseline} scores {_score_text(path, choice.constant)}"
+    best = proposals[choice.chosen]
+    return (
+        f"{NOT_CONFIRMED}: the best features may be no better than {baseline}. The "
+        f"{_features(best.columns)} ({best.ranking}) score "
+        f"{_score_text(path, choice.chosen)}{baseline_score}. {selection_text}. This does not "
+        "prove that they are useless. Add records, or do not interpret the list."
+    )
+
+
+def _comparison(path, selected_index, constant, *, is_proven):
+    """Return the finding on the selected subset against the constant as text."""
+    intervals = path["holdout_interval"]
+    if "none" in (intervals[selected_index], intervals[constant]):
+        return "no intervals separate them"
+    return "shown to be better" if is_proven else "the intervals do not separate them"
+
+
+def _stability_lines(selected, frequencies, subset_size):
+    """Return sentences on the units that half samples choose again."""
+    threshold = STABLE if selected.ranking == "stable" else FREQUENT
+    n_stable = sum(frequencies[unit] >= threshold for unit in selected.units)
+    bound = expected_false_selections(subset_size, threshold, frequencies.size)
+    return [
+        f"Chosen in the training set: ranking {selected.ranking!r}, {_features(selected.columns)}.",
+        f"Stability: of {_features(selected.units)} {n_stable:,} come back in {threshold:.0%} of "
+        f"half samples that choose {subset_size:,} each. Of features that are chosen no oftener "
+        f"than at random, at most {min(bound, subset_size):.2g} are expected to (Shah and Samworth "
+        "2013).",
+    ]
+
+
+def _feature_rows(selected, units, frequencies):
+    """Return the table of the selected features: name, ranking, frequency in half samples."""
+    chosen = [units.members[unit] for unit in selected.units]
+    fixed = [[column] for column in units.fixed]
+    return {
+        "feature": [units.label(columns) for columns in (*chosen, *fixed)],
+        "chosen by": [selected.ranking] * len(chosen) + ["fixed"] * len(fixed),
+        "half samples": [f"{frequencies[unit]:.0%}" for unit in selected.units] + [""] * len(fixed),
+    }
 
 
 def _features(listed):

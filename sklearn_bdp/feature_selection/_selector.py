@@ -24,13 +24,13 @@ from sklearn_bdp.evaluation.open_holdout import open_holdout
 from sklearn_bdp.evaluation.scoring import Reporting, bounded_metric, certified, clipping_of
 from sklearn_bdp.feature_selection._base import HoldoutSelectorBase
 from sklearn_bdp.feature_selection._path import (
-    ask,
-    choose,
     clip_errors,
-    judge,
+    judge_gain,
     path_table,
-    propose,
-    verify,
+    score_subsets,
+    select_subset,
+    verify_batch,
+    verify_subsets,
 )
 from sklearn_bdp.feature_selection._rankings import Ranking, make_units
 from sklearn_bdp.feature_selection._report import path_report
@@ -275,13 +275,7 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         BudgetExhaustedError
             When the holdout has spent its budget and ``on_exhausted="raise"``.
         """
-        if not callable(self.ranking):
-            check_option("ranking", self.ranking, ("univariate",))
-        if self.tol != "auto":
-            check_real("tol", self.tol, low=0.0)
-        if self.verify != "all":
-            check_integer("verify", self.verify, low=1)
-        check_option("on_empty", self.on_empty, ("baseline", "keep_best"))
+        self._check_parameters()
         X, y = self._check_data(X, y, X_val, y_val, groups=groups, **params)
         check_records(self.estimator, X, y)
         names = getattr(self, "feature_names_in_", None)
@@ -291,118 +285,164 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
             params = dict(process_routing(self, "fit", **params).estimator.fit)
         data = FitData(X, y, X_val, y_val, groups, times=times, horizon=horizon)
         division = self._divide(self.estimator, data)
-        metric = bounded_metric(self, self.scoring, division)
+        setting = self._set_up(division, check_method_params(X, params, indices=division.train))
         verifier = None
-        params = check_method_params(X, params, indices=division.train)
-        splitter = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
-        folds = list(splitter.split(division.X, division.y, division.groups))
-        check_folds(division, folds)
-        n_effective = self._training_n_effective(division)
-        setting = Experiment.of(
-            self,
-            division,
-            metric=metric,
-            folds=folds,
-            fit_params=params,
-            n_effective=n_effective,
-            tested_units=tested_units(division, folds),
-        )
         if self.holdout is not None:
             if not hasattr(self, "holdout_"):  # an error about shared rows refers to the split
-                self.train_indices_, self.holdout_indices_ = division.train, division.holdout
-            holdout = open_holdout(self, division, metric=metric, fit_params=params)
+                self.train_indices_ = division.train
+                self.holdout_indices_ = division.holdout
+            holdout = open_holdout(
+                self, division, metric=setting.metric, fit_params=setting.fit_params
+            )
             verifier = Verifier(setting, holdout, n_jobs=self.n_jobs)
         ranking = Ranking.of(
             self.ranking, units, setting.X, setting.y, setting.estimator, division.train_groups()
         )
-        shown, n = setting, len(ranking.targets)
-        if self.n_features_in_ > n:  # how records depend is seen as well in the best few columns
-            best = np.argsort(-ranking.univariate([np.arange(n)])[0], kind="stable")
-            shown = replace(setting, X=safe_indexing(setting.X, np.sort(best[:n]), axis=1))
-        dependence_test, _ = check_dependence(division, shown, {}, groups=division.groups)
-        proposals, metric = propose(setting, ranking, target=target, n_jobs=self.n_jobs)
+        dependence_note = self._check_dependence(division, setting, ranking)
+        proposals, metric = score_subsets(setting, ranking, target=target, n_jobs=self.n_jobs)
         setting = replace(setting, metric=metric)
-        choice = choose(proposals, setting, tol=self.tol, target=target)
+        choice = select_subset(proposals, setting, tol=self.tol, target=target)
         if verifier is not None:
             proposals, metric = clip_errors(proposals, choice, setting, division, verifier.holdout)
             setting = replace(setting, metric=metric)
             verifier.use_metrics(metric, {})
-        strength = "" if dependence_test is None else dependence_test.note
-        self._select(proposals, choice, division, setting, verifier, ranking, strength=strength)
-        if not (self.confirmed_ or choice.asked or verifier is None):
+        self._select(proposals, choice, division, setting, verifier, ranking, dependence_note)
+        if not (self.confirmed_ or choice.is_size_requested or verifier is None):
             self._warn_unconfirmed()
         return self
 
-    def _select(self, proposals, choice, division, setting, verifier, ranking, *, strength):
-        """Verify the chosen subsets; set the selected features, their score and the report."""
-        metric, place = setting.metric, choice.chosen
-        found = verify(verifier, proposals, choice, self.verify)
-        self.confirmed_, proved = judge(found, choice, verified=verifier is not None)
-        if not (self.confirmed_ or choice.asked) and self.on_empty == "baseline":
-            place = choice.baseline
-            ask(verifier, proposals, found, [place])
-        self.score_path_ = path = path_table(proposals, found, place, metric)
-        self.score_, *interval = found[place].in_units(metric)
-        self.interval_ = tuple(interval)
-        proposal, n = proposals[place], len(ranking.targets)
-        self.support_ = np.isin(np.arange(self.n_features_in_), proposal.columns)
-        self.n_features_to_select_ = len(proposal.columns)
-        size, shares = 0, np.full(len(ranking.units), np.nan)
-        if proposal.chosen:
-            stable = proposal.ranking == "stable"
-            size = ranking.stable_size(n) if stable else len(proposal.chosen)
-            shares = ranking.shares(np.arange(n), size)
-        self.stability_ = np.ones(self.n_features_in_)
-        for members, share in zip(ranking.units.members, shares, strict=True):
-            self.stability_[list(members)] = share
-        self._summary = path_report(
-            self, proposals, choice, place, metric, ranking, proved=proved, shares=shares, size=size
+    def _check_parameters(self):
+        """Raise an error for a parameter without meaning, before the data are read."""
+        if not callable(self.ranking):
+            check_option("ranking", self.ranking, ("univariate",))
+        if self.tol != "auto":
+            check_real("tol", self.tol, low=0.0)
+        if self.verify != "all":
+            check_integer("verify", self.verify, low=1)
+        check_option("on_empty", self.on_empty, ("baseline", "keep_best"))
+
+    def _set_up(self, division, fit_params):
+        """Return the :class:`Experiment`: training records with their folds, and the metric."""
+        metric = bounded_metric(self, self.scoring, division)
+        splitter = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
+        folds = list(splitter.split(division.X, division.y, division.groups))
+        check_folds(division, folds)
+        return Experiment.of(
+            self,
+            division,
+            metric=metric,
+            folds=folds,
+            fit_params=fit_params,
+            n_effective=self._training_n_effective(division),
+            tested_units=tested_units(division, folds),
         )
-        variance, self._reported = None, {}
+
+    def _check_dependence(self, division, setting, ranking):
+        """Return an assumption on the declared dependence, or an empty text; warn of others.
+
+        Wide data are reduced: the best few columns show as well how records depend.
+        """
+        n = len(ranking.targets)
+        if self.n_features_in_ > n:
+            order = np.argsort(-ranking.univariate([np.arange(n)])[0], kind="stable")
+            setting = replace(setting, X=safe_indexing(setting.X, np.sort(order[:n]), axis=1))
+        dependence_test, _ = check_dependence(division, setting, {}, groups=division.groups)
+        return "" if dependence_test is None else dependence_test.note
+
+    def _select(self, proposals, choice, division, setting, verifier, ranking, dependence_note):
+        """Verify the chosen subsets; set the selected features, their score and the report."""
+        metric = setting.metric
+        assessments = verify_subsets(verifier, proposals, choice, self.verify)
+        self.confirmed_, is_proven = judge_gain(assessments, choice, verified=verifier is not None)
+        selected_index = choice.chosen
+        if not (self.confirmed_ or choice.is_size_requested) and self.on_empty == "baseline":
+            selected_index = choice.baseline
+            verify_batch(verifier, proposals, assessments, [selected_index])
+        self.score_path_ = path_table(proposals, assessments, selected_index, metric)
+        self.score_, *interval = assessments[selected_index].in_units(metric)
+        self.interval_ = tuple(interval)
+        selected = proposals[selected_index]
+        self.support_ = np.isin(np.arange(self.n_features_in_), selected.columns)
+        self.n_features_to_select_ = len(selected.columns)
+        subset_size, frequencies = _selection_frequencies(selected, ranking)
+        self.stability_ = np.ones(self.n_features_in_)
+        for members, frequency in zip(ranking.units.members, frequencies, strict=True):
+            self.stability_[list(members)] = frequency
+        self._summary = path_report(
+            self,
+            proposals,
+            choice,
+            selected_index,
+            metric,
+            ranking,
+            is_proven=is_proven,
+            frequencies=frequencies,
+            subset_size=subset_size,
+        )
+        variance = None
         if metric.is_mean:
-            variance = min(float(np.nanvar(proposal.scores.astype(float))), 0.25)
+            variance = min(float(np.nanvar(selected.scores.astype(float))), 0.25)
         self._training_side = metric, variance
+        self._reported = {}
         self._has_fit_params = any(value is not None for value in setting.fit_params.values())
         self._keep_sides(None if verifier is None else verifier.holdout, division)
         if verifier is None:
-            self.estimator_ = fit_candidate(setting, Candidate(columns=proposal.columns))
+            self.estimator_ = fit_candidate(setting, Candidate(columns=selected.columns))
             return
-        self.estimator_ = verifier.model(Candidate(columns=proposal.columns))
-        shown = {f"{type(self.estimator_).__name__} of {len(proposal.columns):,} features": place}
-        if choice.constant not in (None, place):
-            shown["fixed"] = choice.constant
-        for name, one in shown.items():
-            if columns := proposals[one].columns:
-                model = verifier.model(Candidate(columns=columns))
-                self._reported[name] = list(columns), model, float(path["cv_score"][one])
+        self.estimator_ = verifier.model(Candidate(columns=selected.columns))
+        self._reported = self._models_to_report(proposals, choice, selected_index, verifier)
         cv_data = CVData(division.X, division.y, division.train_groups(), setting.folds)
         self.holdout_.update_context(cv_data=cv_data)
         note = (
             f"Selected {self.support_.sum():,} of {self.n_features_in_:,} features; verified "
             f"{metric.name} {self.score_:.3g} [{interval[0]:.3g}, {interval[1]:.3g}]."
         )
-        training = float(path["cv_score"][place])
-        clipping = clipping_of(setting, proposal.columns)
-        facts = {"training": training, "clipping": clipping, "notes": (note,)}
-        facts |= {"assumptions": [strength] if strength else []}
         self.certificate_ = certified(
-            self.holdout_, division, metric, found[place], of="the selected features", **facts
+            self.holdout_,
+            division,
+            metric,
+            assessments[selected_index],
+            of="the selected features",
+            training=float(self.score_path_["cv_score"][selected_index]),
+            clipping=clipping_of(setting, selected.columns),
+            notes=(note,),
+            assumptions=[dependence_note] if dependence_note else [],
         )
+
+    def _models_to_report(self, proposals, choice, selected_index, verifier):
+        """Return columns, model and cross-validated score of each model of a report, by name."""
+        name = f"{type(self.estimator_).__name__} of {self.n_features_to_select_:,} features"
+        index_by_name = {name: selected_index}
+        if choice.constant not in (None, selected_index):
+            index_by_name["fixed"] = choice.constant
+        cv_scores = self.score_path_["cv_score"]
+        return {
+            name: (
+                list(proposals[index].columns),
+                verifier.model(Candidate(columns=proposals[index].columns)),
+                float(cv_scores[index]),
+            )
+            for name, index in index_by_name.items()
+            if proposals[index].columns
+        }
 
     def _to_report(self, compare):
         """Return the models with their scores, the metric and a record's variance."""
-        X, models, values = self._closing().X, {}, []
-        beside = isinstance(compare, str) and compare == "fixed"
-        if beside and "fixed" not in self._reported:
+        X = self._closing().X
+        compares_fixed = isinstance(compare, str) and compare == "fixed"
+        if compares_fixed and "fixed" not in self._reported:
             raise ValueError("compare='fixed' needs fixed_features, and selected features besides.")
-        for name, (columns, model, expected) in self._reported.items():
-            if beside or name != "fixed":
-                if hasattr(self, "feature_names_in_") and is_frame(X):
-                    columns = self.feature_names_in_[columns].tolist()
-                picked = FunctionTransformer(safe_indexing, kw_args={"indices": columns, "axis": 1})
-                models[name] = make_pipeline(picked, model)
-                values.append(expected)
-        return models, values, *self._training_side
+        models = {}
+        cv_scores = []
+        for name, (columns, model, cv_score) in self._reported.items():
+            if name == "fixed" and not compares_fixed:
+                continue
+            if hasattr(self, "feature_names_in_") and is_frame(X):
+                columns = self.feature_names_in_[columns].tolist()
+            selection = FunctionTransformer(safe_indexing, kw_args={"indices": columns, "axis": 1})
+            models[name] = make_pipeline(selection, model)
+            cv_scores.append(cv_score)
+        return models, cv_scores, *self._training_side
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -424,3 +464,17 @@ class HoldoutFeatureSelector(Reporting, MetaEstimatorMixin, HoldoutSelectorBase)
         mapping = MethodMapping().add(caller="fit", callee="fit")
         router = MetadataRouter(owner=self).add_self_request(self)
         return router.add(estimator=self.estimator, method_mapping=mapping)
+
+
+def _selection_frequencies(selected, ranking):
+    """Return how many units half samples choose, and the proportion that chooses each unit.
+
+    ``selected``: the proposal whose size half samples choose, too; without units, NaN.
+    """
+    if not selected.units:
+        return 0, np.full(len(ranking.units), np.nan)
+    n = len(ranking.targets)
+    subset_size = len(selected.units)
+    if selected.ranking == "stable":
+        subset_size = ranking.stable_size(n)
+    return subset_size, ranking.shares(np.arange(n), subset_size)

@@ -43,7 +43,7 @@ from sklearn_bdp.release.query_batch import (
     make_batch,
     metric_key,
 )
-from sklearn_bdp.report.final import report_and_close, shown_report
+from sklearn_bdp.report.final import load_report, report_and_close
 from sklearn_bdp.report.in_time import align_predictions, clip_errors_in_time
 from sklearn_bdp.report.measures import check_fitted, check_predictions
 from sklearn_bdp.report.plan import out_of_fold_errors
@@ -735,25 +735,11 @@ class ReusableHoldout:
         # Predictions that a caller passes set no clip: those of records that a model was fitted on
         # would cut off too much.
         metric = clip_errors_in_time(self, metric, lambda: None)
-        reference = None
-        if isinstance(metric, ApproximateMetric):
-            if trained is None:
-                raise UnboundedMetricError(
-                    f"scoring={metric.name!r} has no proven bound, and its approximate interval "
-                    "needs out-of-fold predictions of training records: pass "
-                    "training_predictions=(y, y_pred). The holdout was not queried."
-                )
-            metric, reference = self._reference_of(metric, *trained)
-            expected = self._expected_score(metric, cv_score, reference.score)
-        elif cv_score is None:
-            with self.account.read_transaction() as book:
-                expected = book.last_value(submitter, metric_key(metric))
-        else:
-            expected = check_cv_score(metric, cv_score)
+        metric, reference, expected = self._expected_from(metric, trained, cv_score, submitter)
         try:
             metric.check_estimator(model)
         except TypeError:
-            raise model.refused(metric.name, metric.methods) from None
+            raise model.unsupported_error(metric.name, metric.methods) from None
         if not metric.by_predictions:
             raise ValueError(
                 f"scoring={metric.name!r} asks a model for more than predictions. Use a metric by "
@@ -768,6 +754,26 @@ class ReusableHoldout:
             about=[(metric, name, submitter)],
         )
         return answers[0].in_units()
+
+    def _expected_from(self, metric, trained, cv_score, submitter):
+        """Return the metric with its public range, its reference or None, and the expected score.
+
+        ``trained``: checked training predictions, or None. The expected score is in [0, 1], None if
+        nothing is known.
+        """
+        if isinstance(metric, ApproximateMetric):
+            if trained is None:
+                raise UnboundedMetricError(
+                    f"scoring={metric.name!r} has no proven bound, and its approximate interval "
+                    "needs out-of-fold predictions of training records: pass "
+                    "training_predictions=(y, y_pred). The holdout was not queried."
+                )
+            metric, reference = self._reference_of(metric, *trained)
+            return metric, reference, self._expected_score(metric, cv_score, reference.score)
+        if cv_score is not None:
+            return metric, None, check_cv_score(metric, cv_score)
+        with self.account.read_transaction() as book:
+            return metric, None, book.last_value(submitter, metric_key(metric))
 
     def _checked_training_predictions(self, training_predictions, public):
         """Return training targets, checked predictions of them, and groups or None."""
@@ -796,7 +802,7 @@ class ReusableHoldout:
             predictions = metric.predictions(predicted, positions, y)
         except AttributeError:
             methods = np.atleast_1d(metric.scorer._response_method)
-            raise predicted.refused(metric.name, methods) from None
+            raise predicted.unsupported_error(metric.name, methods) from None
         return reference_of_predictions(
             metric,
             dataclasses.replace(predictions, from_caller=True),
@@ -973,7 +979,7 @@ class ReusableHoldout:
             raise AttributeError("This holdout has not given a final report yet.")
         if "statements" in record.cells:
             raise AttributeError("A filter closed this holdout: its final_report() shows it again.")
-        return shown_report(self, record)
+        return load_report(self, record)
 
     # -- checks -------------------------------------------------------------------------------
 

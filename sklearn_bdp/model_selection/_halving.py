@@ -142,9 +142,9 @@ class HalvingReusableHoldoutSearchCV(ReusableHoldoutSearchCV):
         self._check_resources(X, y, routed.splitter.split)
         return super()._fit_plain(X, y, params)
 
-    def _prepare(self, progress, config, data):
+    def _set_up(self, progress, config, data):
         """Divide the data, and work out the resources from the training set."""
-        folds = super()._prepare(progress, config, data)
+        folds = super()._set_up(progress, config, data)
         division = folds.division
         self._check_resources(division.X, division.y, folds.split_params)
         return folds

@@ -59,6 +59,7 @@ from sklearn_bdp.utils.validation import (
 _TEXT = {"object", "str", "string", "category", "String", "Categorical", "Enum"}
 _SALT = np.uint64(0xD6E8FEB86659FD93)
 _MODELS = 4  # number of models whose data are stored
+_UNKNOWN_GROUPS = "the groups of the training records are unknown"
 _FOLDS = 64  # number of folds whose digests are stored
 
 
@@ -290,10 +291,8 @@ class HoldoutScorer:
         if not memory.warned:
             clipping = metric.clipping(estimator, X, y, per_record)
             memory.warned = warn_clipped_score(metric, clipping, f"the {type(estimator).__name__}")
-        variance = None
+        variance = _record_variance(metric, estimator, X, y)
         reference = None
-        if metric.is_mean and not metric.is_binary:  # else the score determines it
-            variance = min(float(np.var(metric.evaluate(estimator, X, y).per_record)), 0.25)
         if isinstance(metric, ApproximateMetric):
             metric, reference = self._compared_reference(
                 metric, estimator, X, y, out_of_sample=in_validation, altered=bool(alteration)
@@ -310,8 +309,8 @@ class HoldoutScorer:
         The alteration of a model that was not scored before is empty.
         """
         if scored_model not in self._memory.models:
-            return Alteration()
-        alteration = recognise(scored_model.X, scored_model.y, X, y)
+            return ColumnAlteration()
+        alteration = detect_alteration(scored_model.X, scored_model.y, X, y)
         n_scored = num_samples(scored_model.X)
         if alteration is None and not in_validation and num_samples(X) < n_scored:
             raise ValueError(
@@ -346,11 +345,7 @@ class HoldoutScorer:
             reason = "columns of the training records were altered" if altered else UNKNOWN_SCORER
             return metric.with_range([score]), TrainingReference(score=score, reason=reason)
         scheme = self.holdout.dependence.sampling_scheme(self.holdout.n)
-        rule_out = "the groups of the training records are unknown"
-        if scheme.calendar is not None:
-            rule_out = OF_DATES
-        elif scheme.has_independent_records:
-            rule_out = ""
+        rule_out = _lack_of_interval(scheme)
         if not out_of_sample:
             return cross_validated_reference(
                 metric,
@@ -429,74 +424,94 @@ class HoldoutScorer:
         for scored_model in self._memory.models:
             if scored_model.is_about(estimator) and scored_model.is_unchanged(estimator):
                 return scored_model
-        metric = None
         digest = ModelDigest(estimator)
-        for scored_model in reversed(self._memory.models):
-            alike = scored_model.key is not None and scored_model.content == digest.content
-            if not alike or scored_model.key != digest.key(scored_model.metric, scored_model.X):
-                continue
-            metric = scored_model.metric
-            if (
-                not in_validation
-                and scored_model.is_about(estimator)
-                and digest.classes is not None
-            ):
-                scored_model.classes = digest.classes  # cross-validation calls at most twice
-                scored_model.fingerprint = fingerprint((estimator, metric), scored_model.classes)
-            if scored_model.is_about(estimator) or not in_validation:
-                return scored_model
-            break  # an equal model of another fold is a new model
-        if metric is None:
-            config = self.holdout.config
-            dependence = self.holdout.dependence
-            metric = scorer_metric(
-                self.scoring,
-                estimator=estimator,
-                y=y,
-                proof_needed_for=config.proof_needed_for(dependence, self.holdout.n),
-                has_class_bounds=dependence.sampling_scheme(self.holdout.n).exchangeable,
-                has_dates=dependence.sampling_scheme(self.holdout.n).calendar is not None,
-            )
+        equal_model = self._find_equal(digest)
+        if equal_model is None:
+            metric = self._make_metric(estimator, y)
+        else:
+            metric = equal_model.metric
+            is_same_object = equal_model.is_about(estimator)
+            if is_same_object and not in_validation and digest.classes is not None:
+                equal_model.classes = digest.classes  # cross-validation calls at most twice
+                equal_model.fingerprint = fingerprint((estimator, metric), equal_model.classes)
+            if is_same_object or not in_validation:
+                return equal_model
+            # An equal model of another fold is a new model.
         key = digest.key(metric, X)
         return _ScoredModel(
             key, digest.content, metric, copy_data(X), copy_data(y), weakref.ref(estimator)
         )
 
+    def _find_equal(self, digest):
+        """Return the last scored model with this content and behavior, or None."""
+        for scored_model in reversed(self._memory.models):
+            has_same_content = (
+                scored_model.key is not None and scored_model.content == digest.content
+            )
+            if has_same_content and scored_model.key == digest.key(
+                scored_model.metric, scored_model.X
+            ):
+                return scored_model
+        return None
+
+    def _make_metric(self, estimator, y):
+        """Return the metric of ``scoring`` for a model and training targets."""
+        config = self.holdout.config
+        dependence = self.holdout.dependence
+        scheme = dependence.sampling_scheme(self.holdout.n)
+        return scorer_metric(
+            self.scoring,
+            estimator=estimator,
+            y=y,
+            proof_needed_for=config.proof_needed_for(dependence, self.holdout.n),
+            has_class_bounds=scheme.exchangeable,
+            has_dates=scheme.calendar is not None,
+        )
+
     def _columns(self, model, X, y):
         """Return the holdout columns that the model needs, or None for all of them."""
-        expected = getattr(self.holdout.X, "shape", (0, None))[1:]
         names = getattr(model, "feature_names_in_", None)
         if names is not None and hasattr(self.holdout.X, "columns"):
-            holdout_names = self.holdout.X.columns
-            missing = [name for name in names if name not in set(holdout_names)]
-            if missing:
-                raise UnknownFeaturesError(
-                    f"The estimator was fitted on columns that the holdout lacks: {missing}. "
-                    "Nothing was spent."
-                )
-            return None if same_names(names, holdout_names) else list(names)
-        fitted_on = getattr(model, "n_features_in_", None)
-        if fitted_on is None and len(getattr(X, "shape", ())) == 2:
-            fitted_on = X.shape[1]
-        if not expected or fitted_on is None:
+            return self._named_columns(names)
+        n_holdout_columns = getattr(self.holdout.X, "shape", (0, None))[1:]
+        n_columns = getattr(model, "n_features_in_", None)
+        if n_columns is None and len(getattr(X, "shape", ())) == 2:
+            n_columns = X.shape[1]
+        if not n_holdout_columns or n_columns is None:
             return None
         fold_key = query_key(np.asarray(y))
-        column_digests = self._memory.folds
-        if fitted_on == expected[0]:
-            codes = None if fold_key in column_digests else column_codes(X)
-            if codes is not None:  # the digests of all columns identify some of them later
-                recent_folds = dict(list(column_digests.items())[-_FOLDS + 1 :])
-                self._memory.folds = {**recent_folds, fold_key: (len(codes), ordered(codes))}
+        folds = self._memory.folds
+        if n_columns == n_holdout_columns[0]:
+            if fold_key not in folds:
+                self._remember_columns(fold_key, X)
             return None
-        columns = find_columns(column_digests[fold_key], X) if fold_key in column_digests else None
+        columns = find_columns(folds[fold_key], X) if fold_key in folds else None
         if columns is None:
             raise UnknownFeaturesError(
-                f"The estimator was fitted on {fitted_on} columns without names, which cannot be "
-                f"found (or not each once) among the {expected[0]} of the holdout. Fit it on a "
-                "DataFrame with names that the holdout shares. SequentialFeatureSelector strips "
-                "them: use HoldoutFeatureSelector. The holdout was not queried."
+                f"The estimator was fitted on {n_columns} columns without names, which cannot be "
+                f"found (or not each once) among the {n_holdout_columns[0]} of the holdout. Fit it "
+                "on a DataFrame with names that the holdout shares. SequentialFeatureSelector "
+                "strips them: use HoldoutFeatureSelector. The holdout was not queried."
             )
         return columns
+
+    def _named_columns(self, names):
+        """Return the holdout columns of these names, or None if they are all columns in order."""
+        holdout_names = self.holdout.X.columns
+        missing = [name for name in names if name not in set(holdout_names)]
+        if missing:
+            raise UnknownFeaturesError(
+                f"The estimator was fitted on columns that the holdout lacks: {missing}. "
+                "Nothing was spent."
+            )
+        return None if same_names(names, holdout_names) else list(names)
+
+    def _remember_columns(self, fold_key, X):
+        """Store the digests of all columns of a fold, which identify some of them later."""
+        codes = column_codes(X)
+        if codes is not None:
+            recent_folds = dict(list(self._memory.folds.items())[-_FOLDS + 1 :])
+            self._memory.folds = {**recent_folds, fold_key: (len(codes), column_digests(codes))}
 
     @property
     def last_answer_(self) -> AnswerRecord:
@@ -540,7 +555,7 @@ class HoldoutScorer:
 
 
 @dataclass(frozen=True)
-class Alteration:
+class ColumnAlteration:
     """Columns whose values were shuffled among rows, or set to one value."""
 
     shuffled: tuple = ()  # pairs: index of a column, digest of its values in their order
@@ -567,8 +582,8 @@ def column_codes(X, *, single=False):
     return splitmix64(np.column_stack(codes), _SALT) if X.shape[1] else None
 
 
-def recognise(reference, reference_y, X, y):
-    """Return the :class:`Alteration` of ``X`` since the reference, ``None`` for other rows.
+def detect_alteration(reference, reference_y, X, y):
+    """Return the :class:`ColumnAlteration` of ``X`` since the reference, ``None`` for other rows.
 
     Some of the reference's rows count as unaltered. Raises ValueError if some columns are equal and
     others differ in a way that cannot be applied to other records.
@@ -583,39 +598,46 @@ def recognise(reference, reference_y, X, y):
         else (reference[:, unequal_columns], X[:, unequal_columns])
     )
     reference_codes, codes = (column_codes(table, single=single) for table in tables)
+    if reference_codes is None and codes is None:
+        return ColumnAlteration() if data_digest(reference) == data_digest(X) else None
     if reference_codes is None or codes is None or reference_codes.shape[1] != codes.shape[1]:
-        is_equal = (
-            reference_codes is None and codes is None and data_digest(reference) == data_digest(X)
-        )
-        return Alteration() if is_equal else None
+        return None
     if len(reference_codes) == len(codes) and same_targets:
-        shuffled = []
-        constant = []
-        unexplained = []
-        for index in np.flatnonzero((reference_codes != codes).any(axis=0)).tolist():
-            column_index = index if unequal_columns is None else int(unequal_columns[index])
-            column = codes[:, index]
-            if np.array_equal(np.sort(reference_codes[:, index]), np.sort(column)):
-                shuffled.append((column_index, int(ordered(column[:, None])[0])))
-            elif (column == column[0]).all():
-                constant.append((column_index, int(column[0])))
-            else:
-                unexplained.append(column_index)
-        if not unexplained:
-            return Alteration(tuple(shuffled), tuple(constant))
-        if len(unexplained) == X.shape[1]:
-            return None
-        raise ValueError(
-            "X must be the data that this model was scored on before, other rows, or the same rows "
-            "with columns shuffled or set to one value, got other values in the columns "
-            f"{unexplained} (counted from 0). Columns need unique names. Nothing was spent."
-        )
-    if (
-        len(codes) < len(reference_codes)
-        and np.isin(ordered(codes.T), ordered(reference_codes.T)).all()
-    ):
-        return Alteration()
-    return None
+        if unequal_columns is None:
+            unequal_columns = np.arange(codes.shape[1])
+        return _explained_alteration(reference_codes, codes, unequal_columns, np.shape(X)[1])
+    are_some_rows = len(codes) < len(reference_codes) and bool(
+        np.isin(column_digests(codes.T), column_digests(reference_codes.T)).all()
+    )
+    return ColumnAlteration() if are_some_rows else None
+
+
+def _explained_alteration(reference_codes, codes, column_indices, n_columns):
+    """Return how the columns of the same rows were altered, None if all hold other values.
+
+    ``column_indices``: positions of the coded columns among all ``n_columns``.
+    """
+    shuffled = []
+    constant = []
+    unexplained = []
+    for index in np.flatnonzero((reference_codes != codes).any(axis=0)).tolist():
+        column_index = int(column_indices[index])
+        column = codes[:, index]
+        if np.array_equal(np.sort(reference_codes[:, index]), np.sort(column)):
+            shuffled.append((column_index, int(column_digests(column[:, None])[0])))
+        elif (column == column[0]).all():
+            constant.append((column_index, int(column[0])))
+        else:
+            unexplained.append(column_index)
+    if not unexplained:
+        return ColumnAlteration(tuple(shuffled), tuple(constant))
+    if len(unexplained) == n_columns:
+        return None
+    raise ValueError(
+        "X must be the data that this model was scored on before, other rows, or the same rows "
+        "with columns shuffled or set to one value, got other values in the columns "
+        f"{unexplained} (counted from 0). Columns need unique names. Nothing was spent."
+    )
 
 
 def _unequal(reference, X):
@@ -646,8 +668,15 @@ def find_columns(reference, X):
     unique_index = dict(
         zip(unique_digests[is_unique].tolist(), first_indices[is_unique].tolist(), strict=True)
     )
-    column_indices = [unique_index.get(digest) for digest in ordered(codes).tolist()]
+    column_indices = [unique_index.get(digest) for digest in column_digests(codes).tolist()]
     return None if None in column_indices else column_indices
+
+
+def _lack_of_interval(scheme):
+    """Return why a metric without a proven bound has no interval, or an empty text."""
+    if scheme.calendar is not None:
+        return OF_DATES
+    return "" if scheme.has_independent_records else _UNKNOWN_GROUPS
 
 
 def _check_text_columns(records, X):
@@ -661,6 +690,13 @@ def _check_text_columns(records, X):
             "transformer, then call scorer(pipeline, X, y) with the rows as they were. The "
             "holdout was not queried."
         )
+
+
+def _record_variance(metric, estimator, X, y):
+    """Return the variance of a training record's score, None if the score determines it."""
+    if not metric.is_mean or metric.is_binary:
+        return None
+    return min(float(np.var(metric.evaluate(estimator, X, y).per_record)), 0.25)
 
 
 def _training_scores(metric, estimator, X, y):
@@ -730,7 +766,7 @@ def _is_single(X):
     return any(getattr(dtype, "kind", "O") == "f" and dtype.itemsize < 8 for dtype in dtypes)
 
 
-def ordered(codes):
+def column_digests(codes):
     """Return a digest of each column: its values and their order."""
     row_weights = np.arange(1, len(codes) + 1, dtype=np.uint64) * _SALT
     return splitmix64(codes, row_weights[:, None]).sum(axis=0)

@@ -30,7 +30,7 @@ from sklearn_bdp.diagnostics.overlap import TrainingData, check_fingerprints
 from sklearn_bdp.diagnostics.tables import check_same_schema
 from sklearn_bdp.evaluation.candidates import Assessment, Experiment, NoAnswer, Verifier
 from sklearn_bdp.evaluation.fit_data import FitData, check_records
-from sklearn_bdp.evaluation.fits import CrossValidation, Progress
+from sklearn_bdp.evaluation.fits import CrossValidation, FinishedFits
 from sklearn_bdp.evaluation.holdout_split import split_for
 from sklearn_bdp.evaluation.inner_folds import inner_folds
 from sklearn_bdp.evaluation.open_holdout import check_holdout_parameter, open_holdout
@@ -69,7 +69,7 @@ _STILL_POSSIBLE = 3.0
 #: Characters up to which a model is named by its code.
 _SHORT = 80
 #: Message if a search is fitted only by name, as scikit-learn's is then.
-_NOTHING = (
+_NO_CANDIDATE = (
     "no candidate was verified: each has a cross-validated score of NaN (other warnings may show "
     "the cause; often a fold lacks a class). best_score_ is NaN, and best_params_ are the first "
     "ones. Use fewer folds, another metric or more records"
@@ -346,7 +346,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             When the holdout has spent its budget and ``on_exhausted="raise"``.
         """
         if self.holdout is None:
-            fit_arguments = {
+            holdout_arguments = {
                 "times": times,
                 "groups_val": groups_val,
                 "coordinates": coordinates,
@@ -355,23 +355,9 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
                 "y_val": y_val,
                 "groups": groups,
             }
-            fit_arguments = {
-                name: value for name, value in fit_arguments.items() if value is not None
-            }
-            validation_names = fit_arguments.keys() & {"X_val", "y_val"}
-            names_for_estimator = [
-                name for name in validation_names if has_fit_parameter(self.estimator, name)
-            ]
-            if unsupported := [
-                name for name in fit_arguments if name not in ("groups", *names_for_estimator)
-            ]:
-                raise ValueError(
-                    f"{unsupported[0]}= has no place in plain cross-validation (holdout=None), and "
-                    f"{type(self.estimator).__name__}.fit does not take it. Set holdout=0.25, or "
-                    "pass cv=TimeSeriesSplit() for dates."
-                )
+            fit_params = params | self._plain_fit_params(holdout_arguments)
             with progress_bar(self):
-                return self._fit_plain(X, y, params | fit_arguments)
+                return self._fit_plain(X, y, fit_params)
         scoring = self.scoring if isinstance(self.scoring, list | tuple | set) else [self.scoring]
         for name in scoring:
             if isinstance(name, str):
@@ -379,6 +365,20 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         data = FitData(X, y, X_val, y_val, groups, groups_val, times, horizon, params, coordinates)
         with without_autologging(), progress_bar(self):
             return self._fit_verified(data)
+
+    def _plain_fit_params(self, holdout_arguments):
+        """Return the arguments of ``fit`` that plain cross-validation or the estimator takes."""
+        passed = {name: value for name, value in holdout_arguments.items() if value is not None}
+        supported = ["groups"] + [
+            name for name in ("X_val", "y_val") if has_fit_parameter(self.estimator, name)
+        ]
+        if unsupported := [name for name in passed if name not in supported]:
+            raise ValueError(
+                f"{unsupported[0]}= has no place in plain cross-validation (holdout=None), and "
+                f"{type(self.estimator).__name__}.fit does not take it. Set holdout=0.25, or "
+                "pass cv=TimeSeriesSplit() for dates."
+            )
+        return passed
 
     def _fit_plain(self, X, y, params):
         """Search as scikit-learn does, without a holdout."""
@@ -392,9 +392,9 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         check_records(self.estimator, X, y)
         data = replace(data, X=X, y=y, params=check_method_params(X, data.params)).checked(self)
         self._has_fit_params = any(value is not None for value in data.params.values())
-        progress = self._resumed(config, data)
+        progress = self._load_progress(config, data)
         try:
-            folds = self._prepare(progress, config, data)
+            folds = self._set_up(progress, config, data)
             self._sampling_seed = folds.division.seed
             try:
                 if folds.context is None:
@@ -402,10 +402,10 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
                 else:
                     self._run_search(folds.evaluate, callback_ctx=folds.context)
                 folds.check()
-                assessments = self._ask(folds)
+                assessments = self._verify_candidates(folds)
             finally:
                 folds.verifier.unasked.clear()  # raw scores
-            self._keep(folds, assessments)
+            self._set_attributes(folds, assessments)
         except BaseException:
             if progress.holdout is not None:  # training scores and released answers only
                 # The signature is computed now: a ``fit`` that changes attributes of its class or
@@ -447,7 +447,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             params["holdout"] = self.holdout.set_params(ledger=None)
         return object_digest((params, data_digest(*data.parts())))
 
-    def _resumed(self, config, data):
+    def _load_progress(self, config, data):
         """Return the progress of an interrupted run of the same search, or an empty one."""
         progress, stored_signature = self.__dict__.pop("_unfinished", (None, None))
         if stored_signature is not None and stored_signature == self._signature(data):
@@ -457,9 +457,9 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         if isinstance(ledger, Path) and (signature := self._signature(data)) is not None:
             name = query_key("folds", __version__, sklearn.__version__, signature)[:16]
             file = Path(f"{ledger}.{name}.folds")
-        return Progress(file=file)
+        return FinishedFits(file=file)
 
-    def _prepare(self, progress, config, data):
+    def _set_up(self, progress, config, data):
         """Split the data and open the holdout, after all checks.
 
         Returns the :class:`CrossValidation` of the training set, with the verifier of the holdout.
@@ -470,7 +470,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         params = check_method_params(data.X, data.params, indices=division.train)
         metrics = Metrics(self, division)
         check_same_schema(self.estimator, division)
-        routed = self._routed(params, division.groups)
+        routed = self._route_params(params, division.groups)
         splitter = inner_folds(self.cv, division, classifier=is_classifier(self.estimator))
         self.n_splits_ = splitter.get_n_splits(division.X, division.y, **routed.splitter.split)
         self._checked_cv_orig = splitter  # read by scikit-learn's halving
@@ -501,7 +501,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             context=context,
         )
 
-    def _routed(self, params, groups):
+    def _route_params(self, params, groups):
         """Return the parameters of the estimator's ``fit`` and of the splitter."""
         if sklearn.get_config()["enable_metadata_routing"]:
             if groups is not None and self.get_metadata_routing().consumes("fit", ["groups"]):
@@ -533,11 +533,11 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
 
     # -- queries and released values
 
-    def _ask(self, folds):
+    def _verify_candidates(self, folds):
         """Return the assessments by row; candidates that are not verified have no answer."""
         folds.use_public_ranges()
         verifier = folds.verifier
-        rows = self._shown(folds)
+        rows = self._rows_to_verify(folds)
         candidates = [folds.candidates[row] for row in rows]
         cv_scores = folds.metric.to_unit(folds.scores[rows])
         secondary = {}
@@ -564,7 +564,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         n_candidates = len(folds.candidates)
         return [by_row.get(row, Assessment(None, math.nan)) for row in range(n_candidates)]
 
-    def _shown(self, folds):
+    def _rows_to_verify(self, folds):
         """Return the rows to verify, in order: those with a cross-validated score."""
         finite = folds.first + np.flatnonzero(np.isfinite(folds.scores[folds.first :]))
         if finite.size:
@@ -574,15 +574,8 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             return finite.tolist()
         scores = folds.scores[finite]
         if self.verify == "auto":
-            unit_scores = folds.metric.to_unit(scores)
-            score_range = folds.metric.upper - folds.metric.lower
-            # Folds are few, so that the number of records bounds the standard error from below.
-            variance = unit_scores * (1.0 - unit_scores)
-            min_error = np.sqrt(variance / num_samples(folds.division.X)) * score_range
-            error = np.maximum(self._standard_error(folds)[finite], min_error)
-            best = int(np.argmax(scores))
-            differences = (scores[best] - scores) / np.hypot(error, error[best]).clip(1e-300)
-            return finite[differences <= _STILL_POSSIBLE].tolist()
+            error = self._standard_error(folds)[finite]
+            return finite[_may_be_best(scores, error, folds)].tolist()
         best = finite[np.argsort(-scores, kind="stable")[: self.verify]]
         return sorted(best.tolist())
 
@@ -595,7 +588,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         self.train_indices_ = as_indices(division.X, division.train)
         self.holdout_indices_ = as_indices(division.X, division.holdout)
 
-    def _keep(self, folds, assessments):
+    def _set_attributes(self, folds, assessments):
         """Set the fitted attributes; ``best_*`` follow the verified scores."""
         verifier = folds.verifier
         self._set_split(folds.division)
@@ -608,11 +601,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         self._metric = folds.metric
         self._n_metrics = 1 + len(folds.secondary)
         self._n_train = folds.n_train
-        if callable(self.refit):
-            best = self._select_best_index(self.refit, folds.name, results)
-        else:
-            error = self._standard_error(folds) if self.refit == "one_se" else None
-            best = chosen_row(self.refit, results, error)
+        best = self._best_row(folds)
         self.best_index_ = best
         self.best_params_ = results["params"][best]
         self._variance = folds.variance(best)
@@ -622,15 +611,27 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         self.best_score_, *interval = assessments[best].in_units(folds.metric)
         self.best_interval_ = tuple(interval)
         if self.refit is not False:
-            start = time.perf_counter()
-            self.best_estimator_ = verifier.model(folds.candidates[best], best)
-            fit_time = getattr(assessments[best].outcome, "fit_time", math.nan)
-            if math.isnan(fit_time):
-                fit_time = time.perf_counter() - start
-            self.refit_time_ = fit_time
-            if hasattr(self.best_estimator_, "feature_names_in_"):
-                self.feature_names_in_ = self.best_estimator_.feature_names_in_
+            self._set_best_estimator(folds, assessments[best])
         self.certificate_ = certificate_of(self, folds, assessments)
+
+    def _best_row(self, folds):
+        """Return the row that ``refit`` chooses by the released scores."""
+        if callable(self.refit):
+            return self._select_best_index(self.refit, folds.name, self.cv_results_)
+        error = self._standard_error(folds) if self.refit == "one_se" else None
+        return select_best_row(self.refit, self.cv_results_, error)
+
+    def _set_best_estimator(self, folds, assessment):
+        """Set the verified model of the best candidate, and the time of its fit."""
+        start = time.perf_counter()
+        best = self.best_index_
+        self.best_estimator_ = folds.verifier.model(folds.candidates[best], best)
+        fit_time = getattr(assessment.outcome, "fit_time", math.nan)
+        if math.isnan(fit_time):
+            fit_time = time.perf_counter() - start
+        self.refit_time_ = fit_time
+        if hasattr(self.best_estimator_, "feature_names_in_"):
+            self.feature_names_in_ = self.best_estimator_.feature_names_in_
 
     def score(self, X: Any, y: ArrayLike | None = None, **params: Any) -> float:
         """Return the score of ``best_estimator_`` on new records.
@@ -732,6 +733,21 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         return models, score, self._metric, self._variance
 
 
+def _may_be_best(scores, error, folds):
+    """Return which candidates may be the best one; ``error``: standard errors of their scores.
+
+    Folds are few, so that the number of records bounds the standard error from below.
+    """
+    unit_scores = folds.metric.to_unit(scores)
+    score_range = folds.metric.upper - folds.metric.lower
+    variance = unit_scores * (1.0 - unit_scores)
+    min_error = np.sqrt(variance / num_samples(folds.division.X)) * score_range
+    error = np.maximum(error, min_error)
+    best = int(np.argmax(scores))
+    differences = (scores[best] - scores) / np.hypot(error, error[best]).clip(1e-300)
+    return differences <= _STILL_POSSIBLE
+
+
 def search_results(search, folds, assessments):
     """Return ``cv_results_`` with the released values, in score units; ``assessments``: by row."""
     metric = folds.metric
@@ -746,14 +762,18 @@ def search_results(search, folds, assessments):
         if name == folds.name != "score":
             results |= released(metric, answers, end=f"_{name}")
         elif name in folds.secondary:
-            secondary_answers = [
-                getattr(assessment.secondary.get(name), "answer", NoAnswer())
-                for assessment in assessments
-            ]
+            secondary_answers = _secondary_answers(assessments, name)
             results |= released(folds.secondary[name], secondary_answers, end=f"_{name}")
         elif name != folds.name:  # marks the metrics that were not verified
             results[f"answered_from_{name}"] = np.full(len(assessments), "unverified")
     return results
+
+
+def _secondary_answers(assessments, name):
+    """Return the answers about a secondary metric by row."""
+    return [
+        getattr(assessment.secondary.get(name), "answer", NoAnswer()) for assessment in assessments
+    ]
 
 
 def certificate_of(search, folds, assessments):
@@ -762,7 +782,7 @@ def certificate_of(search, folds, assessments):
     results = search.cv_results_
     cv_scores = results["cv_score"]
     prefix = "answered_from_"
-    notes = [] if np.isfinite(cv_scores).any() else [_NOTHING]
+    notes = [] if np.isfinite(cv_scores).any() else [_NO_CANDIDATE]
     names = [
         column.removeprefix(prefix)
         for column, sources in results.items()
@@ -793,7 +813,7 @@ def certificate_of(search, folds, assessments):
     )
 
 
-def chosen_row(rule, results, error):
+def select_best_row(rule, results, error):
     """Return the row that a rule chooses by verified scores.
 
     ``"best_lower"``: the highest lower end. ``"one_se"``: the first candidate, in the order of the

@@ -218,7 +218,7 @@ def expected_half_width(
         cell = cell_widths.fine(
             _DIFFERENCE_DEVIATION,
             n_searches - 1,
-            places=leader_length,
+            rank_lengths=leader_length,
             cv_deviation=_DIFFERENCE_DEVIATION,
         )
         margin += float(cell * tail.standard_deviation(score))

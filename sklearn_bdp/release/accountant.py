@@ -120,11 +120,7 @@ class HoldoutAccountant:
         self.check_process()
         identifiers = _query_identifiers(batch)
         keyed_identifiers = [identifier for identifier in identifiers if identifier is not None]
-        is_recorded = False
-        if len(keyed_identifiers) == len(batch):
-            with self.read_transaction(latest=False) as ledger_state:
-                recorded_answers = ledger_state.match(keyed_identifiers)
-                is_recorded = recorded_answers.keys() >= set(keyed_identifiers)
+        is_recorded = len(keyed_identifiers) == len(batch) and self._are_recorded(keyed_identifiers)
         new_answers = ()
         with self.read_transaction() if is_recorded else self.write_transaction() as ledger_state:
             recorded_answers = ledger_state.match(keyed_identifiers)
@@ -141,17 +137,14 @@ class HoldoutAccountant:
             )
         if new_answers and not keyed_identifiers:  # in order
             return released_answers(batch, new_answers, on_exhausted)
-        answers_by_position = dict(zip(new_positions, new_answers, strict=False))
-        recorded_answers.update(
-            (identifiers[position], answer) for position, answer in answers_by_position.items()
-        )
-        batch_answers = [
-            answers_by_position.get(position)
-            if identifier is None
-            else recorded_answers.get(identifier)
-            for position, identifier in enumerate(identifiers)
-        ]
+        new_by_position = dict(zip(new_positions, new_answers, strict=False))
+        batch_answers = _in_order(identifiers, recorded_answers, new_by_position)
         return released_answers(batch, batch_answers, on_exhausted)
+
+    def _are_recorded(self, identifiers):
+        """Return whether answers to all these queries were recorded when the ledger was read."""
+        with self.read_transaction(latest=False) as ledger_state:
+            return ledger_state.match(identifiers).keys() >= set(identifiers)
 
     def _answer_new(self, ledger_state, batch):
         """Answer new queries and record them; return the recorded answers."""
@@ -297,3 +290,15 @@ def _secret_state(context, **fields):
     salt = secrets.token_hex(16)
     state = context.mechanism.state()
     return canonical({"mechanism": state, "salt": salt, "slices": str(context.seed)} | fields)
+
+
+def _in_order(identifiers, recorded_answers, new_by_position):
+    """Return recorded and new answers in the order of a batch, None for unanswered queries."""
+    answer_of = {
+        **recorded_answers,
+        **{identifiers[position]: answer for position, answer in new_by_position.items()},
+    }
+    return [
+        new_by_position.get(position) if identifier is None else answer_of.get(identifier)
+        for position, identifier in enumerate(identifiers)
+    ]

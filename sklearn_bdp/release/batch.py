@@ -63,8 +63,10 @@ def answer_batch(batch, context, *, n_statements=None):
     if n_answered == 0:
         return None, []
     moments = release_second_moments(plan, batch, outcome, context)
-    code_lengths = length + outcome.places
-    lower, upper = _interval_limits(batch, outcome, plan, moments, log_failure - outcome.places)
+    code_lengths = length + outcome.rank_lengths
+    lower, upper = _interval_limits(
+        batch, outcome, plan, moments, log_failure - outcome.rank_lengths
+    )
     record = _batch_record(
         batch,
         context,
@@ -241,7 +243,7 @@ def _read_all(batch, context, rank_length):
         upper = np.where(has_whole_number, high, upper)
     outcome.least = lower
     outcome.most = upper
-    outcome.places = np.full(count, rank_length)
+    outcome.rank_lengths = np.full(count, rank_length)
     outcome.answered = np.ones(count, dtype=bool)
     return outcome
 

@@ -127,14 +127,20 @@ class Calibration:
         )
         if epsilon_is_auto and not follows_zhao:
             return calibration
-        # A level of privacy is declared for life, and with it its leakage (theory G1, G9).
-        dp_epsilon = calibration.make_mechanism().dp_epsilon(1.0 / n)
-        information = math.inf
-        if math.isfinite(dp_epsilon):
-            information = float(sequential_information(model, dp_epsilon, n))
+        return calibration._with_leakage(model)
+
+    def _with_leakage(self, model):
+        """Return a calibration whose level of privacy is declared for life, with its leakage.
+
+        Theory G1, G9. Unchanged if no finite leakage is proven.
+        """
+        dp_epsilon = self.make_mechanism().dp_epsilon(1.0 / self.n)
+        if not math.isfinite(dp_epsilon):
+            return self
+        information = float(sequential_information(model, dp_epsilon, self.n))
         if not math.isfinite(information):
-            return calibration
-        return dataclasses.replace(calibration, information=information)
+            return self
+        return dataclasses.replace(self, information=information)
 
     @classmethod
     def from_header(cls, header: dict[str, Any]) -> Self:

@@ -23,10 +23,7 @@ def certificate_card(certificate: Any) -> Card:
     score_range = _score_range(certificate)
     selected = certificate.selected
     lines = [_confidence_line(certificate)]
-    report_width = ""
-    final_half_width = certificate.forecast.final_report
-    if final_half_width is not None and final_half_width < _WHOLE_RANGE:
-        report_width = f"±{format_half_width(final_half_width * score_range)}"
+    report_width = _report_width(certificate)
     if selected is None:
         title = _title(certificate)
         picture = ""
@@ -56,6 +53,14 @@ def certificate_card(certificate: Any) -> Card:
     return Card(title, lines, sections, picture, is_informative)
 
 
+def _report_width(certificate):
+    """Return the expected half-width of a final report as text, empty if it would be useless."""
+    half_width = certificate.forecast.final_report
+    if half_width is None or not half_width < _WHOLE_RANGE:
+        return ""
+    return f"±{format_half_width(half_width * _score_range(certificate))}"
+
+
 def _score_range(certificate):
     """Return the length of the range of scores, in score units."""
     if certificate.units is None:
@@ -74,16 +79,16 @@ def _selected_title(certificate, report_width):
         score_text += f". {selected.verdict[0].upper()}{selected.verdict[1:]}"
     if selected.interval == "none":
         return f"{selected.description}: {score_text}. It has no confidence interval."
-    level = f"{100 * certificate.confidence_level:.6g}% confidence interval"
+    interval_kind = f"{100 * certificate.confidence_level:.6g}% confidence interval"
     if selected.interval == "approximate":
-        level = f"approximate {level}"
+        interval_kind = f"approximate {interval_kind}"
     title = summary_sentence(
         selected.description,
         score_text,
         selected.lower,
         selected.upper,
         target=certificate.records.target,
-        level=level,
+        interval_kind=interval_kind,
     )
     if report_width:
         title += f" A final report now: about {report_width}."
@@ -113,22 +118,35 @@ def _confidence_line(certificate):
     """Return the second line: confidence, number of intervals and holdout records."""
     answers = certificate.answers
     holdout = _holdout_text(certificate.records)
-    confidence = f"{100 * certificate.confidence_level:.6g}%"
     if answers.n_without_interval and not answers.n_proven and not answers.n_approximate:
         return f"No answer so far has an interval. Holdout: {holdout}."
     if answers.n_approximate:
-        approximate = (
-            f"Nominal simultaneous coverage of all {answers.n_approximate:,} approximate intervals "
-            f"so far: about {confidence}, whichever candidate you select, for losses without rare "
-            "large values."
-        )
-        proven = ""
-        if answers.n_proven > 0:
-            proven = f" Of all {answers.n_proven:,} proven ones: at least {confidence}."
-        return f"{approximate}{proven} Holdout: {holdout}."
-    n_answers = answers.n_answers
-    has_selection = certificate.selected is not None
+        coverage = _approximate_coverage(certificate)
+    else:
+        coverage = _proven_coverage(certificate)
+    return f"{coverage} Holdout: {holdout}."
+
+
+def _approximate_coverage(certificate):
+    """Return sentences on the coverage of approximate intervals, and of proven ones beside them."""
+    answers = certificate.answers
+    confidence = f"{100 * certificate.confidence_level:.6g}%"
+    approximate = (
+        f"Nominal simultaneous coverage of all {answers.n_approximate:,} approximate intervals "
+        f"so far: about {confidence}, whichever candidate you select, for losses without rare "
+        "large values."
+    )
+    proven = ""
+    if answers.n_proven > 0:
+        proven = f" Of all {answers.n_proven:,} proven ones: at least {confidence}."
+    return f"{approximate}{proven}"
+
+
+def _proven_coverage(certificate):
+    """Return the sentence on the coverage of intervals that are all proven."""
+    n_answers = certificate.answers.n_answers
     n_queries = certificate.mechanism.n_queries
+    has_selection = certificate.selected is not None
     selection = ""
     if n_queries == 1 or (has_selection and n_answers <= 1):
         coverage = "Coverage of this interval"
@@ -141,7 +159,7 @@ def _confidence_line(certificate):
         coverage = "Simultaneous coverage of all intervals"
     else:
         coverage = f"Simultaneous coverage of all {n_queries:,} intervals"
-    return f"{coverage}: at least {confidence}{selection}. Holdout: {holdout}."
+    return f"{coverage}: at least {100 * certificate.confidence_level:.6g}%{selection}."
 
 
 def _holdout_text(records):
@@ -205,15 +223,21 @@ def _details(certificate):
     yield "answers from the holdout", budget
     if mechanism.spending:
         yield "spending", mechanism.spending
-    components = (
-        f"sampling {forecast.sampling:.3g}, noise {forecast.noise:.3g}, threshold "
-        f"{mechanism.threshold:.3g}"
-    )
-    if certificate.units is not None:
-        components += f" of the range, {_score_range(certificate):.4g}"
-    yield "parts, query near 1/2", components
+    yield "parts, query near 1/2", _components_text(certificate)
     if mechanism.resolution > 0:
         yield "answers rounded to", f"cells of {mechanism.resolution:.3g}"
     if mechanism.states_privacy:
         privacy = privacy_text(certificate.dp_epsilon, certificate.bdp_epsilon)
         yield "privacy of the holdout", privacy
+
+
+def _components_text(certificate):
+    """Return the components of the half-width of a query near 1/2 as text."""
+    forecast = certificate.forecast
+    components = (
+        f"sampling {forecast.sampling:.3g}, noise {forecast.noise:.3g}, threshold "
+        f"{certificate.mechanism.threshold:.3g}"
+    )
+    if certificate.units is None:
+        return components
+    return f"{components} of the range, {_score_range(certificate):.4g}"

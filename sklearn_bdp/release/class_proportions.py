@@ -41,7 +41,6 @@ def release_class_proportions(batch: Batch, context: BatchContext) -> tuple[Any,
     slices = None
     if not model.sampling_scheme(n).has_independent_records:
         slices = subsample_one_per_group(model, n, context.seed)
-    n_units = n if slices is None else slices.shape[1]
     last = context.last
     shapes = list(batch.shapes)
     tails = list(batch.tails)
@@ -50,38 +49,12 @@ def release_class_proportions(batch: Batch, context: BatchContext) -> tuple[Any,
     for shape_index in shape_indices:
         shape = shapes[shape_index]
         positions = np.flatnonzero(batch.tail_of == shape_index)
-        n_classes = len(shape["classes"])
-        needed_classes = shares_needed(n_classes, shape["counted"], sliced=slices is not None)
-        new_classes = [
-            class_index
-            for class_index in needed_classes
-            if _proportion_name(shape, class_index) not in last.shares
-        ]
-        remaining_budget = context.mechanism.remaining_budget
-        if remaining_budget is not None and remaining_budget <= len(new_classes):
-            return None, context  # at least one is left for the batch
-        class_counts = batch.by_class[positions[0]].least_counts(n_classes, slices)
-        grids = share_cells(shape["class_counts"], n_classes, model, n, shape["inside"])
-        for class_index in new_classes:
-            grid = grids[class_index]
-            if n_classes == 2:
-                complement = _proportion_name(shape, 1 - class_index)
-                if complement in last.shares:
-                    grid = grids[1 - class_index].of_other(*last.shares[complement][1:])
-            last = _release_proportion(
-                _proportion_name(shape, class_index),
-                float(class_counts[class_index]) / n_units,
-                grid,
-                context=context,
-                last=last,
-                record_share=n / n_units,
-            )
+        totals = _release_proportions(shape, batch.by_class[positions[0]], slices, context, last)
+        if totals is None:
+            return None, context
+        last = totals
         # The scores are divided by the released counts.
-        class_limits = {
-            class_index: tuple(last.shares[_proportion_name(shape, class_index)][1:])
-            for class_index in needed_classes
-        }
-        floors = least_counts(class_limits, n_units, n_classes, sliced=slices is not None)
+        floors = _class_floors(shape, slices, n, last)
         shapes[shape_index] = shape | {"class_floors": floors}
         tails[shape_index] = score_tail(model, n, **shapes[shape_index])
         for position in positions:
@@ -92,6 +65,59 @@ def release_class_proportions(batch: Batch, context: BatchContext) -> tuple[Any,
         batch, values=values, sensitivities=sensitivities, shapes=tuple(shapes), tails=tuple(tails)
     )
     return batch, dataclasses.replace(context, last=last)
+
+
+def _needed_classes(shape, slices):
+    """Return the classes whose proportions a score by class needs."""
+    return shares_needed(len(shape["classes"]), shape["counted"], sliced=slices is not None)
+
+
+def _release_proportions(
+    shape: dict[str, Any], class_scores: Any, slices: Any, context: BatchContext, last: LedgerTotals
+) -> LedgerTotals | None:
+    """Query the proportions of one shape that are not recorded; return the record with them.
+
+    ``class_scores``: of any query with this shape, for the class counts. None if the budget does
+    not suffice for them and one query of the batch.
+    """
+    n = context.settings.n
+    n_units = n if slices is None else slices.shape[1]
+    n_classes = len(shape["classes"])
+    new_classes = [
+        class_index
+        for class_index in _needed_classes(shape, slices)
+        if _proportion_name(shape, class_index) not in last.shares
+    ]
+    remaining_budget = context.mechanism.remaining_budget
+    if remaining_budget is not None and remaining_budget <= len(new_classes):
+        return None
+    class_counts = class_scores.least_counts(n_classes, slices)
+    grids = share_cells(shape["class_counts"], n_classes, context.model, n, shape["inside"])
+    for class_index in new_classes:
+        grid = grids[class_index]
+        if n_classes == 2:
+            complement = _proportion_name(shape, 1 - class_index)
+            if complement in last.shares:
+                grid = grids[1 - class_index].of_other(*last.shares[complement][1:])
+        last = _release_proportion(
+            _proportion_name(shape, class_index),
+            float(class_counts[class_index]) / n_units,
+            grid,
+            context=context,
+            last=last,
+            record_share=n / n_units,
+        )
+    return last
+
+
+def _class_floors(shape, slices, n, last):
+    """Return lower bounds of the class counts, from the released proportions."""
+    class_limits = {
+        class_index: tuple(last.shares[_proportion_name(shape, class_index)][1:])
+        for class_index in _needed_classes(shape, slices)
+    }
+    n_units = n if slices is None else slices.shape[1]
+    return least_counts(class_limits, n_units, len(shape["classes"]), sliced=slices is not None)
 
 
 def _proportion_name(shape: dict[str, Any], class_index: int) -> str:
@@ -151,11 +177,13 @@ def with_prevalence(metric, prevalence, shares, n):
         return metric, ""
     note = ""
     if prevalence is None:
-        recorded_limits = [
-            ends for name, (_, *ends) in shares.items() if len(json.loads(name)) == 3
-        ]
-        prevalence = 0.5 * sum(recorded_limits[-1]) if recorded_limits else 0.5
-        source = "as recorded" if recorded_limits else "assumed"
+        prevalence, source = _recorded_prevalence(shares)
         note = f" The share of positive records is {prevalence:.3g}, {source} (see prevalence=)."
     counts = (max(1, round(n * (1.0 - prevalence))), max(1, round(n * prevalence)))
     return dataclasses.replace(metric, classes=(0, 1), class_counts=counts), note
+
+
+def _recorded_prevalence(shares):
+    """Return the last released proportion of two classes, 1/2 without one, and its source."""
+    limits = [ends for name, (_, *ends) in shares.items() if len(json.loads(name)) == 3]
+    return (0.5 * sum(limits[-1]), "as recorded") if limits else (0.5, "assumed")

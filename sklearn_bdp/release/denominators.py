@@ -51,23 +51,30 @@ def release_denominator_floors(
         margin_confirmed, margin_corrected = context.settings.noise_margins(last.n_rounds)
         n_answered = int(np.count_nonzero(run.answered))
         for index, position in enumerate(pending[:n_answered]):
+            grid = grids[position]
             is_corrected = bool(run.above[index])
-            cell = grids[position].place(float(run.values[index])) if is_corrected else None
+            cell = grid.place(float(run.values[index])) if is_corrected else None
             margin = margin_corrected if is_corrected else margin_confirmed
-            lowest_share = max(0.0, grids[position].ends(cell)[0] - margin)
+            lowest_share = max(0.0, grid.ends(cell)[0] - margin)
             floors[position] = max(0, math.ceil(n * lowest_share - 1e-6))
             released_cells.append([position, cell])
-            surprise = surprise_probability(last.n_floors, last.n_below_floor)
-            last = dataclasses.replace(
-                last,
-                n_rounds=last.n_rounds + int(is_corrected),
-                released=last.released + grids[position].price(cell, surprise),
-                n_floors=last.n_floors + 1,
-                n_below_floor=last.n_below_floor + int(is_corrected),
-            )
+            last = _with_floor(last, grid, cell)
         pending = pending[n_answered:] if n_answered else []
     batch = _with_floors(batch, context, floors)
     return batch, dataclasses.replace(context, last=last), released_cells
+
+
+def _with_floor(last, grid, cell):
+    """Return the totals after the release of a floor; ``cell``: None if it was confirmed."""
+    is_corrected = cell is not None
+    surprise = surprise_probability(last.n_floors, last.n_below_floor)
+    return dataclasses.replace(
+        last,
+        n_rounds=last.n_rounds + int(is_corrected),
+        released=last.released + grid.price(cell, surprise),
+        n_floors=last.n_floors + 1,
+        n_below_floor=last.n_below_floor + int(is_corrected),
+    )
 
 
 def _with_floors(batch, context, floors):

@@ -116,17 +116,19 @@ class FinalPace:
         relative_deviation: FloatOrArray,
         n_fine: int,
         *,
-        places: FloatOrArray = 0.0,
+        rank_lengths: FloatOrArray = 0.0,
         cv_deviation: FloatOrArray = 1.0,
         **_: Any,
     ) -> Any:
         """Return half-widths of the next fine cells, in deviations of the score.
 
         ``relative_deviation``: deviations of the predictions in the same unit, ``cv_deviation``: of
-        the differences between scores and cross-validated scores, ``places``: code lengths of the
-        ranks in the batch.
+        the differences between scores and cross-validated scores, ``rank_lengths``: code lengths of
+        the ranks in the batch.
         """
-        sampling = -ndtri_exp(np.minimum(self.log_failure - np.asarray(places), -math.log(2.0)))
+        sampling = -ndtri_exp(
+            np.minimum(self.log_failure - np.asarray(rank_lengths), -math.log(2.0))
+        )
         half = self.wanted - sampling - _SKEW
         # Before the first fine cell, no answer has shown how precise predictions are.
         finest = self.least_first * cv_deviation
@@ -179,14 +181,23 @@ def _best_halves():
 
 
 def fine_half_width(
-    pace, code, *, predictions, deviation, factor, drift, sharpness=1.0, places=0.0, alone=False
+    pace,
+    code,
+    *,
+    predictions,
+    deviation,
+    factor,
+    drift,
+    sharpness=1.0,
+    rank_lengths=0.0,
+    alone=False,
 ):
     """Return half-widths of fine cells, in score units, for the precision of the predictions.
 
     ``code`` has learned that precision, and the number of earlier fine cells. ``deviation`` returns
     the deviation of scores at predictions, ``factor`` is ``1 + n / training size``, ``drift`` the
     deviation of the common offset; ``sharpness`` is the deviation of scores by the training set, in
-    these deviations, ``places`` code lengths of the ranks in the batch.
+    these deviations, ``rank_lengths`` code lengths of the ranks in the batch.
     """
     predictions = np.asarray(predictions, dtype=float)
     score_deviation = deviation(predictions) * sharpness
@@ -199,7 +210,7 @@ def fine_half_width(
     return unit * pace.fine(
         prediction_deviation / unit,
         code.n_fine,
-        places=places,
+        rank_lengths=rank_lengths,
         cv_deviation=np.sqrt(factor),
         alone=alone,
     )
@@ -271,7 +282,7 @@ class Outcome:
         self.values, self.least, self.most = np.full((3, size), np.nan)
         # Whether a query was corrected by the holdout, answered at all, relaxed.
         self.above, self.answered, self.relaxed = np.zeros((3, size), dtype=bool)
-        self.places = np.zeros(size)  # code lengths, fixed before the first answer
+        self.rank_lengths = np.zeros(size)  # code lengths, fixed before the first answer
         self.released = 0.0  # code length of all released cells
         self.n_above = 0  # "above" answers, those of refinements included
         # Position and cell of the "above" answers of the first pass, and of every refinement.
@@ -321,7 +332,7 @@ class Race:
             centers, _ = self.code.predict(self.cv_scores)
             self.order = np.lexsort((-centers, self.secondary))
         # Theory G7, conditions: ranks are fixed here, before the first answer of the batch.
-        self.outcome.places = rank_code_lengths(-np.argsort(self.order))
+        self.outcome.rank_lengths = rank_code_lengths(-np.argsort(self.order))
 
     def run(self, pace: Pace | FinalPace) -> Outcome:
         """Pass in the order of predictions, the leader with a fine cell; then refine leaders."""
@@ -369,7 +380,7 @@ class Race:
         """
         everyone = np.arange(self.order.size)
         if own_cells:
-            self.outcome.places = np.full(everyone.size, math.log(everyone.size))
+            self.outcome.rank_lengths = np.full(everyone.size, math.log(everyone.size))
 
         def choose(positions, _):
             predicted = self._predicted(positions)
@@ -488,7 +499,7 @@ class Race:
             factor=self.training_factors[positions],
             drift=predicted[2],
             sharpness=self.sharpness[positions] if leads else 1.0,
-            places=self.outcome.places[positions],
+            rank_lengths=self.outcome.rank_lengths[positions],
             alone=self.order.size == 1,
         )
 

@@ -59,8 +59,8 @@ def _single_query_half_width(last, settings, model, code=None):
     else:
         threshold = float(auto_threshold(0.5, settings.n_effective, settings.n))
     cell = threshold if settings.is_adaptive else settings.resolution / 2.0
-    level = math.log(settings.sampling_failure) - length
-    sampling = float(np.ravel(half_width(level, model, settings.n))[0])
+    log_failure = math.log(settings.sampling_failure) - length
+    sampling = float(np.ravel(half_width(log_failure, model, settings.n))[0])
     return threshold, max(threshold + below, cell + above), sampling
 
 
@@ -185,16 +185,16 @@ def report_half_width(last, settings, tail, score, *, n_attempts, unit_variance=
         can_bet = scheme.has_independent_units and scheme.exchangeable
         if can_bet and math.isfinite(unit_variance):
             length, _ = next_code_length(last, settings, report=True, n_attempts=n_attempts)
-            log_level = math.log(settings.sampling_failure / 2.0) - length
-            return _betting_half_width(score, unit_variance, scheme.n_units, -log_level)
+            log_one_sided = math.log(settings.sampling_failure / 2.0) - length
+            return _betting_half_width(score, unit_variance, scheme.n_units, -log_one_sided)
         if scheme.has_independent_units and not scheme.has_independent_records:
             # A report uses units, not models: for a list, the groups independent under all models.
             labels = model.components(settings.n)
             tail = dataclasses.replace(tail, model=check_correlation("groups", groups=labels))
     length, _ = next_code_length(last, settings, report=True, n_attempts=n_attempts)
-    log_level = math.log(settings.sampling_failure / 2.0) - length
+    log_one_sided = math.log(settings.sampling_failure / 2.0) - length
     margin = settings.noise_margins(last.n_rounds)[1] * settings.final_noise_ratio
-    return half_of(tail, score, log_level, margin)
+    return half_of(tail, score, log_one_sided, margin)
 
 
 def _betting_half_width(mean, variance, n_units, log_inverse_level):
@@ -230,9 +230,9 @@ def half_width_components(answer, settings, model):
         return None
     tail = score_tail(model, settings.n, **answer.shape)
     half = 0.5 * (answer.upper - answer.lower)
-    log_level = math.log(settings.sampling_failure / 2.0) - answer.code_length
+    log_one_sided = math.log(settings.sampling_failure / 2.0) - answer.code_length
     half_of_one_query = half_of(tail, answer.value, math.log(settings.beta / 2.0))
-    half_after_queries = half_of(tail, answer.value, log_level)
+    half_after_queries = half_of(tail, answer.value, log_one_sided)
     if not half_after_queries > 0.0:  # known by construction
         return 0.0, 0.0, half
     # If scores vary little, both parts shrink by the same factor (G15).
@@ -300,16 +300,9 @@ def _assumptions(account, book):
             "the holdout was cut from the sequence of the training data with the declared gap "
             f"({settings.cut_failure:.2g} of the failure probability pays for it)"
         )
-    if account.path is None and book.notes(Fact.ANOTHER_ACCOUNT):
+    if account.path is None:
         lines.append(
-            "kept in memory only, and another account had answered about the same targets in this "
-            "process before: no query here (features, candidates) was chosen from its answers or "
-            "on these records (pass holdout= on to keep both in one ledger)"
-        )
-    elif account.path is None:
-        lines.append(
-            "kept in memory only: no other holdout is made of these records, now or later (give a "
-            "ledger to enforce this)"
+            _assumption_on_memory(has_other_account=bool(book.notes(Fact.ANOTHER_ACCOUNT)))
         )
     if account.seed is not None or last.seeded:
         lines.append(
@@ -317,6 +310,20 @@ def _assumptions(account, book):
             "which reveals the noise"
         )
     return tuple(lines)
+
+
+def _assumption_on_memory(*, has_other_account):
+    """Return the assumption on a holdout without a ledger."""
+    if has_other_account:
+        return (
+            "kept in memory only, and another account had answered about the same targets in this "
+            "process before: no query here (features, candidates) was chosen from its answers or "
+            "on these records (pass holdout= on to keep both in one ledger)"
+        )
+    return (
+        "kept in memory only: no other holdout is made of these records, now or later (give a "
+        "ledger to enforce this)"
+    )
 
 
 def _notes(last, *, settings, model, n_unfinished):
@@ -331,19 +338,7 @@ def _notes(last, *, settings, model, n_unfinished):
             "was released, and how they ended is charged (G35)"
         )
     if settings.information is not None:
-        nats, by = next_code_length(last, settings)
-        carried = {
-            "code": "the code of released answers (G7)",
-            "leakage": "leakage, that is Bayesian differential privacy (G1)",
-        }[by]
-        coded = code_length(
-            released=last.released, batch_index=last.number + 1, spending=settings.spending
-        ) + math.log(2.0)
-        comparison = "" if by == "code" else f" instead of {coded:.3g} by the code"
-        notes.append(
-            f"the next answer rests on {carried}, {nats:.3g} nats{comparison}; both hold at half "
-            "the failure probability each, and every answer uses the one that makes it sharper (G9)"
-        )
+        notes.append(_theorem_note(last, settings))
     if last.has_approximate:
         notes.append(
             "no level of privacy is stated: one record may change a metric without a proven bound "
@@ -356,6 +351,24 @@ def _notes(last, *, settings, model, n_unfinished):
     if settings.tau is not None:
         notes.append(_zhao_line(settings, model=model, answered=last.n_answered))
     return tuple(notes)
+
+
+def _theorem_note(last, settings):
+    """Return the note on the theorem that the next answer rests on, if leakage is bounded."""
+    nats, theorem = next_code_length(last, settings)
+    basis = "leakage, that is Bayesian differential privacy (G1)"
+    comparison = ""
+    if theorem == "code":
+        basis = "the code of released answers (G7)"
+    else:
+        nats_by_code = code_length(
+            released=last.released, batch_index=last.number + 1, spending=settings.spending
+        ) + math.log(2.0)
+        comparison = f" instead of {nats_by_code:.3g} by the code"
+    return (
+        f"the next answer rests on {basis}, {nats:.3g} nats{comparison}; both hold at half "
+        "the failure probability each, and every answer uses the one that makes it sharper (G9)"
+    )
 
 
 def _zhao_line(settings, *, model, answered):

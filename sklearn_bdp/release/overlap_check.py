@@ -20,38 +20,13 @@ def check_overlap(holdout: Any, side: Any, *, explicit: bool = False) -> str:
     comparison is free. A new finding is charged and recorded before it is reported.
     """
     training_rows = holdout.account.training_rows
-    settings = holdout.account.settings
     known_status = training_rows.known_overlap_status(side, explicit=explicit)
     if known_status is not None:
         return known_status
     finding = None
     # An exact finding has no finite level of privacy: no check is made under a declared one.
-    if not settings.is_private:
-        with holdout.account.write_transaction() as book:
-            last = book.last
-            earlier_checks = book.checks()
-            earlier_findings = [
-                check["finding"] for check in earlier_checks if check["of"] == side.digest
-            ]
-            if earlier_findings and not last.closed:
-                finding = earlier_findings[0]
-            elif not last.closed:  # a closed holdout needs no check
-                rows = not holdout.allow_shared_rows
-                finding = side.finding(holdout.X, holdout.y, holdout.dependence, rows=rows)
-                length = outcome_code_length(
-                    n_checks=len(earlier_checks),
-                    n_complaints=sum(check["finding"] is not None for check in earlier_checks),
-                    complaint=finding is not None,
-                    n_findings=len(OVERLAP_FINDINGS),
-                )
-                totals = dataclasses.replace(
-                    last,
-                    time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
-                    released=last.released + length,
-                    dp_epsilon=None,  # no finite level of privacy is valid from now on
-                )
-                checks = {"of": side.digest, "finding": finding}
-                book.append(BatchRecord(totals=totals, checks=checks))
+    if not holdout.account.settings.is_private:
+        finding = _recorded_finding(holdout, side)
     if finding in ("rows", "labels"):
         # Which table contains the records is not reported: the charge covers one word only.
         raise OVERLAP_FINDINGS[finding].error(remark=side.remark() if finding == "rows" else "")
@@ -59,3 +34,35 @@ def check_overlap(holdout: Any, side: Any, *, explicit: bool = False) -> str:
     if finding is not None:
         OVERLAP_FINDINGS[finding].warn()
     return RELABELED_GROUPS_ASSUMPTION if finding == "groups" else ""
+
+
+@strip_traceback_frames
+def _recorded_finding(holdout, side):
+    """Return the finding on training data, None without one; charge and record a new check.
+
+    A closed holdout needs no check.
+    """
+    with holdout.account.write_transaction() as book:
+        last = book.last
+        if last.closed:
+            return None
+        earlier_checks = book.checks()
+        for check in earlier_checks:
+            if check["of"] == side.digest:
+                return check["finding"]
+        rows = not holdout.allow_shared_rows
+        finding = side.finding(holdout.X, holdout.y, holdout.dependence, rows=rows)
+        length = outcome_code_length(
+            n_checks=len(earlier_checks),
+            n_complaints=sum(check["finding"] is not None for check in earlier_checks),
+            complaint=finding is not None,
+            n_findings=len(OVERLAP_FINDINGS),
+        )
+        totals = dataclasses.replace(
+            last,
+            time=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
+            released=last.released + length,
+            dp_epsilon=None,  # no finite level of privacy is valid from now on
+        )
+        book.append(BatchRecord(totals=totals, checks={"of": side.digest, "finding": finding}))
+    return finding

@@ -150,7 +150,7 @@ def preview_batch(
         tail = score_tail(model, settings.n, **dataclasses.asdict(shape))
     length = next_code_length(last, settings)[0]
     rank_lengths = rank_code_lengths(np.zeros(n_queries))
-    log_level = math.log(settings.sampling_failure / 2.0) - length
+    log_one_sided = math.log(settings.sampling_failure / 2.0) - length
     units = sampling_units(model, settings.n)
     is_mean = metric is None or metric.is_mean
     is_binary = metric is None or metric.is_binary
@@ -187,7 +187,7 @@ def preview_batch(
         length=length,
     )
     widths = [
-        half_of(tail, score, log_level - rank_length, half)
+        half_of(tail, score, log_one_sided - rank_length, half)
         for half, rank_length in zip(
             cells, (rank_lengths[0], rank_lengths[(n_queries - 1) // 2]), strict=True
         )
@@ -195,7 +195,7 @@ def preview_batch(
     if variance_plan is not None:
         ends = np.clip([score - cells[0], score + cells[0]], 0.0, 1.0)
         moment = min(1.0, float(variance_plan.levels[0, 0]) + variance_plan.margin)
-        log_failure = np.array([log_level - rank_lengths[0]])
+        log_failure = np.array([log_one_sided - rank_lengths[0]])
         lower, upper = variance_plan.limits(ends[:1], ends[1:], log_failure, {0: moment})
         widths[0] = min(widths[0], 0.5 * float(upper[0] - lower[0]))
     expected = _expected_spending(
@@ -250,7 +250,7 @@ def _cell_half_widths(
             factor=(typical / deviation) ** 2,
             drift=drift,
             sharpness=sharpness,
-            places=rank_lengths[0],
+            rank_lengths=rank_lengths[0],
             alone=n_queries == 1,
         )
         coarse = max(fine, pace.coarsely(n_queries) * typical)

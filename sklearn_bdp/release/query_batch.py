@@ -89,9 +89,9 @@ class Batch:
 
     def limits(self, cell_lower, cell_upper, log_failure):
         """Return the ends of intervals whose two sides share a failure probability."""
-        log_level = log_failure - math.log(2.0)
+        log_one_sided = log_failure - math.log(2.0)
         if len(self.tails) == 1:
-            return self.tails[0].limits(cell_lower, cell_upper, log_level, self.cv_scores)
+            return self.tails[0].limits(cell_lower, cell_upper, log_one_sided, self.cv_scores)
         lower, upper = np.empty((2, len(self)))
         for index, tail in enumerate(self.tails):
             chosen = self.tail_of == index
@@ -99,7 +99,7 @@ class Batch:
                 lower[chosen], upper[chosen] = tail.limits(
                     cell_lower[chosen],
                     cell_upper[chosen],
-                    log_level[chosen],
+                    log_one_sided[chosen],
                     self.cv_scores[chosen],
                 )
         return lower, upper
@@ -139,20 +139,6 @@ def make_batch(
             f"{checked_cv_scores.shape}."
         )
     units = sampling_units(model, n)
-    variances = np.full(count, np.nan)  # NaN if not used (theory G15, G18)
-    if training_variance is not None:
-        training_variances = np.asarray(training_variance, dtype=float)
-        _one_per_query("training_variance", np.nan_to_num(training_variances), count, high=0.25)
-        is_binary = np.array([shape["binary"] for shape in holdout_scores.shapes])
-        is_mean = np.array([shape["kind"] == "mean" for shape in holdout_scores.shapes])
-        tail_of = holdout_scores.tail_of
-        unit_variances = unit_variance(training_variances, units, model, n, is_binary[tail_of])
-        variances = np.where(is_mean[tail_of], unit_variances, np.nan)
-    kurtosis = np.full(count, np.nan)
-    if training_kurtosis is not None:
-        kurtosis = np.asarray(training_kurtosis, dtype=float)
-        _one_per_query("training_kurtosis", np.nan_to_num(kurtosis, nan=1.0), count, low=1.0)
-        kurtosis = np.full(count, kurtosis)
     if own_cells is not None:
         own_cells = check_array("own_cells", own_cells, shape=(count,), low=1e-12, high=1.0)
     return Batch(
@@ -168,14 +154,36 @@ def make_batch(
         ),
         secondary=np.full(count, False if secondary is None else secondary, dtype=bool),
         keys=check_keys(keys, count),
-        variances=variances,
-        kurtosis=kurtosis,
+        variances=_unit_variances(training_variance, holdout_scores, units, model, n),
+        kurtosis=_checked_kurtosis(training_kurtosis, count),
         squares=holdout_scores.squares,
         units=units,
         own_cells=own_cells,
         by_class=holdout_scores.by_class,
         labels=_query_labels(about, count),
     )
+
+
+def _unit_variances(training_variance, holdout_scores, units, model, n):
+    """Return the expected variance of a unit's score in each query; NaN if not used (G15, G18)."""
+    tail_of = holdout_scores.tail_of
+    if training_variance is None:
+        return np.full(len(tail_of), np.nan)
+    variances = np.asarray(training_variance, dtype=float)
+    _one_per_query("training_variance", np.nan_to_num(variances), len(tail_of), high=0.25)
+    is_binary = np.array([shape["binary"] for shape in holdout_scores.shapes])
+    is_mean = np.array([shape["kind"] == "mean" for shape in holdout_scores.shapes])
+    unit_variances = unit_variance(variances, units, model, n, is_binary[tail_of])
+    return np.where(is_mean[tail_of], unit_variances, np.nan)
+
+
+def _checked_kurtosis(training_kurtosis, count):
+    """Return the kurtosis of the records' cross-validated scores in each query, NaN if unknown."""
+    if training_kurtosis is None:
+        return np.full(count, np.nan)
+    kurtosis = np.asarray(training_kurtosis, dtype=float)
+    _one_per_query("training_kurtosis", np.nan_to_num(kurtosis, nan=1.0), count, low=1.0)
+    return np.full(count, kurtosis)
 
 
 def sampling_units(model, n):
@@ -328,6 +336,28 @@ def check_per_record_scores(scores, n, model):
     Records have equal weights unless the model has others. Moments, of shape (m, 2), are means and
     mean squares of the scores of independent units (G15, G18).
     """
+    array = _checked_score_array(scores, n)
+    scheme = model.sampling_scheme(n)
+    if scheme.weights is None:
+        means = array.mean(axis=1, dtype=float)
+    else:
+        means = np.clip(array @ scheme.weights, 0.0, 1.0)
+    if scheme.calendar is not None and scheme.block_codes is not None:
+        unit_scores = np.array([scheme.block_means(row) for row in array])
+        return means, np.column_stack([means, np.mean(unit_scores**2, axis=1)])
+    if array.dtype.kind in "biu":
+        return means, np.column_stack([means, means])
+    if scheme.has_independent_records or not scheme.has_independent_units:
+        squares = np.einsum("ij,ij->i", array, array, dtype=float) / n
+        return means, np.column_stack([means, squares])
+    order, starts, sizes = in_order_of_groups(model, n)
+    unit_scores = np.add.reduceat(array[:, order], starts, axis=1) / sizes
+    unit_weights = sizes**2 / np.sum(sizes**2)
+    return means, np.column_stack([unit_scores @ unit_weights, unit_scores**2 @ unit_weights])
+
+
+def _checked_score_array(scores, n):
+    """Return scores of n records as an ``(m, n)`` array of numbers in [0, 1]."""
     is_plain_array = type(scores) is np.ndarray and scores.dtype.kind in "biuf"
     array = scores if is_plain_array else as_real_array("per_record_scores", scores)
     if array.ndim == 1 and array.size == n:
@@ -343,24 +373,7 @@ def check_per_record_scores(scores, n, model):
             f"per_record_scores must be finite and in [0, 1], {wrong} of {array.size} are not. "
             "Rescale bounded scores; a record on which a model fails gets the worst score, 0."
         )
-    scheme = model.sampling_scheme(n)
-    if scheme.weights is None:
-        means = array.mean(axis=1, dtype=float)
-    else:
-        means = np.clip(array @ scheme.weights, 0.0, 1.0)
-    if scheme.calendar is not None and scheme.block_codes is not None:
-        unit_scores = np.array([scheme.block_means(row) for row in array])
-        return means, np.column_stack([means, np.mean(unit_scores**2, axis=1)])
-    if array.dtype.kind in "biu":
-        squares = means
-    elif scheme.has_independent_records or not scheme.has_independent_units:
-        squares = np.einsum("ij,ij->i", array, array, dtype=float) / n
-    else:
-        order, starts, sizes = in_order_of_groups(model, n)
-        unit_scores = np.add.reduceat(array[:, order], starts, axis=1) / sizes
-        share = sizes**2 / np.sum(sizes**2)
-        return means, np.column_stack([unit_scores @ share, unit_scores**2 @ share])
-    return means, np.column_stack([means, squares])
+    return array
 
 
 def in_order_of_groups(model, n):
@@ -412,11 +425,16 @@ def check_keys(keys, count=None):
     if count is not None and len(result) != count:
         raise ValueError(f"keys must hold one key for each query ({count}), got {len(result)}.")
     for key in result:
-        if key is not None and not (isinstance(key, str) and 0 < len(key) <= _LONGEST_KEY):
+        if not _is_key(key):
             raise ValueError(
                 f"keys must be None or strings of 1 to {_LONGEST_KEY} characters, got {key!r:.60}."
             )
     return result
+
+
+def _is_key(key):
+    """Return whether an object can be the key of a query, or is None."""
+    return key is None or (isinstance(key, str) and 0 < len(key) <= _LONGEST_KEY)
 
 
 def check_data(X, y):

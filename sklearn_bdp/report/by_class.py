@@ -71,9 +71,9 @@ def scores_by_class(by_class: Any, positions: Array) -> tuple[Array, Array]:
 
 
 def auc_limits(
-    by_class: Any, positions: Array, log_level: float, moments: AucMoments, *, bets: bool
+    by_class: Any, positions: Array, log_failure: float, moments: AucMoments, *, bets: bool
 ) -> tuple[float, float]:
-    """Return limits of ROC AUC that fail together with probability at most ``exp(log_level)``.
+    """Return limits of ROC AUC that fail together with probability at most ``exp(log_failure)``.
 
     Pairs of records, or bets on placements of the rarer class: counts of classes and training
     records decide.
@@ -84,7 +84,7 @@ def auc_limits(
         Scores and classes of all records.
     positions : ndarray of int
         Positions of independent records, in a secret order.
-    log_level : float
+    log_failure : float
         Log of the failure probability of both limits.
     moments : AucMoments
         Expected moments.
@@ -94,7 +94,7 @@ def auc_limits(
     winning, losing = scores_by_class(by_class, positions)
     if min(len(winning), len(losing)) == 0:
         return 0.0, 1.0
-    log_side = log_level - math.log(2.0)
+    log_side = log_failure - math.log(2.0)
     tail = PairsTail((len(losing), len(winning)))
     if len(winning) <= len(losing):
         expected = PlacementMoments(moments.center, moments.variance_positive)
@@ -116,7 +116,7 @@ def auc_limits(
 
 
 def class_mean_limits(
-    evaluation: Any, positions: Array, log_level: float, *, model: Any, n: int
+    evaluation: Any, positions: Array, log_failure: float, *, model: Any, n: int
 ) -> tuple[float, float]:
     """Return limits of a mean over classes, or of a score that is known by construction.
 
@@ -126,7 +126,7 @@ def class_mean_limits(
         Of the model on all records.
     positions : ndarray of int
         Positions of independent records.
-    log_level : float
+    log_failure : float
         Log of the failure probability of both limits.
     model : CorrelationModel
         Of the holdout.
@@ -143,5 +143,5 @@ def class_mean_limits(
         value = evaluation.by_class.value(floors, one_slice)
     tail = score_tail(model, n, **shape)
     values = np.array([value])
-    lower, upper = tail.limits(values, values, np.array([log_level - math.log(2.0)]))
+    lower, upper = tail.limits(values, values, np.array([log_failure - math.log(2.0)]))
     return float(lower[0]), float(upper[0])

@@ -44,13 +44,19 @@ from sklearn_bdp.report.in_time import (
     past_row,
     record_error_clips,
 )
-from sklearn_bdp.report.measures import Predicted, Records, UndefinedScore, is_label, reads
-from sklearn_bdp.report.plan import Plan, Statement, planned_report, prepared
+from sklearn_bdp.report.measures import (
+    PrecomputedPredictions,
+    ScoredRecords,
+    UndefinedScore,
+    compute_score,
+    is_label,
+)
+from sklearn_bdp.report.plan import Plan, Statement, make_report_plan, with_estimated_moments
 from sklearn_bdp.utils.hashing import records_digest
 from sklearn_bdp.utils.validation import strip_traceback_frames
 
 #: Smaller failure probabilities are too near to the smallest number for Clopper-Pearson limits.
-_LEAST_LEVEL = 1e-290
+_MIN_ALPHA = 1e-290
 #: Functions of errors that no jackknife may judge. Medians have intervals of their own.
 _MEDIAN, _LARGEST = median_absolute_error, max_error
 _NO_TARGET = "The largest error of new records depends on their number. It has no interval."
@@ -82,7 +88,7 @@ def report_and_close(
     ``variance``: of a record's cross-validated score in the first row, from a search.
     """
     holdout.account.check_process()
-    plan = planned_report(holdout, estimators, cv_scores, training=training, **report_options)
+    plan = make_report_plan(holdout, estimators, cv_scores, training=training, **report_options)
     return _closing_report(holdout, plan, training, variance)
 
 
@@ -97,15 +103,9 @@ def _closing_report(holdout, plan, training, variance):
         if plan.error_clips is not None:
             record_error_clips(holdout, plan.error_clips, at_closing=True)
         if plan.approximate:
-            plan = prepared(plan, training, variance, holdout)
-    if plan.refit is not None:  # recipes are fitted when they first predict
-        models = {
-            name: model
-            if isinstance(model, Predicted)
-            else WalkForward(model, holdout, plan.refit[0], plan.past_records)
-            for name, model in plan.models.items()
-        }
-        plan = dataclasses.replace(plan, models=models)
+            plan = with_estimated_moments(plan, training, variance, holdout)
+    if plan.refit is not None:
+        plan = _with_refitted_recipes(plan, holdout)
     if record is None:
         record = close_holdout(
             account,
@@ -114,12 +114,23 @@ def _closing_report(holdout, plan, training, variance):
             fixed=[_fixed_values(statement) for statement in plan.statements],
             check=lambda last: _check_budget(holdout, plan, last),
         )
-    report = shown_report(holdout, record)
+    report = load_report(holdout, record)
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     if scheme.calendar is None or not plan.statements[0].proven:
         return report
-    scores = functools.partial(Rows(plan, holdout, seed=0).over_time, holdout)
+    scores = functools.partial(RowEstimator(plan, holdout, seed=0).over_time, holdout)
     return dataclasses.replace(report, _over_time=scores)
+
+
+def _with_refitted_recipes(plan, holdout):
+    """Return a plan whose models are recipes, which are fitted when they first predict."""
+    models = {
+        name: model
+        if isinstance(model, PrecomputedPredictions)
+        else WalkForward(model, holdout, plan.refit[0], plan.past_records)
+        for name, model in plan.models.items()
+    }
+    return dataclasses.replace(plan, models=models)
 
 
 def _fixed_values(statement):
@@ -128,13 +139,13 @@ def _fixed_values(statement):
     if dataclasses.is_dataclass(moments):
         moments = list(dataclasses.astuple(moments))
     recalls = [_fixed_values(recall) for recall in statement.recalls]
-    return [moments, statement.most, statement.expected, *recalls]
+    return [moments, statement.max_difference, statement.expected, *recalls]
 
 
 def _check_intervals(plan, holdout):
     """Raise ValueError if public facts exclude an interval for every row of a report."""
-    rows = Rows(plan, holdout, seed=0)
-    reasons = [rows.public_refusal(statement) for statement in plan.statements]
+    estimator = RowEstimator(plan, holdout, seed=0)
+    reasons = [estimator.public_refusal(statement) for statement in plan.statements]
     if all(reasons):
         names = ", ".join(dict.fromkeys(statement.measure.name for statement in plan.statements))
         raise ValueError(
@@ -185,43 +196,21 @@ def _exact_report(holdout, plan, terms):
     without both the ledger and the records.
     """
     secret = records_digest(plan.order, holdout.y, holdout.X)
-    rows = Rows(plan, holdout, seed=int(secret[:32], 16))
+    estimator = RowEstimator(plan, holdout, seed=int(secret[:32], 16))
     settings = holdout.account.settings
     last = terms.last
     length, _ = next_code_length(last, settings, report=True, n_attempts=terms.n_attempts)
     levels = row_levels(plan, last, settings, length=length, n_attempts=terms.n_attempts)
-    row_contents = []
-    proven_rows = []
-    scales = {}
-    for statement in plan.statements:
-        row = rows.row(
+    rows = [
+        estimator.row(
             statement,
             log_proven=levels.log_proven,
             log_approximate=levels.log_approximate,
             log_alone=levels.log_alone,
         )
-        row_contents.append(row)
-        if row["proven"] is not None and not statement.inside and row["value"] is not None:
-            metric_name, low, high = statement.ends
-            ends = np.array([row["value"], *row["proven"]])
-            if len(statement.models) == 2 and not statement.measure.is_sum:
-                # No range is declared. That of the history follows from the rows.
-                high = max(scales.get(metric_name, statement.ends)[2], float(np.abs(ends).max()))
-                low = -high
-            scales[metric_name] = metric_name, low, high
-            proven_rows.append((metric_name, row["model"], float(statement.expected), ends))
-    answers: Any = ()
-    if proven_rows and plan.joint:  # for the history, whose intervals hold together
-        names = ("metric", "model", "cv_score", "value", "lower", "upper")
-        in_unit_range = []
-        for *labels, ends in proven_rows:
-            _, low, high = scales[labels[0]]
-            unit_ends = np.clip((ends - low) / (high - low), 0.0, 1.0).tolist()
-            in_unit_range.append((*labels, *unit_ends))
-        columns = dict(zip(names, map(list, zip(*in_unit_range, strict=True)), strict=True))
-        columns["corrected"] = [1]
-        columns["code_length"] = [length + math.log(max(1, plan.n_proven))]
-        answers = Answers(columns, batch=last.number + 1, time=terms.time, scales=scales)
+        for statement in plan.statements
+    ]
+    answers = _proven_answers(plan, rows, terms, length) if plan.joint else ()
     record = BatchRecord(
         totals=_closed(terms, n_answers=len(answers)),
         size=len(answers),
@@ -238,8 +227,40 @@ def _exact_report(holdout, plan, terms):
         "approximate_level": math.exp(levels.log_approximate),
         "information_spent": length,
     }
-    content = recorded_levels | {"rows": row_contents, "units": [rows.count, rows.words]}
+    content = recorded_levels | {"rows": rows, "units": [estimator.n_units, estimator.unit_name]}
     return record, answers, content
+
+
+def _proven_answers(plan, rows, terms, length):
+    """Return proven rows over all records as answers for the history; empty without such rows.
+
+    Their intervals hold together with those of the history.
+    """
+    scales = {}
+    proven_rows = []
+    for statement, row in zip(plan.statements, rows, strict=True):
+        if row["proven"] is None or statement.subgroups or row["value"] is None:
+            continue
+        metric_name, low, high = statement.ends
+        ends = np.array([row["value"], *row["proven"]])
+        if len(statement.models) == 2 and not statement.measure.is_sum:
+            # No range is declared. That of the history follows from the rows.
+            high = max(scales.get(metric_name, statement.ends)[2], float(np.abs(ends).max()))
+            low = -high
+        scales[metric_name] = metric_name, low, high
+        proven_rows.append((metric_name, row["model"], float(statement.expected), ends))
+    if not proven_rows:
+        return ()
+    names = ("metric", "model", "cv_score", "value", "lower", "upper")
+    in_unit_range = []
+    for *labels, ends in proven_rows:
+        _, low, high = scales[labels[0]]
+        unit_ends = np.clip((ends - low) / (high - low), 0.0, 1.0).tolist()
+        in_unit_range.append((*labels, *unit_ends))
+    columns = dict(zip(names, map(list, zip(*in_unit_range, strict=True)), strict=True))
+    columns["corrected"] = [1]
+    columns["code_length"] = [length + math.log(max(1, plan.n_proven))]
+    return Answers(columns, batch=terms.last.number + 1, time=terms.time, scales=scales)
 
 
 class RowLevels(NamedTuple):
@@ -292,22 +313,10 @@ def _private_report(holdout, plan, terms):
     """Return record, answers and rows of a report under a level of privacy."""
     settings = holdout.account.settings
     model = holdout.dependence
-    records = Records(holdout.X, holdout.y, plan.models)
-    evaluations = []
-    for statement in plan.statements:
-        metric: Any = statement.measure.metric
-        model_evaluations = [
-            metric.evaluate(*records.asked(name), holdout.y) for name in statement.models
-        ]
-        if len(model_evaluations) == 2:  # the paired difference (theory G23)
-            halved = 0.5 * (model_evaluations[1].per_record - model_evaluations[0].per_record + 1.0)
-            paired = Evaluation(
-                per_record=halved,
-                value=float(halved.mean()),
-                sensitivity=model_evaluations[0].sensitivity,
-            )
-            model_evaluations = [paired]
-        evaluations += model_evaluations
+    records = ScoredRecords(holdout.X, holdout.y, plan.models)
+    evaluations = [
+        _private_evaluation(statement, records, holdout.y) for statement in plan.statements
+    ]
     expected = [statement.expected for statement in plan.statements]
     half_widths = np.ones(len(evaluations))  # deviations are taken from the expected values
     batch = make_batch(settings.n, model, expected, evaluations=evaluations, own_cells=half_widths)
@@ -329,12 +338,23 @@ def _private_report(holdout, plan, terms):
         row["parts"] = ((high - low) * parts).tolist()
         row["method"] = "through noise"
         row["positive"] = ""
-    level = settings.sampling_failure * math.exp(-answers[0].code_length)
-    levels = {"level": level, "approximate_level": None, "information_spent": record.code_length}
+    alpha = settings.sampling_failure * math.exp(-answers[0].code_length)
+    levels = {"level": alpha, "approximate_level": None, "information_spent": record.code_length}
     return record, answers, levels | {"rows": [row for _, row in rows], "units": units}
 
 
-def shown_report(holdout: Any, record: Any) -> FinalReport:
+def _private_evaluation(statement, records, y):
+    """Return the evaluation of a statement: of its model, or the paired difference (theory G23)."""
+    metric = statement.measure.metric
+    evaluations = [metric.evaluate(*records.model_and_data(name), y) for name in statement.models]
+    if len(evaluations) == 1:
+        return evaluations[0]
+    first, second = evaluations
+    halved = 0.5 * (second.per_record - first.per_record + 1.0)
+    return Evaluation(per_record=halved, value=float(halved.mean()), sensitivity=first.sensitivity)
+
+
+def load_report(holdout: Any, record: Any) -> FinalReport:
     """Return the report in a closing record."""
     content = record.cells["report"]
     settings = holdout.account.settings
@@ -360,7 +380,7 @@ def shown_report(holdout: Any, record: Any) -> FinalReport:
 # -- rows ---------------------------------------------------------------------------------------
 
 
-class Rows:
+class RowEstimator:
     """All rows of a plan, read from the closed holdout.
 
     Units are in a secret random order that never changes (theory G28). It follows from ``seed``,
@@ -371,34 +391,34 @@ class Rows:
         n = holdout.n
         self.plan = plan
         self.model = holdout.dependence
-        self.records = Records(holdout.X, holdout.y, plan.models)
+        self.records = ScoredRecords(holdout.X, holdout.y, plan.models)
         self.scheme = self.model.sampling_scheme(n)
         self.is_judged_by_date = self.scheme.calendar is not None
-        self.words = self.scheme.unit_name  # name of the units, in the plural
+        self.unit_name = self.scheme.unit_name  # name of the units, in the plural
         # Effective sample size of a declared chain; None if units are independent or dates.
-        self.times: float | None = None
+        self.n_autocorrelation_times: float | None = None
         self.weights = np.ones(n)  # weight of each record
         self.unit_sizes: Any = None  # divisors of the sums over a unit's records
         self._evaluations: dict[Any, Any] = {}  # of metrics by class
         rng = np.random.default_rng([seed, 1])  # slices have a stream of their own (theory G19)
         if plan.dependence in ("dependent", "past"):
             self.units = self.scheme.record_blocks
-            self.count = int(self.units.max()) + 1
+            self.n_units = int(self.units.max()) + 1
             if self.scheme.weights is not None:
                 self.weights = n * self.scheme.weights
             if not self.is_judged_by_date:
                 is_chain = self.scheme.in_time_order
-                self.times = float(self.model.effective_n(n)) if is_chain else 0.0
+                self.n_autocorrelation_times = float(self.model.effective_n(n)) if is_chain else 0.0
             return
         units = np.unique(self.model.components(n), return_inverse=True)[1]
         units = self.units = rng.permutation(int(units.max()) + 1)[units]
         sizes = np.bincount(units)
-        self.count = len(sizes)
+        self.n_units = len(sizes)
         #: Positions of one record of each unit, in the order of units (theory G19).
         by_unit = np.lexsort((np.random.default_rng([seed, 2]).random(n), units))
         self.one_of_each_unit = by_unit[np.cumsum(sizes) - sizes]
         if self.scheme.has_independent_records:
-            self.words = "records"
+            self.unit_name = "records"
         elif plan.per == "unit":
             self.unit_sizes = sizes
             self.weights = 1.0 / sizes[units]
@@ -415,12 +435,12 @@ class Rows:
         hold for means of at most 1.
         """
         if self.unit_sizes is not None:
-            return np.bincount(self.units, values, minlength=self.count) / self.unit_sizes
-        return np.bincount(self.units, self.weights * values, minlength=self.count)
+            return np.bincount(self.units, values, minlength=self.n_units) / self.unit_sizes
+        return np.bincount(self.units, self.weights * values, minlength=self.n_units)
 
     def means(self, values: Any) -> Any:
         """Return the mean of records' values on each date, which weigh equally."""
-        return self.totals(values) * (self.count / len(self.units))
+        return self.totals(values) * (self.n_units / len(self.units))
 
     def row(
         self, statement: Statement, *, log_proven: float, log_approximate: float, log_alone: float
@@ -430,90 +450,105 @@ class Rows:
         ``log_proven``, ``log_approximate``, ``log_alone``: logs of failure probabilities, which
         may be below the smallest number that floating point holds.
         """
-        row = statement.row(self.count)
+        row = statement.row(self.n_units)
         notes = []
-        row["method"] = row["method"] or f"{statement.measure.estimation} over {self.words}"
+        row["method"] = row["method"] or f"{statement.measure.estimation} over {self.unit_name}"
         if self.is_judged_by_date:
-            row["target"] = estimand_text(self.scheme, statement.ahead)
-        inside = np.any([self._mask(part) > 0.0 for part in statement.inside or ("",)], axis=0)
-        row["n_units"] = np.unique(self.units[inside]).size
-        row["n_events"] = self._n_events(inside)
+            row["target"] = estimand_text(self.scheme, statement.forecast_horizon)
+        in_subgroups = np.any(
+            [self._mask(part) > 0.0 for part in statement.subgroups or ("",)], axis=0
+        )
+        row["n_units"] = np.unique(self.units[in_subgroups]).size
+        row["n_events"] = self._n_events(in_subgroups)
         try:
             with np.errstate(all="ignore"):
                 row["value"] = self.value(statement)
                 if statement.proven:
-                    ends = self.proven(statement, log_proven)
-                    if statement.proven == CLASSES:
-                        # Limits rest on one visit of each patient, the value on all visits.
-                        ends = min(ends[0], row["value"]), max(ends[1], row["value"])
-                    ends_alone = self.proven(statement, log_alone)
-                    half = 0.5 * (ends[1] - ends[0])
-                    # Another method may be chosen at another level: never a negative part.
-                    half_alone = min(half, 0.5 * (ends_alone[1] - ends_alone[0]))
-                    row["proven"] = _finite(ends)
-                    row["parts"] = [half_alone, half - half_alone, 0.0]
-                if self.times == 0.0:
-                    notes.append(_NEEDS_CHAIN)
-                else:
-                    row["approximate"], reasons = self._shown_approximate(
-                        statement, log_approximate, row["proven"]
-                    )
-                    if row["approximate"] is None and statement.proven and reasons:
-                        reasons[0] = NO_APPROXIMATE + reasons[0]
-                    notes += reasons
+                    row |= self._proven_fields(statement, row["value"], log_proven, log_alone)
+                row["approximate"], reasons = self._approximate_fields(
+                    statement, log_approximate, row["proven"]
+                )
+                notes += reasons
         except UndefinedScore as error:
             notes.append(str(error))
-        if statement.most < 1.0:
-            max_difference = statement.most * (
-                statement.measure.span[1] - statement.measure.span[0]
-            )
-            notes.append(
-                f"The proven interval counts differences beyond ±{max_difference:.3g} as that."
-            )
-        notes += filter(None, [statement.measure.note])
-        if statement.proven == PAST and self._unclipped(statement) is not None:
-            notes += clip_notes(statement, self.records, self, self.plan, log_proven)
-        for name in statement.models:
-            failing = self.records.failing.get(name, ())
-            if len(failing):
-                failing_positions = ", ".join(map(str, failing[:5])) + ", …" * (len(failing) > 5)
-                notes.append(
-                    f"{name} failed on {len(failing)} of {len(self.records.y)} holdout records "
-                    f"(positions {failing_positions}). They count with the worst score."
-                )
+        notes += self._notes(statement, log_proven)
         if row["value"] is None or not math.isfinite(row["value"]):
             row["value"] = None
             notes = notes or ["The score is undefined for these records."]
         row["notes"] = notes
         return row
 
+    def _proven_fields(self, statement, value, log_proven, log_alone):
+        """Return the ends of a proven row, and the components of its half-width."""
+        ends = self.proven(statement, log_proven)
+        if statement.proven == CLASSES:
+            # Limits rest on one visit of each patient, the value on all visits.
+            ends = min(ends[0], value), max(ends[1], value)
+        ends_alone = self.proven(statement, log_alone)
+        half = 0.5 * (ends[1] - ends[0])
+        # Another method may be chosen at another level: never a negative part.
+        half_alone = min(half, 0.5 * (ends_alone[1] - ends_alone[0]))
+        return {"proven": _finite(ends), "parts": [half_alone, half - half_alone, 0.0]}
+
+    def _approximate_fields(self, statement, log_failure, proven):
+        """Return the ends of an approximate row, None without them, and its notes."""
+        if self.n_autocorrelation_times == 0.0:
+            return None, [_NEEDS_CHAIN]
+        ends, reasons = self._shown_approximate(statement, log_failure, proven)
+        if ends is None and statement.proven and reasons:
+            reasons[0] = NO_APPROXIMATE + reasons[0]
+        return ends, reasons
+
+    def _notes(self, statement, log_proven):
+        """Return notes on a row: clips, arguments for a proof, records that a model failed on."""
+        notes = []
+        if statement.max_difference < 1.0:
+            low, high = statement.measure.span
+            max_difference = statement.max_difference * (high - low)
+            notes.append(
+                f"The proven interval counts differences beyond ±{max_difference:.3g} as that."
+            )
+        if statement.measure.note:
+            notes.append(statement.measure.note)
+        if statement.proven == PAST and self._unclipped(statement) is not None:
+            notes += clip_notes(statement, self.records, self, self.plan, log_proven)
+        for name in statement.models:
+            failing = self.records.failing.get(name, ())
+            if len(failing):
+                positions = ", ".join(map(str, failing[:5])) + ", …" * (len(failing) > 5)
+                notes.append(
+                    f"{name} failed on {len(failing)} of {len(self.records.y)} holdout records "
+                    f"(positions {positions}). They count with the worst score."
+                )
+        return notes
+
     def public_refusal(self, statement: Statement) -> str:
         """Return the public reason why a row cannot have an interval, or an empty text."""
         if statement.proven:
             return ""
-        if self.times == 0.0:
+        if self.n_autocorrelation_times == 0.0:
             return _NEEDS_CHAIN
         reason = self._lack_of_jackknife(statement)
         if reason:
             return reason
         if self.is_judged_by_date:
-            return too_few_dates(self.count)
-        return public_refusal(self.count, times=self.times)
+            return too_few_dates(self.n_units)
+        return public_refusal(self.n_units, times=self.n_autocorrelation_times)
 
-    def _n_events(self, inside):
+    def _n_events(self, in_subgroups):
         """Return the number of units with a positive record; None without positives."""
         positive = self.plan.positive
         if positive is None:
             return None
-        return np.unique(self.units[inside & is_label(self.records.y, positive)]).size
+        return np.unique(self.units[in_subgroups & is_label(self.records.y, positive)]).size
 
-    def _shown_approximate(self, statement, log_level, proven):
+    def _shown_approximate(self, statement, log_failure, proven):
         """Return the ends of an approximate interval, None without one, and its notes.
 
         ``proven``: ends of the proven interval, or None. Rows that are left out because of their
         width stay in the family: the probability that any row fails only shrinks.
         """
-        interval = self.approximate(statement, math.exp(log_level))
+        interval = self.approximate(statement, math.exp(log_failure))
         pair = _finite((interval.lower, interval.upper))
         if pair is None:
             return None, list(interval.notes)
@@ -534,13 +569,17 @@ class Rows:
         first = self.plan.statements[0]
         scores = {}
         for row_index, statement in enumerate(self.plan.statements):
-            is_model = len(statement.models) == 1 and not statement.inside and statement.ahead == 1
+            is_model = (
+                len(statement.models) == 1
+                and not statement.subgroups
+                and statement.forecast_horizon == 1
+            )
             if is_model and statement.measure.name == first.measure.name:
                 low, high = statement.measure.span
                 by_record = self.records.contributions(statement.measure, statement.models[0])[0]
                 scores[row_index] = low + (high - low) * self.means(by_record)
         dates = calendar(holdout)
-        return np.arange(self.count) if dates is None else dates, scores
+        return np.arange(self.n_units) if dates is None else dates, scores
 
     # -- values ---------------------------------------------------------------------------------
 
@@ -560,131 +599,131 @@ class Rows:
         if self.is_judged_by_date and is_about_mean:
             return self._date_row(statement, 0.5).value
         values = [
-            reads(statement.measure, self.records, name, self._mask(part))
+            compute_score(statement.measure, self.records, name, self._mask(part))
             for name in statement.models
-            for part in statement.inside or ("",)
+            for part in statement.subgroups or ("",)
         ]
         return float(values[-1] - (values[0] if len(values) == 2 else 0.0))
 
     # -- proven limits --------------------------------------------------------------------------
 
-    def proven(self, statement: Statement, log_level: float) -> tuple[float, float]:
-        """Return limits in score units; ``log_level``: the log of their failure probability."""
-        if len(statement.inside) == 2:  # both limits of each subgroup get half the level
-            parts = [statement.in_subgroup(part) for part in statement.inside]
-            first, second = (self.proven(part, log_level - math.log(2.0)) for part in parts)
+    def proven(self, statement: Statement, log_failure: float) -> tuple[float, float]:
+        """Return limits in score units; ``log_failure``: the log of their failure probability."""
+        if len(statement.subgroups) == 2:  # both limits of each subgroup get half the level
+            parts = [statement.in_subgroup(part) for part in statement.subgroups]
+            first, second = (self.proven(part, log_failure - math.log(2.0)) for part in parts)
             return second[0] - first[1], second[1] - first[0]
         if statement.recalls:  # each recall gets the same part of the level
-            log_part = log_level - math.log(len(statement.recalls))
+            log_part = log_failure - math.log(len(statement.recalls))
             recall_limits = [self.proven(recall, log_part) for recall in statement.recalls]
             lower, upper = np.mean(recall_limits, axis=0).tolist()
             return lower, upper
+        if statement.proven == CLASSES:
+            return self._by_class(statement, log_failure)
+        if statement.proven == PAST:
+            return past_row(statement, self.records, self, self.plan.classes, log_failure)
         low, high = statement.measure.span
         span = high - low
-        if statement.proven == CLASSES:
-            return self._by_class(statement, log_level)
-        if statement.proven == PAST:
-            return past_row(statement, self.records, self, self.plan.classes, log_level)
-        mask = self.plan.masks[statement.inside[0]] if statement.inside else 1.0
+        mask = self.plan.masks[statement.subgroups[0]] if statement.subgroups else 1.0
         sums_and_counts = [
             [mask * totals for totals in self.records.contributions(statement.measure, name)]
             for name in statement.models
         ]
         sums, counts = sums_and_counts[-1]
-        paired = len(sums_and_counts) == 2
-        if paired:
-            clipped_difference = np.clip((sums - sums_and_counts[0][0]) / statement.most, -1.0, 1.0)
-            low = -statement.most * span
-            span = 2.0 * statement.most * span
-            sums = 0.5 * (counts + clipped_difference)
-        if statement.proven == COUNTS:
-            level = min(math.exp(log_level), 0.5)
-            alike = self.plan.dependence == "records"
-            if level < _LEAST_LEVEL:
-                return low, low + span
-            lower, upper = statement.measure.metric.count_limits(
-                sums.sum(), counts.sum(), level, alike=alike
-            )
-        elif statement.proven == TAIL:
-            is_binary = statement.measure.metric.is_binary and not paired
-            tail = ModelTail(self.model, len(sums), binary=is_binary)
-            mean = np.array([min(1.0, float(np.mean(self.weights * sums)))])
-            lower, upper = (
-                float(e[0]) for e in tail.limits(mean, mean, np.array([log_level - math.log(2.0)]))
-            )
-        else:
-            unit_interval = UNIT_INTERVALS[statement.proven]
-            bound = getattr(statement.measure.metric, "record_bound", 1.0) * self.plan.bound
-            lower, upper = unit_interval(
-                self.totals(sums),
-                self.totals(counts),
-                bound=bound,
-                moments=statement.moments,
-                log_inverse_level=math.log(2.0) - log_level,
-            )
+        if len(sums_and_counts) == 2:
+            difference = (sums - sums_and_counts[0][0]) / statement.max_difference
+            low = -statement.max_difference * span
+            span = 2.0 * statement.max_difference * span
+            sums = 0.5 * (counts + np.clip(difference, -1.0, 1.0))
+        lower, upper = self._unit_limits(statement, sums, counts, log_failure)
         return low + span * lower, low + span * upper
 
-    def _by_class(self, statement, log_level):
+    def _unit_limits(self, statement, sums, counts, log_failure):
+        """Return limits in [0, 1] from each record's contribution to numerator and denominator."""
+        metric = statement.measure.metric
+        if statement.proven == COUNTS:
+            alpha = min(math.exp(log_failure), 0.5)
+            if alpha < _MIN_ALPHA:
+                return 0.0, 1.0
+            alike = self.plan.dependence == "records"
+            return metric.count_limits(sums.sum(), counts.sum(), alpha, alike=alike)
+        if statement.proven == TAIL:
+            is_binary = metric.is_binary and len(statement.models) == 1
+            tail = ModelTail(self.model, len(sums), binary=is_binary)
+            mean = np.array([min(1.0, float(np.mean(self.weights * sums)))])
+            limits = tail.limits(mean, mean, np.array([log_failure - math.log(2.0)]))
+            return tuple(float(limit[0]) for limit in limits)
+        unit_interval = UNIT_INTERVALS[statement.proven]
+        return unit_interval(
+            self.totals(sums),
+            self.totals(counts),
+            bound=getattr(metric, "record_bound", 1.0) * self.plan.bound,
+            moments=statement.moments,
+            log_inverse_level=math.log(2.0) - log_failure,
+        )
+
+    def _by_class(self, statement, log_failure):
         """Return limits of ROC AUC or of a mean over classes (theory G12, G19, G36)."""
         name = statement.models[0]
         key = name, repr(statement.measure.metric)
         if key not in self._evaluations:
             self._evaluations[key] = statement.measure.metric.evaluate(
-                *self.records.asked(name), self.records.y
+                *self.records.model_and_data(name), self.records.y
             )
         evaluation = self._evaluations[key]
         positions = self.one_of_each_unit
-        if statement.inside:
-            positions = positions[self.plan.masks[statement.inside[0]][positions] > 0.0]
+        if statement.subgroups:
+            positions = positions[self.plan.masks[statement.subgroups[0]][positions] > 0.0]
         if evaluation.by_class is not None and evaluation.shape.kind == "pairs":
             return auc_limits(
                 evaluation.by_class,
                 positions,
-                log_level,
+                log_failure,
                 statement.moments,
                 bets=not self.plan.dependence.startswith("stratified"),
             )
         return class_mean_limits(
-            evaluation, positions, log_level, model=self.model, n=len(self.records.y)
+            evaluation, positions, log_failure, model=self.model, n=len(self.records.y)
         )
 
     # -- approximate limits ---------------------------------------------------------------------
 
-    def approximate(self, statement: Statement, level: float) -> Any:
+    def approximate(self, statement: Statement, alpha: float) -> Any:
         """Return jackknife limits in score units, with their notes (theory G28)."""
         if statement.measure.score_function in (_MEDIAN, _LARGEST):
-            return self._row_without_jackknife(statement, level)
+            return self._row_without_jackknife(statement, alpha)
         if self.is_judged_by_date:
-            return self._in_score_units(self._date_row(statement, level), statement)
+            return self._in_score_units(self._date_row(statement, alpha), statement)
         statistic, y, sides = self._statistic(statement)
         row = approximate_row(
             statistic,
             y,
             sides,
             units=self.units,
-            level=level,
+            level=alpha,
             per_record=self.plan.per == "record",
-            times=self.times,
-            unit_name=self.words,
+            times=self.n_autocorrelation_times,
+            unit_name=self.unit_name,
         )
-        return self._within_range(self._in_score_units(row, statement), statement, level)
+        return self._within_range(self._in_score_units(row, statement), statement, alpha)
 
-    def _row_without_jackknife(self, statement, level):
+    def _row_without_jackknife(self, statement, alpha):
         """Return the row of a median error, by order statistics, or of the largest error."""
-        is_plain = len(statement.models) == 1 and not statement.inside
+        is_plain = len(statement.models) == 1 and not statement.subgroups
         value = self.value(statement)
         reason = self._lack_of_jackknife(statement)
         if not reason and self.is_judged_by_date and not is_plain:
             reason = f"{statement.measure.name} has no approximate interval over these dates."
         if reason:
-            return ApproximateRow(value, math.nan, math.nan, self.count, (reason,))
-        parts = statement.inside[::-1] or ("",)
+            return ApproximateRow(value, math.nan, math.nan, self.n_units, (reason,))
+        parts = statement.subgroups[::-1] or ("",)
         errors = [self.records.errors(name) for name in statement.models[::-1]]
         if self.is_judged_by_date:
-            row = median_row(errors[0], level, dates=self.units, horizon=statement.ahead)
+            horizon = statement.forecast_horizon
+            row = median_row(errors[0], alpha, dates=self.units, horizon=horizon)
         else:
             sides = [(model_errors, self._mask(part)) for model_errors in errors for part in parts]
-            row = median_error_row(value, sides, self.units, level, unit_name=self.words)
+            row = median_error_row(value, sides, self.units, alpha, unit_name=self.unit_name)
         if statement.measure.metric.scorer._sign > 0:
             row = row._replace(value=value, lower=-row.upper, upper=-row.lower)
         return row
@@ -696,14 +735,14 @@ class Rows:
             return _NO_TARGET
         if function is _MEDIAN and self.records.y.ndim > 1:
             return _SEVERAL_MEDIANS
-        if function is _MEDIAN and self.times is not None:
+        if function is _MEDIAN and self.n_autocorrelation_times is not None:
             return _MEDIAN_OF_CHAIN
         return ""
 
     def _in_score_units(self, row, statement):
         """Return a row in score units: a share of records is left out as hits of 0 and 1."""
         metric = statement.measure.metric
-        is_one_score = len(statement.models) == 1 and len(statement.inside) < 2
+        is_one_score = len(statement.models) == 1 and len(statement.subgroups) < 2
         if not (metric.is_mean and metric.is_binary and is_one_score):
             return row  # other statistics are in score units, and so are differences
         low, high = statement.measure.span
@@ -712,36 +751,33 @@ class Rows:
         )
         return row._replace(value=value, lower=lower, upper=upper)
 
-    def _within_range(self, row, statement, level):
+    def _within_range(self, row, statement, alpha):
         """Return the row of a plain score with limits inside the range; other rows unchanged.
 
-        ``level`` is the failure probability of both limits together.
+        ``alpha`` is the failure probability of both limits together.
 
         Near the best score few records are wrong: leaving them out one by one shows no spread, or
         one that leads beyond the range. A metric of labels then has the limits of theory G34.
         """
-        metric = statement.measure.metric
-        scorer = getattr(metric, "scorer", None)
-        if metric.unit_statistic.scale == "signed" and metric.unit_statistic.response == "labels":
-            scorer = get_scorer(metric.name)
-        is_plain_score = len(statement.models) == 1 and not (statement.inside or statement.skill)
+        scorer = _scorer_of_labels(statement.measure.metric)
+        is_plain_score = len(statement.models) == 1 and not (statement.subgroups or statement.skill)
         if scorer is None or not is_plain_score or not hasattr(scorer, "_score_func"):
             return row
         metric = approximate_metric(scorer, self.records.y)
         has_ends = math.isfinite(row.lower) and math.isfinite(row.upper)
         if metric.is_open or (has_ends and metric.lower <= row.lower <= row.upper <= metric.upper):
             return row
-        limits = None
-        if self.times is None and np.unique(self.units).size == self.units.size:
-            limits = self._limits_of_labels(metric, statement.models[0], level)
-        if limits is not None:
-            return row._replace(lower=limits[0], upper=limits[1], notes=(FEW_ERRORS,))
+        has_single_records = np.unique(self.units).size == self.units.size
+        if self.n_autocorrelation_times is None and has_single_records:
+            limits = self._limits_of_labels(metric, statement.models[0], alpha)
+            if limits is not None:
+                return row._replace(lower=limits[0], upper=limits[1], notes=(FEW_ERRORS,))
         if not has_ends:
             return row
         ends = np.clip([row.lower, row.upper], metric.lower, metric.upper)
         return row._replace(lower=float(ends[0]), upper=float(ends[1]))
 
-    def _limits_of_labels(self, metric, name, level):
+    def _limits_of_labels(self, metric, name, alpha):
         """Return limits from the predicted labels of a model, or None for other metrics."""
         if self.records.y.ndim != 1 or self.records.y.dtype.kind == "f":
             return None
@@ -750,9 +786,9 @@ class Rows:
         called = self.records.rows(name, "labels", code_of_label)
         if not (np.isfinite(called) & (called >= 0.0)).all():
             return None
-        return metric.limits_of_labels(self.records.y, labels[called.astype(int)], level)
+        return metric.limits_of_labels(self.records.y, labels[called.astype(int)], alpha)
 
-    def _date_row(self, statement, level):
+    def _date_row(self, statement, alpha):
         """Return limits over these dates, each given its past (theory G31)."""
         unclipped = None if statement.skill else self._unclipped(statement)
         if unclipped is not None:
@@ -765,8 +801,8 @@ class Rows:
             y,
             sides,
             dates=self.units,
-            level=level,
-            horizon=statement.ahead,
+            level=alpha,
+            horizon=statement.forecast_horizon,
         )
 
     def _unclipped(self, statement):
@@ -780,13 +816,13 @@ class Rows:
         predictions = [self.records.rows(model, "values") for model in statement.models[::-1]]
         if not np.isfinite(predictions).all():
             return None
-        parts = statement.inside[::-1] or ("",)
+        parts = statement.subgroups[::-1] or ("",)
         sides = [(values, self._mask(part) > 0.0) for values in predictions for part in parts]
         return metric.unclipped_statistic, sides
 
     def _statistic(self, statement):
         """Return the statistic of a row, targets, and the predictions with their record masks."""
-        parts = statement.inside[::-1] or ("",)
+        parts = statement.subgroups[::-1] or ("",)
         sides = []
         if statement.skill:
             losses = np.vstack(
@@ -820,6 +856,14 @@ def _lack_of_information(statement, pair, proven, *, is_bounded):
             "determine the calibration."
         )
     return ""
+
+
+def _scorer_of_labels(metric):
+    """Return scikit-learn's scorer of a metric: its own, or that of a metric of labels; or None."""
+    statistic = metric.unit_statistic
+    if statistic.scale == "signed" and statistic.response == "labels":
+        return get_scorer(metric.name)
+    return getattr(metric, "scorer", None)
 
 
 def _finite(ends):

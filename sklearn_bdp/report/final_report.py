@@ -269,13 +269,13 @@ class FinalReport(RenderedResult):
         first = self.rows[0]
         if math.isfinite(first.lower):
             proven = first.proven is not None
-            level = f"{100 * self.confidence_level:.6g}% confidence interval"
+            interval_kind = f"{100 * self.confidence_level:.6g}% confidence interval"
             title = summary_sentence(
                 first.words,
                 format_score(first.value),
                 *self.interval,
                 target=first.target,
-                level=level if proven else f"approximate {level}",
+                interval_kind=interval_kind if proven else f"approximate {interval_kind}",
             )
         else:
             notes = " ".join(first.notes)
@@ -298,15 +298,10 @@ class FinalReport(RenderedResult):
             pairs = [getattr(row, family) for row in self.rows]
             if any(pair is not None for pair in pairs):
                 columns[f"{family} interval"] = [_format_interval(pair) for pair in pairs]
-        notes: dict[str, int] = {}
-        marks = []
-        for row in self.rows:
-            numbers = [notes.setdefault(note, len(notes) + 1) for note in row.printed_notes]
-            marks.append("".join(f"[{number}]" for number in numbers))
+        marks, notes = _numbered_notes([row.printed_notes for row in self.rows])
         if notes:
             columns["notes"] = marks
-        legend += metric_legend
-        return columns, legend, [f"[{number}] {note}" for note, number in notes.items()]
+        return columns, legend + metric_legend, notes
 
     def plot(self, *, over: Literal["time"] | None = None, ax: Any = None) -> Any:
         """Draw the intervals of all rows, or a score over time (needs matplotlib).
@@ -338,31 +333,34 @@ class FinalReport(RenderedResult):
             self._plot_over_time(ax)
             return ax
         for family, width, color in zip(_FAMILIES, (1.5, 5.0), (GOOD, BAD), strict=True):
-            pairs = [getattr(row, family) for row in self.rows]
-            positioned_pairs = [
-                (position, *pair) for position, pair in enumerate(pairs) if pair is not None
-            ]
-            if positioned_pairs:
-                ax.hlines(
-                    *zip(*positioned_pairs, strict=True),
-                    color,
-                    linewidth=width,
-                    alpha=0.6,
-                    label=family,
-                )
-        for position, row in enumerate(self.rows):
-            ax.plot(row.value, position, "o", color="black", markersize=4)
-            if " minus " in row.model + row.subgroup:
-                ax.plot([0.0, 0.0], [position - 0.4, position + 0.4], color="gray", linestyle=":")
-        first = [row for row in self.rows if row.model == self.baseline and not row.subgroup]
-        for row in first[:1]:
-            ax.axvline(row.value, color="gray", linestyle="--", linewidth=1.0, label="baseline")
+            self._plot_intervals(ax, family, linewidth=width, color=color)
+        self._plot_scores(ax)
         ax.set_yticks(range(len(self.rows)), [row.words for row in self.rows])
         ax.invert_yaxis()
         ax.set_xlabel("score and intervals")
         if ax.get_legend_handles_labels()[0]:
             ax.legend(fontsize="small")
         return ax
+
+    def _plot_intervals(self, ax, family, *, linewidth, color):
+        """Draw the intervals of one family, those of each row at its position."""
+        pairs = [getattr(row, family) for row in self.rows]
+        positioned_pairs = [
+            (position, *pair) for position, pair in enumerate(pairs) if pair is not None
+        ]
+        if positioned_pairs:
+            columns = zip(*positioned_pairs, strict=True)
+            ax.hlines(*columns, color, linewidth=linewidth, alpha=0.6, label=family)
+
+    def _plot_scores(self, ax):
+        """Draw the scores, the zero of each difference, and the baseline's score."""
+        for position, row in enumerate(self.rows):
+            ax.plot(row.value, position, "o", color="black", markersize=4)
+            if " minus " in row.model + row.subgroup:
+                ax.plot([0.0, 0.0], [position - 0.4, position + 0.4], color="gray", linestyle=":")
+        baselines = [row for row in self.rows if row.model == self.baseline and not row.subgroup]
+        for row in baselines[:1]:
+            ax.axvline(row.value, color="gray", linestyle="--", linewidth=1.0, label="baseline")
 
     def _plot_over_time(self, ax):
         """Draw the scores of at most two models by date, each with the interval of the period."""
@@ -380,17 +378,32 @@ class FinalReport(RenderedResult):
         letters = max(12, int(ax.figure.get_figheight() / _LETTER))
         lines = textwrap.wrap(self.rows[0].metric, letters, break_long_words=False)
         ax.set_ylabel("\n".join(lines))
-        if np.asarray(dates).dtype.kind == "M":
-            from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-            locator = AutoDateLocator()
-            ax.xaxis.set_major_locator(locator)
-            ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-            days = [str(date)[:10] for date in (dates[0], dates[-1])]
-            ax.set_xlabel(f"{days[0]} to {days[1]}")  # with the year, wherever labels leave it out
-        else:
-            ax.set_xlabel("date")
+        _label_dates(ax, dates)
         ax.legend(fontsize="small")
+
+
+def _label_dates(ax, dates):
+    """Label the axis of dates; ``dates``: days, or numbers without a calendar."""
+    if np.asarray(dates).dtype.kind != "M":
+        ax.set_xlabel("date")
+        return
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator()
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    days = [str(date)[:10] for date in (dates[0], dates[-1])]
+    ax.set_xlabel(f"{days[0]} to {days[1]}")  # with the year, wherever labels leave it out
+
+
+def _numbered_notes(notes_by_row):
+    """Return the marks of each row, such as "[1][3]", and the notes with their numbers."""
+    number_of_note: dict[str, int] = {}
+    marks = []
+    for notes in notes_by_row:
+        numbers = [number_of_note.setdefault(note, len(number_of_note) + 1) for note in notes]
+        marks.append("".join(f"[{number}]" for number in numbers))
+    return marks, [f"[{number}] {note}" for note, number in number_of_note.items()]
 
 
 def _format_interval(pair):
@@ -404,22 +417,23 @@ def _short_model_names(names):
     """Return a short name for each row's model or difference, and pairs that explain letters."""
     if max(map(len, names)) <= _MAX_NAME:
         return names, []
-    models = [name for name in dict.fromkeys(names) if not _PAIR.search(name)]
-    models += [
-        model
-        for name in names
-        for model in _PAIR.split(name)
-        if model not in models and _PAIR.search(name)
-    ]
-    letters = dict(zip(dict.fromkeys(models), string.ascii_uppercase, strict=False))
+    letters = _letter_of_model(names)
     if len(letters) == 1:  # the title has its name
-        return ["A"] * len(names), list(zip(["A"], models, strict=True))
+        return ["A"] * len(names), [("A", next(iter(letters)))]
     short_names = []
     for name in names:
         for model in sorted(letters, key=len, reverse=True):
             name = name.replace(model, letters[model])
         short_names.append(name)
     return short_names, [(letter, model) for model, letter in letters.items()]
+
+
+def _letter_of_model(names):
+    """Return a letter for each model in the names of models and differences."""
+    models = [name for name in names if not _PAIR.search(name)]
+    differences = [name for name in names if _PAIR.search(name)]
+    models += [model for name in differences for model in _PAIR.split(name)]
+    return dict(zip(dict.fromkeys(models), string.ascii_uppercase, strict=False))
 
 
 def _short_metric_names(rows):

@@ -14,8 +14,14 @@ import numpy as np
 
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.release.batch_context import check_open, next_code_length
-from sklearn_bdp.report.final import Rows, row_levels
-from sklearn_bdp.report.plan import Plan, models_of_fold, planned_report, prepared, training_folds
+from sklearn_bdp.report.final import RowEstimator, row_levels
+from sklearn_bdp.report.plan import (
+    Plan,
+    make_report_plan,
+    models_of_fold,
+    training_folds,
+    with_estimated_moments,
+)
 from sklearn_bdp.utils.sklearn_compat import safe_indexing
 
 _MAX_FOLDS = 3
@@ -94,11 +100,7 @@ def forecast_report(
     models = dict(estimators)
     has_baseline = compare is not None and not isinstance(compare, str | bool)
     if has_baseline:
-        if not (hasattr(compare, "fit") or hasattr(compare, "predict")):
-            raise ValueError(
-                "compare must be an estimator in a preview: predictions of holdout records say "
-                "nothing about training records. The holdout was not queried."
-            )
+        _check_baseline(compare)
         models[_BASELINE] = compare
     forecasts = []
     for train, test, test_in_rows in training_folds(training_data, models)[:_MAX_FOLDS]:
@@ -110,14 +112,27 @@ def forecast_report(
         sample = _TrainingSample(
             holdout, safe_indexing(training_data.X, rows), safe_indexing(training_data.y, rows)
         )
-        plan = planned_report(sample, fitted, cv_scores, compare=baseline, training=None, **options)
-        forecasts.append(_computed_rows(prepared(plan, None, variance, sample), sample))
+        plan = make_report_plan(
+            sample, fitted, cv_scores, compare=baseline, training=None, **options
+        )
+        forecasts.append(
+            _computed_rows(with_estimated_moments(plan, None, variance, sample), sample)
+        )
     if not forecasts:
         raise ValueError(
             "A model cannot be fitted again on a fold of the training set, so that the rows of its "
             "report cannot be forecast. The holdout was not queried."
         )
     return tuple(map(_median_row, zip(*forecasts, strict=True)))
+
+
+def _check_baseline(compare):
+    """Raise ValueError unless a baseline can be fitted or predicts training records."""
+    if not (hasattr(compare, "fit") or hasattr(compare, "predict")):
+        raise ValueError(
+            "compare must be an estimator in a preview: predictions of holdout records say "
+            "nothing about training records. The holdout was not queried."
+        )
 
 
 def _median_row(forecasts):
@@ -159,12 +174,12 @@ def _rows_like_holdout(holdout, groups, test, test_in_rows):
     order = np.argsort(unit_codes, kind="stable")
     unit_sizes = np.bincount(unit_codes)
     rows = np.empty(holdout.n, dtype=int)
-    for places in np.split(order, np.cumsum(unit_sizes)[:-1]):
+    for unit_positions in np.split(order, np.cumsum(unit_sizes)[:-1]):
         # Records that are drawn twice would make a group too uniform.
-        is_large_enough = group_sizes >= min(len(places), group_sizes.max())
+        is_large_enough = group_sizes >= min(len(unit_positions), group_sizes.max())
         smallest_size = group_sizes[is_large_enough].min()
         group = rng.choice(np.flatnonzero(group_sizes == smallest_size))
-        rows[places] = np.resize(records_of_group[group], len(places))
+        rows[unit_positions] = np.resize(records_of_group[group], len(unit_positions))
     return rows
 
 
@@ -177,10 +192,10 @@ def _computed_rows(plan: Plan, sample: _TrainingSample) -> tuple[RowForecast, ..
         n_attempts = len(ledger_state.notes(Fact.CLOSING))
     length, _ = next_code_length(last, settings, report=True, n_attempts=n_attempts)
     levels = row_levels(plan, last, settings, length=length, n_attempts=n_attempts)
-    rows = Rows(plan, sample, seed=0)
+    estimator = RowEstimator(plan, sample, seed=0)
     forecasts = []
     for statement in plan.statements:
-        content = rows.row(
+        content = estimator.row(
             statement,
             log_proven=levels.log_proven,
             log_approximate=levels.log_approximate,

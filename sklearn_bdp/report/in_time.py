@@ -29,7 +29,12 @@ from sklearn_bdp.metrics.base import BoundedMetric
 from sklearn_bdp.metrics.error_clips import ErrorClips, has_undeclared_range
 from sklearn_bdp.metrics.registry import metric_without_range
 from sklearn_bdp.release.context import PastRecords
-from sklearn_bdp.report.measures import Measure, Predicted, Records, UndefinedScore
+from sklearn_bdp.report.measures import (
+    Measure,
+    PrecomputedPredictions,
+    ScoredRecords,
+    UndefinedScore,
+)
 from sklearn_bdp.utils.sklearn_compat import safe_indexing
 from sklearn_bdp.utils.validation import check_integer
 
@@ -59,7 +64,7 @@ def is_forecast(name: Any) -> bool:
 
 def forecast(
     name: str, holdout: Any, past_records: PastRecords | None, classes: list[Any] | None
-) -> Predicted:
+) -> PrecomputedPredictions:
     """Return a forecast for each record: the last known target, or that of a season before.
 
     Its values are holdout targets: no check of predictions may read them.
@@ -83,7 +88,7 @@ def forecast(
     dates = scheme.record_blocks
     later = np.asarray(holdout.y)[np.argsort(dates)]
     targets = np.concatenate([np.asarray(earlier.y), later])
-    return Predicted(targets[len(earlier.y) + dates - lag], classes, known_as=name)
+    return PrecomputedPredictions(targets[len(earlier.y) + dates - lag], classes, known_as=name)
 
 
 def _lag(name, horizon):
@@ -95,11 +100,11 @@ def _lag(name, horizon):
 # -- a recipe, refitted ---------------------------------------------------------------------------
 
 
-class WalkForward(Predicted):
+class WalkForward(PrecomputedPredictions):
     """The recipe of a model, refitted on all records known before each block of dates.
 
-    It predicts by position, as :class:`Predicted` does. Models are fitted at the first prediction,
-    which follows the closing.
+    It predicts by position, as :class:`PrecomputedPredictions` does. Models are fitted at the first
+    prediction, which follows the closing.
     """
 
     def __init__(self, model: Any, holdout: Any, starts: Any, past_records: PastRecords) -> None:
@@ -112,7 +117,7 @@ class WalkForward(Predicted):
             self.classes_ = model.classes_
         for name in ("predict", "predict_proba", "decision_function"):
             if hasattr(model, name):
-                setattr(self, name, functools.partial(self._asked, name))
+                setattr(self, name, functools.partial(self._predict, name))
 
     @functools.cached_property
     def _blocks(self):
@@ -132,7 +137,7 @@ class WalkForward(Predicted):
             fitted_blocks.append((np.flatnonzero((dates >= start) & (dates < stop)), fitted))
         return fitted_blocks
 
-    def _asked(self, name, positions):
+    def _predict(self, name, positions):
         rows = np.concatenate([rows for rows, _ in self._blocks])
         block_predictions = [
             getattr(model, name)(safe_indexing(self._holdout.X, block_rows))
@@ -160,14 +165,19 @@ def refit_blocks(holdout: Any, every: Any, past_records: PastRecords | None) -> 
             "refit_every= needs correlation='time', and the records before the holdout, which a "
             "search knows in the process that made it. The holdout was not queried."
         )
-    count = scheme.n_units
     step = scheme.calendar.step
     span = as_time_span(every, "refit_every")
     if span is None:
         every = check_integer("refit_every", every, low=1)
-        words = f"every {every} {step}s" if every > 1 else f"every {step}"
-        return np.arange(0, count, every), words
-    dates = calendar(holdout)
+        frequency = f"every {every} {step}s" if every > 1 else f"every {step}"
+        return np.arange(0, scheme.n_units, every), frequency
+    frequency = f"every {every}" if isinstance(every, str) else f"every {_describe_span(span)}"
+    starts = _block_starts(calendar(holdout), span, every)
+    return starts[starts < scheme.n_units], frequency
+
+
+def _block_starts(dates, span, every):
+    """Return the position of the first date of each span of time; ``every``: the span as passed."""
     if dates is None or dates.dtype.kind != "M":
         raise ValueError(
             f"refit_every={every!r} is a span of time, but the records have no dates. Pass a "
@@ -176,9 +186,7 @@ def refit_blocks(holdout: Any, every: Any, past_records: PastRecords | None) -> 
     first_dates = [dates[:1]]
     while first_dates[-1][0] <= dates[-1]:
         first_dates.append(shift_dates(first_dates[-1], span))
-    starts = np.searchsorted(dates, np.concatenate(first_dates))
-    words = f"every {every}" if isinstance(every, str) else f"every {_describe_span(span)}"
-    return np.unique(starts[starts < count]), words
+    return np.unique(np.searchsorted(dates, np.concatenate(first_dates)))
 
 
 def _describe_span(span):
@@ -214,20 +222,27 @@ def align_predictions(name: str, predictions: Any, holdout: Any) -> Any:
     index: Any = getattr(predictions, "index", None)
     if callable(index) or hasattr(predictions, "predict"):
         return predictions
-    dated = date_level(index)
-    if dated is None or index.equals(getattr(holdout.X, "index", None)):
+    index_of_dates = date_level(index)
+    if index_of_dates is None or index.equals(getattr(holdout.X, "index", None)):
         return predictions
-    prediction_dates = date_numbers(dated, f"the index of {name}")
+    prediction_dates = date_numbers(index_of_dates, f"the index of {name}")
     holdout_dates = record_dates(holdout)
+    _check_alignment(name, prediction_dates, holdout_dates)
+    order = np.argsort(prediction_dates)
+    return np.asarray(predictions)[
+        order[np.searchsorted(prediction_dates, holdout_dates, sorter=order)]
+    ]
+
+
+def _check_alignment(name, prediction_dates, holdout_dates):
+    """Raise ValueError unless there is one prediction for each holdout date, and one record."""
     by_position = f"Pass {name}.to_numpy() if its values are in the order of the holdout records."
     if holdout_dates is None or holdout_dates.dtype.kind != prediction_dates.dtype.kind:
         raise ValueError(
             f"{name} has dates, and the holdout records have none. {by_position} The holdout was "
             "not queried."
         )
-    if len(np.unique(prediction_dates)) < len(prediction_dates) or len(
-        np.unique(holdout_dates)
-    ) < len(holdout_dates):
+    if any(np.unique(dates).size < dates.size for dates in (prediction_dates, holdout_dates)):
         raise ValueError(
             f"{name} cannot be aligned by date, because several records share a date. "
             f"{by_position} The holdout was not queried."
@@ -239,10 +254,6 @@ def align_predictions(name: str, predictions: Any, holdout: Any) -> Any:
             f"none for {len(missing)} of them, such as {missing[0]}. {by_position} The holdout "
             "was not queried."
         )
-    order = np.argsort(prediction_dates)
-    return np.asarray(predictions)[
-        order[np.searchsorted(prediction_dates, holdout_dates, sorter=order)]
-    ]
 
 
 # -- clips of errors without a declared range -----------------------------------------------------
@@ -329,7 +340,7 @@ def without_clip(measure: Measure, *, skill: bool) -> Measure:
 
 
 def clip_notes(
-    statement: Any, records: Any, sampling: Any, plan: Any, log_level: float
+    statement: Any, records: Any, sampling: Any, plan: Any, log_failure: float
 ) -> list[str]:
     """Return sentences on the clip of a row of errors, in time.
 
@@ -348,7 +359,7 @@ def clip_notes(
             f"{100 * clips.share_cut(metric):.2g}% of {clips.n_errors:,} out-of-fold training "
             "errors are beyond the clip."
         )
-        half_width = _declared_half_width(statement, records, sampling, plan, log_level)
+        half_width = _declared_half_width(statement, records, sampling, plan, log_failure)
         if half_width is not None:
             notes.append(
                 "If the range of the training targets were declared as bounds=(low, high), the "
@@ -364,7 +375,7 @@ def clip_notes(
     return notes
 
 
-def _declared_half_width(statement, records, sampling, plan, log_level):
+def _declared_half_width(statement, records, sampling, plan, log_failure):
     """Return the half-width with the range of the training targets as clip; None if not known."""
     metric = statement.measure.metric
     targets = None if plan.y is None else np.asarray(plan.y, dtype=float)
@@ -383,7 +394,7 @@ def _declared_half_width(statement, records, sampling, plan, log_level):
         measure=dataclasses.replace(statement.measure, metric=declared),
         moments=moments._replace(center=center, variance=variance),
     )
-    lower, upper = past_row(declared_statement, records, sampling, plan.classes, log_level)
+    lower, upper = past_row(declared_statement, records, sampling, plan.classes, log_failure)
     return 0.5 * (upper - lower)
 
 
@@ -400,17 +411,12 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
     """
     metric = measure.metric
     is_bounded_loss = not metric.is_mean or metric.has_bounded_differences
-
-    def gained(records):
-        scores = [records.contributions(measure, name)[0] for name in models]
-        return scores[1] - scores[0]
-
     span = measure.span[1] - measure.span[0]  # 1 without bounds
     if measure.is_sum:
-        gap = gained(records)
+        gap = _gain(measure, records, models)
     else:
-        off = [np.abs(records.y - records.rows(name, "values")) for name in models]
-        gap = off[0] - off[1]
+        errors = [np.abs(records.y - records.rows(name, "values")) for name in models]
+        gap = errors[0] - errors[1]
     if not np.isfinite(gap).all():
         raise UndefinedScore("The difference is undefined: a model fails on some records.")
     ones = np.ones(len(gap))
@@ -418,31 +424,43 @@ def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> 
     if not is_bounded_loss or (classes is not None and len(classes) > _MOST_CLASSES):
         return gap, -ones, ones, span
     if classes is None:
-        first, second = [records.rows(name, "values") for name in models]
-        limits = getattr(metric, "difference_limits", None)
-        if not metric.is_mean:
-            upper = np.abs(first - second)
-            lower = -upper
-        elif limits is not None:
-            lower, upper = limits(first, second)
-        else:
-            upper = np.where(first != second, 1.0, 0.0)
-            lower = -upper
-        differs = ~np.isfinite(first - second)  # a model that fails has the worst score
-        return gap, np.where(differs, -1.0, lower), np.where(differs, 1.0, upper), span
-    ends = [0.0 * ones]  # a label that no model knows
+        predictions = [records.rows(name, "values") for name in models]
+        return gap, *_limits_of_difference(metric, *predictions), span
+    gains = [0.0 * ones]  # a label that no model knows
     for label in classes:
         supposed = np.repeat(np.asarray([label]), len(gap))
-        ends.append(gained(Records(records.X, supposed, records.models)))
-    return gap, np.min(ends, axis=0), np.max(ends, axis=0), span
+        supposed_records = ScoredRecords(records.X, supposed, records.models)
+        gains.append(_gain(measure, supposed_records, models))
+    return gap, np.min(gains, axis=0), np.max(gains, axis=0), span
+
+
+def _gain(measure, records, models):
+    """Return the contribution of each record to the second model's score minus the first's."""
+    first, second = (records.contributions(measure, name)[0] for name in models)
+    return second - first
+
+
+def _limits_of_difference(metric, first, second):
+    """Return limits of the difference of two models' scores, from their forecasts."""
+    limits = getattr(metric, "difference_limits", None)
+    if not metric.is_mean:
+        upper = np.abs(first - second)
+        lower = -upper
+    elif limits is not None:
+        lower, upper = limits(first, second)
+    else:
+        upper = np.where(first != second, 1.0, 0.0)
+        lower = -upper
+    has_failure = ~np.isfinite(first - second)  # a model that fails has the worst score
+    return np.where(has_failure, -1.0, lower), np.where(has_failure, 1.0, upper)
 
 
 def past_row(
-    statement: Any, records: Any, sampling: Any, classes: Any, log_level: float
+    statement: Any, records: Any, sampling: Any, classes: Any, log_failure: float
 ) -> tuple[float, float]:
     """Return limits for the expected score or difference over these dates, in score units.
 
-    ``log_level``: log of the failure probability of both limits together.
+    ``log_failure``: log of the failure probability of both limits together.
     """
     by_date = sampling.means
     moments = statement.moments
@@ -463,17 +481,17 @@ def past_row(
         scores = records.contributions(statement.measure, statement.models[0])[0]
         low, high = statement.measure.span
         span = high - low
-        if statement.measure.metric.is_binary and sampling.count == len(
+        if statement.measure.metric.is_binary and sampling.n_units == len(
             records.y
         ):  # one 0 or 1 per date
             expected = 0.95 * moments.center + 0.025
             variance = None
     ends = past_limits(
         by_date(scores),
-        log_level - math.log(2.0),
+        log_failure - math.log(2.0),
         expected=expected,
         variance=variance,
-        horizon=statement.ahead,
+        horizon=statement.forecast_horizon,
         lowest=smallest,
         highest=largest,
         lower_share=lower_share,
@@ -506,23 +524,19 @@ def _moments_of_earlier_dates(statement, plan, holdout):
     """
     earlier = plan.past_records
     scheme = holdout.dependence.sampling_scheme(holdout.n)
-    keywords = {name: getattr(plan.models[name], "known_as", None) for name in statement.models}
-    lags = {
-        name: _lag(keyword, past_horizon(scheme))
-        for name, keyword in keywords.items()
-        if is_forecast(keyword)
-    }
+    models = {name: plan.models[name] for name in statement.models}
+    lags = _lags_of_forecasts(models, past_horizon(scheme))
     if any(
-        isinstance(plan.models[name], Predicted) and name not in lags for name in statement.models
+        isinstance(model, PrecomputedPredictions) and name not in lags
+        for name, model in models.items()
     ):
         return None
     rows = np.flatnonzero(earlier.dates >= -_LENGTHS * scheme.n_units)
     rows = rows[rows >= max(lags.values(), default=0)]
     y = np.asarray(earlier.y)
-    models = {name: plan.models[name] for name in statement.models}
     for name, lag in lags.items():
-        models[name] = Predicted(y[rows - lag], plan.classes)
-    records = Records(safe_indexing(earlier.X, rows), y[rows], models)
+        models[name] = PrecomputedPredictions(y[rows - lag], plan.classes)
+    records = ScoredRecords(safe_indexing(earlier.X, rows), y[rows], models)
     if len(statement.models) == 2:
         scores, lowest, highest, _ = paired_difference(
             statement.measure, records, statement.models, plan.classes
@@ -534,6 +548,14 @@ def _moments_of_earlier_dates(statement, plan, holdout):
     _, codes, counts = np.unique(earlier.dates[rows], return_inverse=True, return_counts=True)
     by_date = np.bincount(codes, scores) / counts
     return UnitMoments(float(by_date.mean()), max(float(by_date.var()), min_variance), 1.0)
+
+
+def _lags_of_forecasts(models, horizon):
+    """Return the lag of each naive forecast among models, by name."""
+    keywords = {name: getattr(model, "known_as", None) for name, model in models.items()}
+    return {
+        name: _lag(keyword, horizon) for name, keyword in keywords.items() if is_forecast(keyword)
+    }
 
 
 def _default_moments(statement, plan):

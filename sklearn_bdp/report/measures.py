@@ -100,19 +100,22 @@ class Measure:
 
 def named_metrics(scoring: Any) -> list[tuple[str | None, Any]]:
     """Return pairs of a name, None without one, and a metric, in the order of a report."""
-    if isinstance(scoring, np.ndarray):
-        scoring = scoring.tolist()
-    named: list[tuple[str | None, Any]]
-    if isinstance(scoring, Mapping):
-        named = [(str(name), metric) for name, metric in scoring.items()]
-    elif isinstance(scoring, list | tuple):
-        named = [(None, metric) for metric in scoring]
-    else:
-        named = [(None, scoring)]
+    named = _pairs_of_name_and_metric(scoring)
     if not named:
         raise ValueError("scoring must hold at least one metric, got none.")
     # A text of NumPy is a text: its own type would stand in the ledger and in keys.
     return [(name, str(metric) if isinstance(metric, str) else metric) for name, metric in named]
+
+
+def _pairs_of_name_and_metric(scoring: Any) -> list[tuple[str | None, Any]]:
+    """Return the metrics of a ``scoring`` argument with their names in it, None without one."""
+    if isinstance(scoring, np.ndarray):
+        scoring = scoring.tolist()
+    if isinstance(scoring, Mapping):
+        return [(str(name), metric) for name, metric in scoring.items()]
+    if isinstance(scoring, list | tuple):
+        return [(None, metric) for metric in scoring]
+    return [(None, scoring)]
 
 
 def measure_of(scoring: Any, model: Any, y: Any, *, n_outputs: int = 1) -> Measure:
@@ -123,67 +126,116 @@ def measure_of(scoring: Any, model: Any, y: Any, *, n_outputs: int = 1) -> Measu
 
     Raises an error if no row can be computed from it, before the holdout is closed.
     """
-    if callable(scoring) and not hasattr(scoring, "metric"):
-        try:
-            inspect.signature(scoring).bind(None, None, None)
-        except (TypeError, ValueError) as error:
-            raise TypeError(
-                "scoring must be a name, a metric or a function (estimator, X, y) that returns one "
-                f"number, got {scoring!r:.80}."
-            ) from error
+    _check_signature(scoring)
     if isinstance(scoring, ApproximateMetric):  # of a search
         scoring = scoring.scoring
     classes = classes_of(model, y)
-    scorer: Any = scoring if callable(scoring) else None
-    if isinstance(scoring, str):
-        with contextlib.suppress(ValueError):
-            scorer = get_scorer(scoring)
-    named, pos_label = _metric_without_range(scoring, scorer)
-    if named is not None and named.is_ratio and n_outputs == 1:
-        positive = _positive(named.name, pos_label, classes)
-        return Measure(name=named.name, metric=named, positive=positive)
-    metric: Metric | None = None
+    scorer = _scorer_of(scoring)
+    unranged, pos_label = _metric_without_range(scoring, scorer)
+    if unranged is not None and unranged.is_ratio and n_outputs == 1:
+        positive = _positive(unranged.name, pos_label, classes)
+        return Measure(name=unranged.name, metric=unranged, positive=positive)
+    metric: Metric | None
     note = ""
     try:
         metric = get_metric(scoring, estimator=model, y=y)
-    except ValueError as error:  # without a proven interval, or without the range of the targets
-        has_bound = not isinstance(error, UnboundedMetricError)
-        if has_bound and scoring is None and not hasattr(model, "classes_"):
-            named = metric_without_range("neg_mean_absolute_error")
-        if named is None and scorer is None:
+    except ValueError as error:
+        if isinstance(error, UnboundedMetricError):  # no range would give it a proven interval
+            metric = unranged
+        else:
+            metric, note = _without_declared_range(scoring, model, unranged)
+        if metric is None and scorer is None:
             raise
-        if has_bound and named is not None and named.unit_statistic.response == "values":
-            note = _UNBOUNDED.format(named.name)
-    if metric is not None and metric.is_mean:
-        return Measure(name=metric.measured, metric=metric)
-    metric = metric or named
-    if n_outputs > 1 and metric is not None:
+    else:
+        if metric.is_mean:
+            return Measure(name=metric.measured, metric=metric)
+    if metric is None or _is_scored_by_values(metric, scorer, classes, n_outputs):
+        return _measure_by_values(scoring, scorer)
+    if not _reads_one_class(metric):
+        return Measure(name=metric.name, metric=metric, note=note)
+    return _measure_of_one_class(metric, pos_label, classes)
+
+
+def _measure_of_one_class(metric, pos_label, classes):
+    """Return the :class:`Measure` of one class: ``pos_label`` if it is an option, else the last."""
+    if "pos_label" not in metric.options:
+        pos_label = 1 if classes is None else classes[-1]
+    positive = _positive(metric.name, pos_label, classes)
+    return Measure(name=metric.name, metric=metric, positive=positive)
+
+
+def _without_declared_range(scoring, model, unranged):
+    """Return the metric without the range of the targets, and a note on how to declare it.
+
+    ``unranged``: the metric of ``scoring`` for approximate rows, or None. The default metric of a
+    regressor is the absolute error.
+    """
+    metric = unranged
+    if scoring is None and not hasattr(model, "classes_"):
+        metric = metric_without_range("neg_mean_absolute_error")
+    if metric is None or metric.unit_statistic.response != "values":
+        return metric, ""
+    return metric, _UNBOUNDED.format(metric.name)
+
+
+def _check_signature(scoring):
+    """Raise TypeError if a callable does not take an estimator, records and targets."""
+    if not callable(scoring) or hasattr(scoring, "metric"):
+        return
+    try:
+        inspect.signature(scoring).bind(None, None, None)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            "scoring must be a name, a metric or a function (estimator, X, y) that returns one "
+            f"number, got {scoring!r:.80}."
+        ) from error
+
+
+def _scorer_of(scoring: Any) -> Any:
+    """Return the scorer of a name or a callable, None for metrics and names of no scorer."""
+    if isinstance(scoring, str):
+        try:
+            return get_scorer(scoring)
+        except ValueError:
+            return None
+    return scoring if callable(scoring) else None
+
+
+def _reads_one_class(metric: Metric) -> bool:
+    """Return whether a metric reads the scores or probabilities of the positive class."""
+    return metric.unit_statistic.response in ("scores", "chances")
+
+
+def _is_scored_by_values(metric, scorer, classes, n_outputs):
+    """Return whether only the values of a scorer count, and not the statistic of its metric.
+
+    So it is for several outputs, and for a metric of two classes and a model of others. ROC AUC and
+    metrics without a scorer raise ValueError then.
+    """
+    if n_outputs > 1:
         if scorer is None:
             raise ValueError(
                 f"scoring={metric.name!r} needs targets of one output, got {n_outputs}. Use a "
                 "scorer of scikit-learn, such as 'r2' or 'f1_macro'. The holdout was not queried."
             )
-        metric = None
-    reads_one_class = metric is not None and metric.unit_statistic.response in ("scores", "chances")
-    if metric is not None and reads_one_class and classes is not None and len(classes) != 2:
-        if scorer is None or metric.name == "roc_auc":
-            raise ValueError(
-                f"scoring={metric.name!r} needs two classes, got a model of {len(classes)}. Use "
-                "'roc_auc_ovr', 'accuracy' or 'neg_log_loss'. The holdout was not queried."
-            )
-        metric = None
-    if metric is None:
-        function = getattr(scorer, "_score_func", scorer)
-        name = getattr(function, "__name__", type(function).__name__)
-        name = scoring if isinstance(scoring, str) else name
-        metric = ScorerMetric(name=name, lower=-math.inf, upper=math.inf, scorer=scorer)
-        return Measure(name=name, metric=metric)
-    if not reads_one_class:
-        return Measure(name=metric.name, metric=metric, note=note)
-    last_class = 1 if classes is None else classes[-1]
-    has_pos_label = "pos_label" in metric.options
-    positive = _positive(metric.name, pos_label if has_pos_label else last_class, classes)
-    return Measure(name=metric.name, metric=metric, positive=positive)
+        return True
+    if not _reads_one_class(metric) or classes is None or len(classes) == 2:
+        return False
+    if scorer is None or metric.name == "roc_auc":
+        raise ValueError(
+            f"scoring={metric.name!r} needs two classes, got a model of {len(classes)}. Use "
+            "'roc_auc_ovr', 'accuracy' or 'neg_log_loss'. The holdout was not queried."
+        )
+    return True
+
+
+def _measure_by_values(scoring, scorer):
+    """Return the :class:`Measure` of a scorer of which only the values are known."""
+    function = getattr(scorer, "_score_func", scorer)
+    name = getattr(function, "__name__", type(function).__name__)
+    name = scoring if isinstance(scoring, str) else name
+    metric = ScorerMetric(name=name, lower=-math.inf, upper=math.inf, scorer=scorer)
+    return Measure(name=name, metric=metric)
 
 
 def _metric_without_range(scoring, scorer):
@@ -236,7 +288,7 @@ class UndefinedScore(Exception):
     """The score is undefined for these records: the user's scorer or model fails on them."""
 
 
-class Predicted:
+class PrecomputedPredictions:
     """Precomputed predictions with the methods of a model: ``X`` contains positions of records.
 
     One column of labels or numbers, or a column of probabilities for each class. ``known_as``: the
@@ -277,14 +329,12 @@ class Predicted:
         if self.values.ndim == 2:
             self.predict_proba = predict_proba
             self.predict = predict
-            return
-        numbers = self.values.dtype.kind == "f" and classes is not None and len(classes) == 2
-        if numbers and not set(np.unique(self.values).tolist()) <= set(classes or ()):
+        elif not _are_numbers_of_two_classes(self.values, classes):
+            self.predict = predict
+        else:
             self.decision_function = decision_function
             if np.min(self.values) >= 0.0 and np.max(self.values) <= 1.0:
                 self.predict_proba = predict_proba
-        else:
-            self.predict = predict
 
     def __sklearn_tags__(self):
         # Scorers of scikit-learn read classes of classifiers, and take predictions of others.
@@ -293,7 +343,7 @@ class Predicted:
     def _rows(self, X):
         return self.values[np.asarray(X).ravel().astype(int)]
 
-    def refused(self, name: str, methods: Any) -> TypeError:
+    def unsupported_error(self, name: str, methods: Any) -> TypeError:
         """Return the error of a metric that needs another kind of predictions."""
         required = " or ".join(_GIVES[method] for method in methods)
         provided = "labels or numbers"
@@ -309,12 +359,19 @@ class Predicted:
         )
 
 
+def _are_numbers_of_two_classes(values, classes):
+    """Return whether values rank records by two classes and are not labels themselves."""
+    if values.dtype.kind != "f" or classes is None or len(classes) != 2:
+        return False
+    return not set(np.unique(values).tolist()) <= set(classes)
+
+
 def is_label(values, label):
     """Return a mask of the values that equal a label; all labels are compared here."""
     return np.array([value == label for value in values.tolist()], dtype=bool)
 
 
-class Records:
+class ScoredRecords:
     """Scored records: those of the closed holdout, or of a training fold.
 
     Each model predicts only once, and a copy of it predicts: the model itself stays unchanged even
@@ -329,10 +386,10 @@ class Records:
         #: By model: positions of the records that it failed on, which have the worst score.
         self.failing: dict[str, Any] = {}
 
-    def asked(self, name: str) -> tuple[Any, Any]:
+    def model_and_data(self, name: str) -> tuple[Any, Any]:
         """Return a model and the records in the form of its input."""
         model = self.models[name]
-        if isinstance(model, Predicted):
+        if isinstance(model, PrecomputedPredictions):
             return model, np.arange(len(self.y))[:, None]
         if name not in self._read:
             try:
@@ -346,22 +403,22 @@ class Records:
         key = name, repr(measure.metric), repr(measure.positive), "sum"
         if key not in self._read:
             if measure.metric.is_ratio:
-                hits, denominators = measure.metric.counts(*self._called(measure, name))
+                hits, denominators = measure.metric.counts(*self._positives(measure, name))
                 self._read[key] = hits.astype(float), denominators.astype(float)
             else:
-                evaluation = measure.metric.evaluate(*self.asked(name), self.y)
+                evaluation = measure.metric.evaluate(*self.model_and_data(name), self.y)
                 self._read[key] = evaluation.per_record, np.ones(len(self.y))
                 self.failing[name] = evaluation.failing
         return self._read[key]
 
-    def _called(self, measure, name):
+    def _positives(self, measure, name):
         """Return masks of the actual and of the predicted positives.
 
         A record that the model fails on counts as predicted wrongly.
         """
-        real = is_label(self.y, measure.positive)
-        called = self.rows(name, "called", measure.positive)
-        return real, np.where(np.isnan(called), ~real, called == 1.0)
+        actual = is_label(self.y, measure.positive)
+        predicted = self.rows(name, "called", measure.positive)
+        return actual, np.where(np.isnan(predicted), ~actual, predicted == 1.0)
 
     def rows(self, name: str, response: str, positive: Any = None) -> Any:
         """Return one number for each record, NaN if the model fails on it.
@@ -374,7 +431,7 @@ class Records:
         if key not in self._read:
             self._read[key] = score_rows(
                 lambda model, X, _: _predict_response(model, X, response, positive),
-                *self.asked(name),
+                *self.model_and_data(name),
                 self.y,
             )
             self.failing[name] = np.flatnonzero(np.isnan(self._read[key]))
@@ -389,7 +446,7 @@ class Records:
 
     def scored(self, measure: Measure, name: str, rows: Any, weights: Any) -> float:
         """Return a scorer's value for some records."""
-        model, X = self.asked(name)
+        model, X = self.model_and_data(name)
         has_weights = np.ptp(weights[weights > 0.0]) > 0.0
         score_params = {"sample_weight": weights[rows]} if has_weights else {}
         try:
@@ -413,7 +470,7 @@ class Records:
 
         Labels are the classes of a model, then the other targets.
         """
-        classes = classes_of(self.asked(name)[0], None) or []
+        classes = classes_of(self.model_and_data(name)[0], None) or []
         labels = [
             *classes,
             *(label for label in np.unique(self.y).tolist() if label not in classes),
@@ -423,40 +480,43 @@ class Records:
 
     def response(self, measure: Measure, name: str, weights: Any) -> tuple[Any, Any, Any]:
         """Return the statistic of a measure, and targets and predictions in its form."""
-        predictions: Any
         if measure.is_recomputed:
-            predictions = functools.partial(self.scored, measure, name, weights=weights)
-            return GENERIC, np.zeros(len(self.y)), predictions
+            scores_without = functools.partial(self.scored, measure, name, weights=weights)
+            return GENERIC, np.zeros(len(self.y)), scores_without
         if measure.metric.is_ratio:
-            real, called = self._called(measure, name)
-            return measure.metric.unit_statistic, real.astype(int), called.astype(int)
+            actual, predicted = self._positives(measure, name)
+            return measure.metric.unit_statistic, actual.astype(int), predicted.astype(int)
         if measure.is_mean:
-            sums, _ = self.contributions(measure, name)
-            if measure.metric.is_binary:
-                return HIT_SHARE, np.ones(len(sums)), sums
-            low, high = measure.span
-            base = measure.metric.unit_statistic._replace(left_out=MEAN_LEFT_OUT)
-            scores = low + (high - low) * sums
-            numbers = self.y.dtype.kind == "f" or self.y.ndim > 1 or base.cells is None
-            y = np.zeros(len(sums)) if numbers else self.codes(name)[0]
-            return base, y, -scores if base.negative else scores
-        statistic = measure.metric.unit_statistic
-        if statistic.response == "values":
-            y = self.y.astype(float)
-            predictions = self.rows(name, "values")
-        elif statistic.response in ("scores", "chances"):
-            y = is_label(self.y, measure.positive).astype(int)
-            predictions = self.rows(name, statistic.response, measure.positive)
-        else:
-            y, code_of_label = self.codes(name)
-            model, X = self.asked(name)
-            labels = statistic.response == "labels"
-            predictions = (
-                self.rows(name, "labels", code_of_label) if labels else _all_chances(model, X)
-            )
+            return self._response_of_mean(measure, name)
+        y, predictions = self._targets_and_predictions(measure, name)
         if not np.isfinite(predictions).all():
             raise UndefinedScore("The score is undefined: the model fails on some records.")
-        return statistic, y, np.asarray(predictions, dtype=float)
+        return measure.metric.unit_statistic, y, np.asarray(predictions, dtype=float)
+
+    def _response_of_mean(self, measure, name):
+        """Return the statistic of a mean over records, codes of the targets, and scores."""
+        sums, _ = self.contributions(measure, name)
+        if measure.metric.is_binary:
+            return HIT_SHARE, np.ones(len(sums)), sums
+        low, high = measure.span
+        statistic = measure.metric.unit_statistic._replace(left_out=MEAN_LEFT_OUT)
+        scores = low + (high - low) * sums
+        has_no_cells = self.y.dtype.kind == "f" or self.y.ndim > 1 or statistic.cells is None
+        y = np.zeros(len(sums)) if has_no_cells else self.codes(name)[0]
+        return statistic, y, -scores if statistic.negative else scores
+
+    def _targets_and_predictions(self, measure, name):
+        """Return targets and predictions in the form that the statistic of a metric reads."""
+        response = measure.metric.unit_statistic.response
+        if response == "values":
+            return self.y.astype(float), self.rows(name, "values")
+        if response in ("scores", "chances"):
+            y = is_label(self.y, measure.positive).astype(int)
+            return y, self.rows(name, response, measure.positive)
+        y, code_of_label = self.codes(name)
+        if response == "labels":
+            return y, self.rows(name, "labels", code_of_label)
+        return y, _all_chances(*self.model_and_data(name))
 
 
 def _all_chances(model, X):
@@ -485,7 +545,9 @@ def _predict_response(model, X, response, positive):
     return np.asarray(model.predict_proba(X), dtype=float)[:, classes.index(positive)]
 
 
-def reads(measure: Measure, records: Records, name: str, weights: Any = None) -> float:
+def compute_score(
+    measure: Measure, records: ScoredRecords, name: str, weights: Any = None
+) -> float:
     """Return a score of some records, in score units; records of weight 0 are left out."""
     weights = np.ones(len(records.y)) if weights is None else weights
     if measure.is_sum:
@@ -518,38 +580,14 @@ _METHODS = {
 }
 
 
-def needs(measure: Measure, model: Any) -> None:
+def check_model_supports(measure: Measure, model: Any) -> None:
     """Raise TypeError if a model lacks a method or predictions that a measure needs."""
-    values: Any = getattr(model, "values", 0.0)
-    name = type(model).__name__
-    # Other predictions are probabilities of classes.
-    is_label_vector = isinstance(model, Predicted) and np.ndim(values) == 1
-    labels: Any = np.ravel(values if is_label_vector else np.asarray(classes_of(model, None)))
-    is_plain_estimator = isinstance(model, BaseEstimator) and not is_classifier(model)
-    metric = measure.metric
-    lacking = ""
-    if (
-        is_plain_estimator
-        and is_clusterer(model)
-        and (metric.is_ratio or metric.needs_positive_predictions)
-    ):
-        lacking = f"a model of the targets, got the clusters of {name}"
-    elif metric.is_ratio and labels.dtype.kind == "f" and (labels % 1.0 > 0.0).any():
-        lacking = "labels, got predictions that are other numbers"
-    elif metric.is_ratio and is_plain_estimator and is_regressor(model):
-        lacking = f"labels, got the numbers of {name}"
-    elif (
-        metric.is_ratio
-        and is_label_vector
-        and isinstance(labels[0], str) != isinstance(measure.positive, str)
-    ):
-        lacking = f"pos_label= of the type of the labels, got pos_label={measure.positive!r}"
-    elif metric.needs_positive_predictions and labels.dtype.kind in "biuf" and (labels <= 0).any():
-        lacking = (
-            f"predictions above 0, got {labels.min():g} of {'them' if is_label_vector else name}"
+    requirement = _unmet_requirement(measure, model)
+    if requirement:
+        raise TypeError(
+            f"scoring={measure.name!r} needs {requirement}. The holdout was not queried."
         )
-    if lacking:
-        raise TypeError(f"scoring={measure.name!r} needs {lacking}. The holdout was not queried.")
+    metric = measure.metric
     response = "called" if metric.is_ratio else metric.unit_statistic.response
     methods = () if metric.is_mean else _METHODS.get(response, ())
     try:
@@ -561,27 +599,70 @@ def needs(measure: Measure, model: Any) -> None:
                 f"{type(model).__name__}. The holdout was not queried."
             )
     except TypeError:
-        if isinstance(model, Predicted):
+        if isinstance(model, PrecomputedPredictions):
             methods = getattr(metric, "methods", methods)
-            raise model.refused(measure.name, methods) from None
+            raise model.unsupported_error(measure.name, methods) from None
         raise
+
+
+def _unmet_requirement(measure: Measure, model: Any) -> str:
+    """Return the kind of predictions that a measure needs and a model lacks, or an empty text."""
+    metric = measure.metric
+    name = type(model).__name__
+    if (
+        _is_plain_estimator(model)
+        and is_clusterer(model)
+        and (metric.is_ratio or metric.needs_positive_predictions)
+    ):
+        return f"a model of the targets, got the clusters of {name}"
+    # Tables of predictions hold probabilities of classes.
+    is_label_vector = (
+        isinstance(model, PrecomputedPredictions) and np.ndim(getattr(model, "values", 0.0)) == 1
+    )
+    labels: Any = np.ravel(model.values if is_label_vector else np.asarray(classes_of(model, None)))
+    if metric.is_ratio:
+        return _unmet_requirement_of_labels(measure, model, labels, is_label_vector)
+    if metric.needs_positive_predictions and labels.dtype.kind in "biuf" and (labels <= 0).any():
+        return f"predictions above 0, got {labels.min():g} of {'them' if is_label_vector else name}"
+    return ""
+
+
+def _is_plain_estimator(model):
+    """Return whether a model is an estimator of scikit-learn, and no classifier."""
+    return isinstance(model, BaseEstimator) and not is_classifier(model)
+
+
+def _unmet_requirement_of_labels(measure, model, labels, is_label_vector):
+    """Return the labels that a measure of one class needs and a model lacks, or an empty text.
+
+    ``labels``: the predictions if they are a vector (``is_label_vector``), else the classes.
+    """
+    if labels.dtype.kind == "f" and (labels % 1.0 > 0.0).any():
+        return "labels, got predictions that are other numbers"
+    if _is_plain_estimator(model) and is_regressor(model):
+        return f"labels, got the numbers of {type(model).__name__}"
+    if is_label_vector and isinstance(labels[0], str) != isinstance(measure.positive, str):
+        return f"pos_label= of the type of the labels, got pos_label={measure.positive!r}"
+    return ""
 
 
 def blank_rows(X: Any, n: int = 8) -> Any:
     """Return placeholder rows with the columns and types of ``X``; None for other data."""
     if hasattr(X, "dtypes") and hasattr(X, "iloc"):
-        blank = {}
-        for name, dtype in X.dtypes.items():
-            cell: Any = "" if str(dtype) in ("object", "str", "string") else 0
-            if hasattr(dtype, "categories"):
-                cell = dtype.categories[0] if len(dtype.categories) else None
-            blank[name] = [cell] * n
+        blank = {name: [_blank_cell(dtype)] * n for name, dtype in X.dtypes.items()}
         return type(X)(blank).astype(dict(X.dtypes))
     if scipy.sparse.issparse(X):
         return type(X)((n, X.shape[1]), dtype=X.dtype)
     if isinstance(X, np.ndarray):
         return np.full((n, *X.shape[1:]), "" if X.dtype.kind in "OUS" else 0, dtype=X.dtype)
     return None
+
+
+def _blank_cell(dtype):
+    """Return a placeholder cell of a column: the first category, an empty text, or 0."""
+    if hasattr(dtype, "categories"):
+        return dtype.categories[0] if len(dtype.categories) else None
+    return "" if str(dtype) in ("object", "str", "string") else 0
 
 
 def check_fitted(model: Any, X: Any) -> None:
@@ -605,7 +686,7 @@ def check_fitted(model: Any, X: Any) -> None:
 
 
 def checked_model(name: str, model: Any, X: Any, targets: Any, y: Any) -> Any:
-    """Return a checked model, or checked predictions as a :class:`Predicted`.
+    """Return a checked model, or checked predictions as a :class:`PrecomputedPredictions`.
 
     Only the types of the holdout's own ``X`` and ``targets`` are read.
     """
@@ -614,7 +695,7 @@ def checked_model(name: str, model: Any, X: Any, targets: Any, y: Any) -> Any:
             f"estimators must be models that predict, got {type(model).__name__}. Call its own "
             "final_report(), as in selector.final_report()."
         )
-    if isinstance(model, Predicted):
+    if isinstance(model, PrecomputedPredictions):
         return model
     if any(hasattr(model, method) for method in ("predict", "predict_proba", "fit")):
         check_fitted(model, X)
@@ -624,7 +705,36 @@ def checked_model(name: str, model: Any, X: Any, targets: Any, y: Any) -> Any:
 
 def _checked_predictions(name, predictions, targets, y):
     """Return checked predictions of all records; errors do not quote any of them."""
-    n = len(targets)
+    _check_length(name, predictions, len(targets))
+    check_supported_values(name, predictions)
+    values = as_labels(predictions)
+    outputs = as_labels(targets)
+    if outputs.ndim == 2:
+        return _checked_outputs(name, values, outputs.shape[1], outputs.dtype.kind)
+    if values.dtype.kind in "OU":
+        check_targets(name, predictions)
+    elif values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise ValueError(
+            f"predictions {name!r} must be finite: fill missing ones. The holdout was not queried."
+        )
+    classes = classes_of(None, y)
+    if y is None:
+        classes = _implied_classes(name, values, target_kind=outputs.dtype.kind)
+    predicted = PrecomputedPredictions(values, classes)
+    n_classes = len(getattr(predicted, "classes_", ()))
+    if values.ndim == 2:
+        _check_probabilities(name, values, n_classes)
+    elif n_classes and hasattr(predicted, "predict"):
+        labels = predicted.classes_.tolist()
+        if not all(value in labels for value in np.unique(values).tolist()):
+            raise ValueError(
+                f"{name} must be labels among {labels}, or numbers. The holdout was not queried."
+            )
+    return predicted
+
+
+def _check_length(name, predictions, n):
+    """Raise TypeError unless there is a prediction, or a row of them, for each of n records."""
     try:
         shape = np.shape(predictions)
     except ValueError:  # rows of several lengths
@@ -635,44 +745,36 @@ def _checked_predictions(name, predictions, targets, y):
             f"{n} holdout records in their order, got {name!r} as {type(predictions).__name__} "
             f"of shape {shape}. The holdout was not queried."
         )
-    check_supported_values(name, predictions)
-    values = as_labels(predictions)
-    classes = classes_of(None, y)
-    target_kind = as_labels(targets).dtype.kind
-    if as_labels(targets).ndim == 2:
-        return _checked_outputs(name, values, as_labels(targets).shape[1], target_kind)
-    if values.dtype.kind in "OU":
-        check_targets(name, predictions)
-    elif values.dtype.kind == "f" and not np.isfinite(values).all():
+
+
+def _implied_classes(name, values, *, target_kind):
+    """Return the classes 0 and 1 if predictions are their probabilities, else None.
+
+    ``target_kind``: kind of the targets' type. Predictions must be numbers if the targets are.
+    """
+    has_number_targets = target_kind in "iubf"
+    if (values.dtype.kind in "iubf") != has_number_targets:
         raise ValueError(
-            f"predictions {name!r} must be finite: fill missing ones. The holdout was not queried."
+            f"{name} must hold labels like the targets, which are "
+            f"{'numbers' if has_number_targets else 'text'}, or chances of known classes. "
+            f"{_NAME_CLASSES}"
         )
-    if y is None:
-        numbers = target_kind in "iubf"
-        if (values.dtype.kind in "iubf") != numbers:
-            raise ValueError(
-                f"{name} must hold labels like the targets, which are "
-                f"{'numbers' if numbers else 'text'}, or chances of known classes. {_NAME_CLASSES}"
-            )
-        if values.ndim == 1 and target_kind in "iub" and values.min() >= 0 and values.max() <= 1:
-            classes = [0, 1]  # numbers between 0 and 1 are probabilities of class 1
-    predicted = Predicted(values, classes)
-    n_classes = len(getattr(predicted, "classes_", ()))
-    if values.ndim == 2 and values.shape[1] != n_classes:
+    is_unit_range = target_kind in "iub" and values.min() >= 0 and values.max() <= 1
+    return [0, 1] if values.ndim == 1 and is_unit_range else None
+
+
+def _check_probabilities(name, values, n_classes):
+    """Raise ValueError unless a table has one column per class, and rows that sum to 1."""
+    if values.shape[1] != n_classes:
         raise ValueError(
             f"predictions {name!r} must have a column for each of {n_classes} classes, "
             f"got {values.shape[1]}. {_NAME_CLASSES}"
         )
-    problem = ""
-    if values.ndim == 2 and not _are_probabilities(values):
-        problem = "probabilities, with a sum of 1 for each record"
-    elif values.ndim == 1 and n_classes and hasattr(predicted, "predict"):
-        labels = predicted.classes_.tolist()
-        if not all(value in labels for value in np.unique(values).tolist()):
-            problem = f"labels among {labels}, or numbers"
-    if problem:
-        raise ValueError(f"{name} must be {problem}. The holdout was not queried.")
-    return predicted
+    if not _are_probabilities(values):
+        raise ValueError(
+            f"{name} must be probabilities, with a sum of 1 for each record. The holdout was not "
+            "queried."
+        )
 
 
 def _checked_outputs(name, values, n_outputs, target_kind):
@@ -685,7 +787,8 @@ def _checked_outputs(name, values, n_outputs, target_kind):
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError(f"predictions {name!r} must be finite. The holdout was not queried.")
     has_scores = values.dtype.kind == "f" and target_kind in "biu"
-    return Predicted(values, None, output_response="decision_function" if has_scores else "predict")
+    response = "decision_function" if has_scores else "predict"
+    return PrecomputedPredictions(values, None, output_response=response)
 
 
 def _are_probabilities(values):

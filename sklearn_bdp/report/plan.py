@@ -49,24 +49,24 @@ from sklearn_bdp.report.in_time import (
 )
 from sklearn_bdp.report.measures import (
     Measure,
-    Predicted,
-    Records,
+    PrecomputedPredictions,
+    ScoredRecords,
     ScorerMetric,
     UndefinedScore,
     blank_rows,
+    check_model_supports,
     checked_model,
     classes_of,
+    compute_score,
     is_label,
     measure_of,
     named_metrics,
-    needs,
-    reads,
 )
 from sklearn_bdp.utils.hashing import object_digest, pickle_digest
 from sklearn_bdp.utils.sklearn_compat import num_samples, safe_indexing
 from sklearn_bdp.utils.validation import check_boolean, check_option
 
-_MOST_LEVELS = 20  # of a column that makes subgroups
+_MAX_SUBGROUPS = 20  # of one column
 _TRIED = 32  # most training records that every model and metric is tried on
 #: Differences beyond this quantile of the training records, times a factor, count as that.
 _GAP_QUANTILE, _GAP_EXCESS = 0.999, 1.1
@@ -100,11 +100,11 @@ class Statement:
 
     models: tuple[str, ...]  # one model, or a baseline and the model compared with it
     measure: Measure
-    inside: tuple[str, ...] = ()  # empty for all records, a subgroup, or two for their gap
+    subgroups: tuple[str, ...] = ()  # empty for all records, a subgroup, or two for their gap
     proven: str = ""  # the method, one of `metrics.proofs`; empty without a proof
     moments: Any = _UNKNOWN  # expected moments that bets use: UnitMoments, of AUC AucMoments
-    most: float = 1.0  # larger differences, in units of [0, 1], are clipped to it
-    ahead: int = 1  # dates from the conditioning date to the score (theory G26)
+    max_difference: float = 1.0  # larger differences, in units of [0, 1], are clipped to it
+    forecast_horizon: int = 1  # dates from the conditioning date to the score (theory G26)
     skill: bool = False  # 1 - the ratio of losses
     expected: float = 0.5  # cross-validated value in [0, 1]
     #: Of a mean over classes: the recall of each class, if their limits prove the row.
@@ -113,7 +113,7 @@ class Statement:
     def in_subgroup(self, name: str) -> Statement:
         """Return the statement of one subgroup."""
         recalls = tuple(recall.in_subgroup(name) for recall in self.recalls)
-        return dataclasses.replace(self, inside=(name,), recalls=recalls)
+        return dataclasses.replace(self, subgroups=(name,), recalls=recalls)
 
     @property
     def method(self) -> str:
@@ -126,9 +126,22 @@ class Statement:
     def ends(self) -> tuple[str, float, float]:
         """Return the name of the measured quantity and the ends of its range."""
         low, high = map(float, self.measure.span)
-        if len(self.models) == 2 or len(self.inside) == 2:
+        if len(self.models) == 2 or len(self.subgroups) == 2:
             return f"difference of {self.measure.name}", low - high, high - low
         return self.measure.name, low, high
+
+    def identity(self) -> list[Any]:
+        """Return the fields that identify a statement, in JSON."""
+        return [
+            self.models,
+            self.subgroups,
+            self.measure.name,
+            repr(self.measure.metric),
+            repr(self.measure.positive),
+            self.proven,
+            self.forecast_horizon,
+            self.skill,
+        ]
 
     def row(self, n_units: int) -> dict[str, Any]:
         """Return the row of a report, in JSON, with its results still empty."""
@@ -138,9 +151,9 @@ class Statement:
         return {
             "model": join.join(self.models[::-1]),
             "metric": f"skill score ({metric})" if self.skill else metric,
-            "subgroup": " minus ".join(self.inside[::-1]), "value": None,
+            "subgroup": " minus ".join(self.subgroups[::-1]), "value": None,
             "proven": None, "approximate": None, "parts": [], "notes": [],
-            "method": self.method + _GAP * (bool(self.proven) and len(self.inside) == 2),
+            "method": self.method + _GAP * (bool(self.proven) and len(self.subgroups) == 2),
             "positive": "" if positive is None else str(positive),
             "n_units": n_units, "n_events": None,
         }  # fmt: skip
@@ -227,37 +240,20 @@ class Plan:
         """
         model_hashes = []
         code = []
-        statements = []
         for name, model in self.models.items():
-            content = model
-            if isinstance(model, Predicted):
-                content = model.values if model.known_as is None else model.known_as
-            code.append(object_digest(content) or secrets.token_hex(16))
+            content = _content_of_model(model)
+            code.append(_digest_or_random(content))
             try:
                 model_hashes.append([name, pickle_digest(content, hash_name="md5")])
             except Exception:  # without a name
                 model_hashes.append([name, code[-1]])
         for statement in self.statements:
-            measure = statement.measure
-            if isinstance(measure.metric, ScorerMetric):
-                code.append(object_digest(measure.metric.scorer) or secrets.token_hex(16))
-            elif measure.metric.is_of_caller:
-                code.append(object_digest(measure.metric) or secrets.token_hex(16))
-            statements.append(
-                [
-                    statement.models,
-                    statement.inside,
-                    measure.name,
-                    repr(measure.metric),
-                    repr(measure.positive),
-                    statement.proven,
-                    statement.ahead,
-                    statement.skill,
-                ]
-            )
+            user_code = _user_code(statement.measure.metric)
+            if user_code is not None:
+                code.append(_digest_or_random(user_code))
         identity: dict[str, Any] = {
             "models": model_hashes,
-            "statements": statements,
+            "statements": [statement.identity() for statement in self.statements],
             "refit": None if self.refit is None else self.refit[1],
             "subgroups": {
                 name: pickle_digest(mask, hash_name="md5") for name, mask in self.masks.items()
@@ -270,7 +266,26 @@ class Plan:
         return identity
 
 
-def planned_report(
+def _digest_or_random(content):
+    """Return a digest of an object, and a random one if its content cannot be read."""
+    return object_digest(content) or secrets.token_hex(16)
+
+
+def _user_code(metric):
+    """Return the object of a metric that contains code of the user, None without one."""
+    if isinstance(metric, ScorerMetric):
+        return metric.scorer
+    return metric if metric.is_of_caller else None
+
+
+def _content_of_model(model):
+    """Return the content that identifies a model: itself, its predictions or their keyword."""
+    if not isinstance(model, PrecomputedPredictions):
+        return model
+    return model.values if model.known_as is None else model.known_as
+
+
+def make_report_plan(
     holdout, estimators, cv_scores, *, scoring, compare, by, per, training, joint, refit_every=None
 ):
     """Return the :class:`Plan` of a report, or raise an error that names its defect."""
@@ -296,8 +311,9 @@ def planned_report(
         for name, scoring_of_metric in named_metrics(scoring)
     ]
     metrics = [measure.metric for by_model in measures for measure in by_model.values()]
+    is_by_date = scheme.calendar is not None
     error_clips = None
-    if scheme.calendar is not None and any(map(has_undeclared_range, metrics)):
+    if is_by_date and any(map(has_undeclared_range, metrics)):
         error_clips = _error_clips(holdout, models, training, past_records)
         measures = [
             {name: with_clips(measure, error_clips) for name, measure in by_model.items()}
@@ -306,21 +322,14 @@ def planned_report(
     per = "unit" if per is None else check_option("per", per, ("record",))
     if private and "groups" in dependence and any(metric.is_mean for metric in metrics):
         per = "record"  # noise is added to means over records
-    is_by_date = scheme.calendar is not None
-    horizon = past_horizon(scheme)
     statements = []
     for statement in _unproven_statements(measures, levels, baseline, is_by_date=is_by_date):
-        measure_ranks = statement.measure.name == measures[0][statement.models[-1]].name
-        if measure_ranks and not statement.inside and expected.keys() >= set(statement.models):
-            cv_values = [float(expected[name]) for name in statement.models]
-            statement = _with_cv_values(statement, cv_values)
-        if is_by_date and len(statement.models) == 2:
-            measure = without_clip(statement.measure, skill=statement.skill)
-            statement = dataclasses.replace(statement, measure=measure)
+        ranking_metric = measures[0][statement.models[-1]].name
+        statement = _with_expected_value(statement, expected, ranking_metric)
+        if is_by_date:
+            statement = _without_clip(statement)
         statement = _with_proof(statement, models, y, dependence, per, private=private)
-        statements.append(statement)
-        if horizon > 1:  # the other of two targets
-            statements.append(dataclasses.replace(statement, ahead=horizon))
+        statements += _at_each_horizon(statement, past_horizon(scheme))
     plan = Plan(
         models=models,
         statements=statements,
@@ -358,30 +367,61 @@ def _unproven_statements(measures, levels, baseline, *, is_by_date):
         for name, measure in by_model.items()
     ]
     statements += [
-        Statement(models=(name,), measure=measure, inside=subgroups)
+        Statement(models=(name,), measure=measure, subgroups=subgroups)
         for by_model in measures
         for name, measure in by_model.items()
         for subgroups in levels
     ]
     for by_model in measures if baseline is not None else []:
-        for name, measure in by_model.items():
-            if measure.name != by_model[baseline].name:
-                raise ValueError(
-                    f"compare needs one metric for all models, got {by_model[baseline].name} and "
-                    f"{measure.name}. Give all models the same scoring."
-                )
-            if name != baseline:
-                statements.append(Statement(models=(baseline, name), measure=measure))
-                if is_by_date and measure.metric.is_loss:
-                    skill = Statement(models=(baseline, name), measure=measure, skill=True)
-                    statements.append(skill)
+        statements += _comparisons(by_model, baseline, is_by_date=is_by_date)
     return statements
 
 
-def _with_cv_values(statement, cv_values):
-    """Return a statement with the value to be expected after cross-validation, in [0, 1]."""
-    if not statement.measure.is_sum:
+def _comparisons(by_model, baseline, *, is_by_date):
+    """Return the statements that compare models with a baseline: differences, skill scores."""
+    statements = []
+    for name, measure in by_model.items():
+        if measure.name != by_model[baseline].name:
+            raise ValueError(
+                f"compare needs one metric for all models, got {by_model[baseline].name} and "
+                f"{measure.name}. Give all models the same scoring."
+            )
+        if name == baseline:
+            continue
+        statements.append(Statement(models=(baseline, name), measure=measure))
+        if is_by_date and measure.metric.is_loss:
+            statements.append(Statement(models=(baseline, name), measure=measure, skill=True))
+    return statements
+
+
+def _without_clip(statement):
+    """Return a comparison of two models without the clip that it does not need, or a statement."""
+    if len(statement.models) == 1:
         return statement
+    measure = without_clip(statement.measure, skill=statement.skill)
+    return dataclasses.replace(statement, measure=measure)
+
+
+def _at_each_horizon(statement, horizon):
+    """Return a statement about the next date and, for later forecasts, about their date."""
+    if horizon == 1:
+        return [statement]
+    return [statement, dataclasses.replace(statement, forecast_horizon=horizon)]
+
+
+def _with_expected_value(statement, cv_score_of_model, ranking_metric):
+    """Return a statement with the value to be expected after cross-validation, in [0, 1].
+
+    Cross-validated scores are about all records and the metric that ranks candidates.
+    """
+    is_scored = (
+        statement.measure.name == ranking_metric
+        and not statement.subgroups
+        and cv_score_of_model.keys() >= set(statement.models)
+    )
+    if not is_scored or not statement.measure.is_sum:
+        return statement
+    cv_values = [float(cv_score_of_model[name]) for name in statement.models]
     if statement.measure.is_mean:
         metric = statement.measure.metric
         cv_values = [check_cv_score(metric, value) for value in cv_values]
@@ -397,7 +437,7 @@ def _with_proof(statement, models, y, dependence, per, *, private):
     proven = statement.measure.metric.proof(
         dependence,
         is_difference=len(statement.models) == 2,
-        in_subgroup=bool(statement.inside),
+        in_subgroup=bool(statement.subgroups),
         is_private=private,
     )
     if proven == CLASSES and per == "record" and "groups" in dependence:
@@ -422,7 +462,10 @@ def _recall_statements(statement, model, y, dependence):
         measure = Measure(name=recall.name, metric=recall, positive=label)
         recalls.append(
             Statement(
-                models=statement.models, measure=measure, inside=statement.inside, proven=proven
+                models=statement.models,
+                measure=measure,
+                subgroups=statement.subgroups,
+                proven=proven,
             )
         )
     return tuple(recalls)
@@ -434,20 +477,28 @@ def _resolve_metric(scoring, models, y, *, n_outputs, private, name):
     ``name`` replaces the metric's own name in the rows unless it is None.
     """
     # Predictions have no default metric: that of a model is meant, or accuracy.
-    fitted_models = [model for model in models.values() if not isinstance(model, Predicted)]
+    fitted_models = [
+        model for model in models.values() if not isinstance(model, PrecomputedPredictions)
+    ]
     scoring = scoring or ("accuracy" if not fitted_models else None)
     measures = {}
     for model_name, model in models.items():
-        uses_default = scoring is None and isinstance(model, Predicted)
+        uses_default = scoring is None and isinstance(model, PrecomputedPredictions)
         reference_model = fitted_models[0] if fitted_models and uses_default else model
         measure = measure_of(scoring, reference_model, y, n_outputs=n_outputs)
-        if private and measure.metric.is_ratio and measure.metric.can_rank:
-            name_of_metric = measure.metric.name
-            # As the mechanism is asked about it.
-            metric = get_metric(name_of_metric, estimator=model, y=y, pos_label=measure.positive)
-            measure = dataclasses.replace(measure, metric=metric)
+        if private:
+            measure = _through_mechanism(measure, model, y)
         measures[model_name] = measure if name is None else dataclasses.replace(measure, name=name)
     return measures
+
+
+def _through_mechanism(measure, model, y):
+    """Return a measure whose metric is a query: ratios that rank candidates have another one."""
+    metric = measure.metric
+    if not (metric.is_ratio and metric.can_rank):
+        return measure
+    query_metric = get_metric(metric.name, estimator=model, y=y, pos_label=measure.positive)
+    return dataclasses.replace(measure, metric=query_metric)
 
 
 # -- models, baselines, subgroups -----------------------------------------------------------------
@@ -455,6 +506,29 @@ def _resolve_metric(scoring, models, y, *, n_outputs, private, name):
 
 def _resolve_models(estimators, cv_scores, compare, refit_every, holdout, y, past_records):
     """Return models and predictions by name, the baseline's name, refits, and expected scores."""
+    models_by_name = _models_by_name(estimators)
+    estimator_names = list(models_by_name)
+    baseline, models_by_name = _with_baseline(models_by_name, compare, holdout, y, past_records)
+    aligned = {
+        name: align_predictions(name, model, holdout) for name, model in models_by_name.items()
+    }
+    models = {
+        name: checked_model(name, model, holdout.X, holdout.y, y) for name, model in aligned.items()
+    }
+    cv_score_of_model = _cv_scores_by_name(cv_scores, estimator_names)
+    refit = None if refit_every is None else refit_blocks(holdout, refit_every, past_records)
+    refit_suffix = "" if refit is None else f", refitted {refit[1]}"
+    names = {
+        name: name + refit_suffix * (not isinstance(model, PrecomputedPredictions))
+        for name, model in models.items()
+    }
+    models = {names[name]: model for name, model in models.items()}
+    expected = {names[name]: value for name, value in cv_score_of_model.items()}
+    return models, names.get(baseline), refit, expected
+
+
+def _models_by_name(estimators):
+    """Return models and predictions by name: a mapping, a list or a single one."""
     if isinstance(estimators, Mapping):
         models_by_name = {str(name): model for name, model in estimators.items()}
     elif isinstance(estimators, list | tuple) and not np.isscalar(next(iter(estimators), None)):
@@ -467,46 +541,43 @@ def _resolve_models(estimators, cv_scores, compare, refit_every, holdout, y, pas
         models_by_name = {_default_name(estimators, "predictions"): estimators}
     if not models_by_name:
         raise ValueError("estimators must hold at least one model, got none.")
-    names_given = list(models_by_name)
-    baseline = compare
+    return models_by_name
+
+
+def _with_baseline(models_by_name, compare, holdout, y, past_records):
+    """Return the name of the baseline, None without one, and all models with the baseline."""
+    if compare is None or compare is False:
+        return None, models_by_name
     if compare is True:
-        baseline = names_given[0]
-    elif compare is None or compare is False:
-        baseline = None
-    elif not isinstance(compare, str):
+        baseline = next(iter(models_by_name))
+    elif isinstance(compare, str):
+        baseline = compare
+        if compare not in models_by_name and is_forecast(compare):
+            repeated = forecast(compare, holdout, past_records, classes_of(None, y))
+            models_by_name = {**models_by_name, compare: repeated}
+    else:
         baseline = _default_name(compare, "baseline")
         baseline += " (baseline)" * (baseline in models_by_name)
-        models_by_name[baseline] = compare
-    elif compare not in models_by_name and is_forecast(compare):
-        models_by_name[compare] = forecast(compare, holdout, past_records, classes_of(None, y))
-    if baseline is not None and (baseline not in models_by_name or len(models_by_name) < 2):
+        models_by_name = {**models_by_name, baseline: compare}
+    if baseline not in models_by_name or len(models_by_name) < 2:
         raise ValueError(
             "compare needs two models, and must be True, one of their names "
             f"({', '.join(models_by_name)}), a model, predictions or, in time, 'naive' or "
             f"'seasonal-7' (1 to 9,999 dates), got compare={compare!r:.80}."
         )
-    aligned = {
-        name: align_predictions(name, model, holdout) for name, model in models_by_name.items()
-    }
-    models = {
-        name: checked_model(name, model, holdout.X, holdout.y, y) for name, model in aligned.items()
-    }
+    return baseline, models_by_name
+
+
+def _cv_scores_by_name(cv_scores, names):
+    """Return the cross-validated scores of models by name; models without a score are absent."""
     values = np.asarray(cv_scores, dtype=float)
-    if values.shape not in ((), (len(names_given),)):
+    if values.shape not in ((), (len(names),)):
         raise ValueError(
-            f"cv_scores must be a number or one for each of {len(names_given)} models, got shape "
+            f"cv_scores must be a number or one for each of {len(names)} models, got shape "
             f"{values.shape}."
         )
-    cv_values = zip(names_given, np.broadcast_to(values, len(names_given)).tolist(), strict=True)
-    refit = None if refit_every is None else refit_blocks(holdout, refit_every, past_records)
-    refit_suffix = "" if refit is None else f", refitted {refit[1]}"
-    names = {
-        name: name + refit_suffix * (not isinstance(model, Predicted))
-        for name, model in models.items()
-    }
-    models = {names[name]: model for name, model in models.items()}
-    expected = {names[name]: value for name, value in cv_values if np.isfinite(value)}
-    return models, names.get(baseline), refit, expected
+    by_name = zip(names, np.broadcast_to(values, len(names)).tolist(), strict=True)
+    return {name: value for name, value in by_name if np.isfinite(value)}
 
 
 def _error_clips(holdout, models, training, past_records):
@@ -517,17 +588,14 @@ def _error_clips(holdout, models, training, past_records):
     recorded = holdout.notes(Fact.ERROR_CLIPS)
     if recorded:
         return ErrorClips(*recorded[0])
-    estimators = (model for model in models.values() if not isinstance(model, Predicted))
-    estimator = next(estimators, None)
-    if training is not None:
-        training_data = CVData(*training)
-    elif holdout.context.cv_data is not None:
-        training_data = holdout.context.cv_data
-    elif past_records is not None:
-        training_data = CVData(past_records.X, past_records.y)
-    else:
+    fitted_models = (
+        model for model in models.values() if not isinstance(model, PrecomputedPredictions)
+    )
+    estimator = next(fitted_models, None)
+    training_data = _training_data(holdout, training, past_records)
+    if estimator is None or training_data is None:
         return None
-    errors = None if estimator is None else out_of_fold_errors(estimator, training_data)
+    errors = out_of_fold_errors(estimator, training_data)
     return None if errors is None else ErrorClips.from_errors(errors)
 
 
@@ -556,6 +624,15 @@ def out_of_fold_errors(estimator: Any, training_data: CVData) -> Array | None:
     return np.concatenate(errors) if errors else None
 
 
+def _training_data(holdout, training, past_records):
+    """Return the training records of the caller, of a search or before the holdout, or None."""
+    if training is not None:
+        return CVData(*training)
+    if holdout.context.cv_data is None and past_records is not None:
+        return CVData(past_records.X, past_records.y)
+    return holdout.context.cv_data
+
+
 def _default_name(estimator, otherwise):
     """Return the class name of a model, or ``otherwise`` for precomputed predictions."""
     is_model = hasattr(estimator, "fit") or hasattr(estimator, "predict")
@@ -567,46 +644,55 @@ def _subgroups(holdout, by):
     masks: dict[str, Any] = {}
     rows: list[tuple[str, ...]] = []
     if by is not None and not isinstance(by, Mapping):
-        if np.ndim(by) != 0:
-            raise ValueError(
-                f"by must be one column of X or {{name: labels}}, got {np.size(by)} values. Pass "
-                'labels of the holdout records as by={"name": labels}. The holdout was not queried.'
-            )
-        framed = hasattr(holdout.X, "columns")
-        try:
-            column = holdout.X[by] if framed else safe_indexing(holdout.X, by, axis=1)
-        except (KeyError, ValueError, IndexError, TypeError) as error:
-            raise ValueError(
-                f"by must be a column of X or {{name: labels}}, got {by!r}."
-            ) from error
-        by = {str(by) if framed else f"column {by}": column}
-    for name, column_labels in (by or {}).items():
-        if scipy.sparse.issparse(column_labels):
-            column_labels = column_labels.toarray()
-        labels = np.asarray(column_labels).reshape(-1).astype(object)
-        observed = {label for label in labels.tolist() if label == label and label is not None}
-        unique_labels = sorted(observed, key=str)
-        if len(labels) != holdout.n:
-            raise ValueError(
-                f"by={{{name!r}: labels}} must have a label for each of the {holdout.n} records of "
-                f"the holdout, got {len(labels)}. A search has their places in holdout_indices_."
-            )
-        if not 2 <= len(unique_labels) <= _MOST_LEVELS:
-            raise ValueError(
-                f"by={name!r} must make 2 to {_MOST_LEVELS} subgroups, got {len(unique_labels)}. "
-                "Cut numbers into bins first, as in {'age': pandas.cut(age, [0, 40, 60, 120])}."
-            )
-        subgroup_names = [f"{name}={label}" for label in unique_labels]
-        for key, label in zip(subgroup_names, unique_labels, strict=True):
-            masks[key] = is_label(labels, label).astype(float)
-        rows += [(key,) for key in subgroup_names]
-        if len(subgroup_names) == 2:
-            rows.append((subgroup_names[0], subgroup_names[1]))
-        for key in subgroup_names if len(subgroup_names) > 2 else ():
-            complement_name = f"the rest of {name} but {key}"
-            masks[complement_name] = 1.0 - masks[key]
-            rows.append((complement_name, key))
+        by = _column_of_holdout(holdout, by)
+    for name, column in (by or {}).items():
+        if scipy.sparse.issparse(column):
+            column = column.toarray()
+        labels = np.asarray(column).reshape(-1).astype(object)
+        unique_labels = _subgroup_labels(name, labels, holdout.n)
+        subgroups = [f"{name}={label}" for label in unique_labels]
+        for subgroup, label in zip(subgroups, unique_labels, strict=True):
+            masks[subgroup] = is_label(labels, label).astype(float)
+        rows += [(subgroup,) for subgroup in subgroups]
+        if len(subgroups) == 2:
+            rows.append((subgroups[0], subgroups[1]))
+            continue
+        for subgroup in subgroups:
+            complement = f"the rest of {name} but {subgroup}"
+            masks[complement] = 1.0 - masks[subgroup]
+            rows.append((complement, subgroup))
     return masks, rows
+
+
+def _column_of_holdout(holdout, by):
+    """Return a column of the holdout's records by its name."""
+    if np.ndim(by) != 0:
+        raise ValueError(
+            f"by must be one column of X or {{name: labels}}, got {np.size(by)} values. Pass "
+            'labels of the holdout records as by={"name": labels}. The holdout was not queried.'
+        )
+    is_frame = hasattr(holdout.X, "columns")
+    try:
+        column = holdout.X[by] if is_frame else safe_indexing(holdout.X, by, axis=1)
+    except (KeyError, ValueError, IndexError, TypeError) as error:
+        raise ValueError(f"by must be a column of X or {{name: labels}}, got {by!r}.") from error
+    return {str(by) if is_frame else f"column {by}": column}
+
+
+def _subgroup_labels(name, labels, n):
+    """Return the labels that make subgroups, sorted; missing ones make none."""
+    observed = {label for label in labels.tolist() if label == label and label is not None}
+    if len(labels) != n:
+        raise ValueError(
+            f"by={{{name!r}: labels}} must have a label for each of the {n} records of "
+            f"the holdout, got {len(labels)}. A search has their places in holdout_indices_."
+        )
+    if not 2 <= len(observed) <= _MAX_SUBGROUPS:
+        raise ValueError(
+            f"by={name!r} must make 2 to {_MAX_SUBGROUPS} subgroups, got {len(observed)}. "
+            "Cut numbers into bins first, as in {'age': pandas.cut(age, [0, 40, 60, 120])}."
+        )
+    return sorted(observed, key=str)
 
 
 # -- training targets, and errors that would occur after closing ----------------------------------
@@ -615,17 +701,7 @@ def _subgroups(holdout, by):
 def _training_targets(holdout, training):
     """Return training targets, or others of the same range and classes; None if unknown."""
     if training is not None:
-        type_name = type(training).__name__
-        lengths = []
-        if isinstance(training, tuple):
-            lengths = [num_samples(array) for array in training]
-        if len(lengths) not in (2, 3) or len(set(lengths)) > 1:
-            raise ValueError(
-                "training must be (X, y) or (X, y, groups) of the same training records, got a "
-                f"{type_name} of lengths {lengths}."
-            )
-        if len(training) == 3:
-            check_one_kind_of_labels("groups", training[2])
+        _check_training(training)
         return training[1]
     for summary in holdout.notes(Fact.TRAINING_TARGETS)[:1]:
         if "classes" in summary:
@@ -633,6 +709,20 @@ def _training_targets(holdout, training):
         return np.array([summary["low"], summary["high"]])
     sample = holdout.context.dry_run_sample
     return None if sample is None else sample[1]
+
+
+def _check_training(training):
+    """Raise ValueError unless ``training`` is (X, y) or (X, y, groups) of the same records."""
+    lengths = []
+    if isinstance(training, tuple):
+        lengths = [num_samples(array) for array in training]
+    if len(lengths) not in (2, 3) or len(set(lengths)) > 1:
+        raise ValueError(
+            "training must be (X, y) or (X, y, groups) of the same training records, got a "
+            f"{type(training).__name__} of lengths {lengths}."
+        )
+    if len(training) == 3:
+        check_one_kind_of_labels("groups", training[2])
 
 
 def _most_records(holdout, training, dependence):
@@ -665,58 +755,74 @@ def _check_plan(plan, holdout, training):
     y = as_labels(holdout.y)
     blank = _placeholder_records(holdout, training)
     scheme = holdout.dependence.sampling_scheme(holdout.n)
+    has_uneven_weights = plan.per == "unit" and not scheme.has_independent_records
+    if scheme.calendar is not None:  # dates of one record each weigh alike
+        has_uneven_weights = scheme.n_units < holdout.n
     for statement in plan.statements:
-        if (
-            scheme.calendar is not None
-            and statement.measure.metric.unit_statistic.dates.left_out_about is not None
-            and plan.training_mean is None
-        ):
-            raise ValueError(
-                "scoring='r2' under correlation='time' needs the mean of the training targets. "
-                "Pass training=(X_train, y_train). The holdout was not queried."
-            )
-        metric = statement.measure.metric
-        is_single_model = len(statement.models) == 1
-        is_noisy = isinstance(metric, BoundedMetric) and (
-            metric.is_mean or (scheme.exchangeable and is_single_model)
-        )
-        is_noisy = is_noisy and not statement.inside
-        # Each row through the noise has its part of the failure probability, as proven ones do.
-        if not plan.approximate and not (is_noisy and statement.proven):
-            raise UnboundedMetricError(
-                f"scoring={statement.measure.name!r} "
-                f"{'with by= ' * bool(statement.inside)}is read from the holdout without noise, "
-                "which ends its privacy. A holdout with a numeric epsilon "
-                "or calibration='zhao2017' reports proven rows only, of one target. The holdout "
-                "was not queried."
-            )
+        _check_training_mean(statement, plan, scheme)
+        if not plan.approximate:
+            _check_noise(statement, scheme)
         for name in statement.models:
-            model = plan.models[name]
-            needs(statement.measure, model)
-            if metric.is_ratio and y.ndim != 1:
-                raise ValueError(
-                    f"scoring={statement.measure.name!r} needs one label for each record."
-                )
-            if not isinstance(model, Predicted):
-                check_schema(model, X, y)
-            # Counts of a closed holdout need no classes.
-            needs_classes = not (metric.is_ratio and plan.approximate)
-            if isinstance(metric, BoundedMetric) and needs_classes:
-                rows = np.arange(len(y))[:, None] if isinstance(model, Predicted) else X
-                metric.check_input(model, rows, y)
-        if is_single_model and not statement.inside and blank is not None:
-            uneven = plan.per == "unit" and not scheme.has_independent_records
-            if scheme.calendar is not None:  # dates of one record each weigh alike
-                uneven = scheme.n_units < holdout.n
-            _dry_run(statement.measure, plan.models[statement.models[0]], *blank, uneven=uneven)
+            _check_support(statement.measure, plan.models[name], X, y, counts=plan.approximate)
+        if len(statement.models) == 1 and not statement.subgroups and blank is not None:
+            model = plan.models[statement.models[0]]
+            _dry_run(statement.measure, model, *blank, uneven=has_uneven_weights)
     for name, model in plan.models.items():
-        if not isinstance(model, Predicted):
-            if plan.past_records is not None and non_sklearn_components(model):
-                # A copy predicts: a model that counts its calls stays the same for a rerun.
-                copied_model, _ = Records(X, y, plan.models).asked(name)
-                earlier = plan.past_records
-                check_later_rows(copied_model, earlier.X, earlier.dates, name=name)
-            holdout.check_model(model)
+        if isinstance(model, PrecomputedPredictions):
+            continue
+        if plan.past_records is not None and non_sklearn_components(model):
+            # A copy predicts: a model that counts its calls stays the same for a rerun.
+            copied_model, _ = ScoredRecords(X, y, plan.models).model_and_data(name)
+            earlier = plan.past_records
+            check_later_rows(copied_model, earlier.X, earlier.dates, name=name)
+        holdout.check_model(model)
+
+
+def _check_training_mean(statement, plan, scheme):
+    """Raise ValueError if a row in time is about an unknown mean of the training targets."""
+    is_about_mean = statement.measure.metric.unit_statistic.dates.left_out_about is not None
+    if scheme.calendar is not None and is_about_mean and plan.training_mean is None:
+        raise ValueError(
+            "scoring='r2' under correlation='time' needs the mean of the training targets. "
+            "Pass training=(X_train, y_train). The holdout was not queried."
+        )
+
+
+def _check_noise(statement, scheme):
+    """Raise UnboundedMetricError unless a row is proven and passes through the noise.
+
+    Each row through the noise has its part of the failure probability, as proven ones do.
+    """
+    metric = statement.measure.metric
+    is_noisy = isinstance(metric, BoundedMetric) and (
+        metric.is_mean or (scheme.exchangeable and len(statement.models) == 1)
+    )
+    if not (is_noisy and statement.proven) or statement.subgroups:
+        raise UnboundedMetricError(
+            f"scoring={statement.measure.name!r} "
+            f"{'with by= ' * bool(statement.subgroups)}is read from the holdout without noise, "
+            "which ends its privacy. A holdout with a numeric epsilon "
+            "or calibration='zhao2017' reports proven rows only, of one target. The holdout "
+            "was not queried."
+        )
+
+
+def _check_support(measure, model, X, y, *, counts):
+    """Raise an error if a measure does not support a model and the holdout's types.
+
+    ``counts``: whether counts of the closed holdout are read, which need no classes.
+    """
+    metric = measure.metric
+    check_model_supports(measure, model)
+    if metric.is_ratio and y.ndim != 1:
+        raise ValueError(f"scoring={measure.name!r} needs one label for each record.")
+    rows = X
+    if isinstance(model, PrecomputedPredictions):
+        rows = np.arange(len(y))[:, None]
+    else:
+        check_schema(model, X, y)
+    if isinstance(metric, BoundedMetric) and not (metric.is_ratio and counts):
+        metric.check_input(model, rows, y)
 
 
 def _dry_run(measure, model, X, y, is_training, *, uneven):
@@ -733,14 +839,14 @@ def _dry_run(measure, model, X, y, is_training, *, uneven):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            records = Records(X, y, {"": model})
-            model_copy, rows = records.asked("")
+            records = ScoredRecords(X, y, {"": model})
+            model_copy, rows = records.model_and_data("")
             if hasattr(model_copy, "predict"):
                 model_copy.predict(rows)
             predicts = True
             if isinstance(measure.metric, BoundedMetric):
                 measure.metric.check_training(model_copy, rows, y)
-            score = reads(measure, records, "", weights)
+            score = compute_score(measure, records, "", weights)
         if np.ndim(score) != 0:
             raise TypeError(f"a score must be one number, got shape {np.shape(score)}")
     except ScoreContractError:
@@ -748,10 +854,8 @@ def _dry_run(measure, model, X, y, is_training, *, uneven):
     except Exception as raised:
         # The scorer's own exception; these records are public.
         error = raised.__cause__ if isinstance(raised, UndefinedScore) else raised
-        if not is_training and not predicts and isinstance(error, ValueError | KeyError):
+        if not is_training and _is_due_to_placeholders(error, predicts):
             return
-        if not is_training and isinstance(error, np.linalg.LinAlgError):
-            return  # placeholder records are all equal, and no line fits them
         weighted = "sample_weight" in str(error)
         raise ValueError(
             f"{measure.name} of {type(model).__name__} fails on records made to try it: "
@@ -759,6 +863,16 @@ def _dry_run(measure, model, X, y, is_training, *, uneven):
             + "Scores of groups need sample_weight, or per='record'. " * weighted
             + "The holdout was not queried."
         ) from error
+
+
+def _is_due_to_placeholders(error, predicts):
+    """Return whether an error is about placeholder records and not about a model or a metric.
+
+    A model may be unable to predict them. They are all equal, and no line fits them.
+    """
+    if not predicts and isinstance(error, ValueError | KeyError):
+        return True
+    return isinstance(error, np.linalg.LinAlgError)
 
 
 def _placeholder_records(holdout, training):
@@ -777,7 +891,7 @@ def _placeholder_records(holdout, training):
 # -- moments of training units --------------------------------------------------------------------
 
 
-def prepared(plan: Plan, training: Any, variance: float | None, holdout: Any) -> Plan:
+def with_estimated_moments(plan: Plan, training: Any, variance: float | None, holdout: Any) -> Plan:
     """Return the plan with the moments that bets use: from training folds, else a default.
 
     ``training``: training records passed by the caller. ``variance``: of a record's
@@ -785,34 +899,38 @@ def prepared(plan: Plan, training: Any, variance: float | None, holdout: Any) ->
     cross-validated again if that is not enough: for differences, several models, and metrics that
     the search did not rank by.
     """
-    expecting = [
+    betting = [
         statement
         for statement in plan.statements
         if statement.proven in (*UNIT_INTERVALS, CLASSES, RECALLS)
     ]
     training_data = None if training is None else CVData(*training)
-    if training_data is None and not (variance and expecting == plan.statements[:1]):
+    if training_data is None and not (variance and betting == plan.statements[:1]):
         training_data = holdout.context.cv_data
     scored_folds = None
-    if expecting and training_data is not None:
+    if betting and training_data is not None:
         scored_folds = _out_of_fold_records(plan, training_data)
-    n_units = holdout.dependence.sampling_scheme(holdout.n).n_units
-    first = plan.statements[0]
-    statements = []
-    for statement in plan.statements:
-        if statement.proven == PAST:
-            is_scored = statement.models == first.models and statement.measure is first.measure
-            moments = past_moments(statement, plan, holdout, variance if is_scored else None)
-            statements.append(dataclasses.replace(statement, moments=moments))
-        elif statement.recalls:
-            level = holdout.account.settings.beta
-            statements.append(_with_recalls(statement, plan, scored_folds, n_units, level))
-        elif statement.proven == CLASSES:
-            statements.append(_with_auc_moments(statement, plan, scored_folds))
-        else:
-            first_variance = variance if statement is first else None
-            statements.append(_with_moments(statement, plan, scored_folds, first_variance))
+    statements = [
+        _with_expected_moments(statement, plan, holdout, scored_folds, variance)
+        for statement in plan.statements
+    ]
     return dataclasses.replace(plan, statements=statements)
+
+
+def _with_expected_moments(statement, plan, holdout, scored_folds, variance):
+    """Return a statement with the moments that its proof uses; ``variance``: of the first row."""
+    first = plan.statements[0]
+    if statement.proven == PAST:
+        is_scored = statement.models == first.models and statement.measure is first.measure
+        moments = past_moments(statement, plan, holdout, variance if is_scored else None)
+        return dataclasses.replace(statement, moments=moments)
+    if statement.recalls:
+        n_units = holdout.dependence.sampling_scheme(holdout.n).n_units
+        beta = holdout.account.settings.beta
+        return _with_recalls(statement, plan, scored_folds, n_units, beta)
+    if statement.proven == CLASSES:
+        return _with_auc_moments(statement, plan, scored_folds)
+    return _with_moments(statement, plan, scored_folds, variance if statement is first else None)
 
 
 def _with_moments(statement, plan, scored_folds, variance=None):
@@ -827,7 +945,7 @@ def _with_moments(statement, plan, scored_folds, variance=None):
         # Default moments are valid, too: folds may have no unit of a row, or no score.
         with contextlib.suppress(ValueError, UndefinedScore):
             moments, max_difference = _out_of_fold_moments(statement, plan, *scored_folds)
-    return dataclasses.replace(statement, moments=moments, most=max_difference)
+    return dataclasses.replace(statement, moments=moments, max_difference=max_difference)
 
 
 def _with_auc_moments(statement, plan, scored_folds):
@@ -845,14 +963,14 @@ def _out_of_fold_auc_moments(statement, folds):
     metric = statement.measure.metric
     scores_by_fold = []
     for records, _ in folds:
-        model, X = records.asked(statement.models[0])
+        model, X = records.model_and_data(statement.models[0])
         by_class = metric.evaluate(model, X, records.y).by_class
         if by_class is not None:  # not constant by construction
             scores_by_fold.append(scores_by_class(by_class, np.arange(len(records.y))))
     return AucMoments.from_folds(scores_by_fold)
 
 
-def _with_recalls(statement, plan, scored_folds, n_units, level):
+def _with_recalls(statement, plan, scored_folds, n_units, alpha):
     """Return a statement on a mean over classes with the moments of its recalls.
 
     Without its recalls if the training records expect narrower limits of the mean itself.
@@ -872,23 +990,23 @@ def _with_recalls(statement, plan, scored_folds, n_units, level):
             floors.append(max(1, round(n_units * moments.mean_count)))
             values.append(moments.center)
             expected_widths.append(
-                _expected_width(recall.proven, moments, n_units, level / len(recalls))
+                _expected_width(recall.proven, moments, n_units, alpha / len(recalls))
             )
         tail = ClassMeansTail(tuple(floors))
-        mean_half_width = half_of(tail, float(np.mean(values)), math.log(0.5 * level))
+        mean_half_width = half_of(tail, float(np.mean(values)), math.log(0.5 * alpha))
         if 0.5 * np.mean(expected_widths) < mean_half_width:
             return dataclasses.replace(statement, recalls=recalls)
     return dataclasses.replace(statement, recalls=())
 
 
-def _expected_width(method, moments, n_units, level):
+def _expected_width(method, moments, n_units, alpha):
     """Return the width of the limits of a recall if the holdout is like the training records."""
     if method == COUNTS:
         count = max(1, round(n_units * moments.mean_count))
-        lower, upper = share_limits(round(count * moments.center), count, min(level, 0.5))
+        lower, upper = share_limits(round(count * moments.center), count, min(alpha, 0.5))
         return upper - lower
     error = math.sqrt(moments.variance / n_units) / moments.mean_count
-    return 2.0 * _BET_EXCESS * norm.isf(0.5 * level) * error
+    return 2.0 * _BET_EXCESS * norm.isf(0.5 * alpha) * error
 
 
 def _default_moments(statement, plan):
@@ -899,14 +1017,16 @@ def _default_moments(statement, plan):
     if metric.is_ratio and plan.y is not None:
         prevalence = float(np.mean(is_label(np.ravel(plan.y), statement.measure.positive)))
         count = metric.expected_denominator(prevalence)
-    count = max(count if count > 0.0 else 0.5, 0.01) / (len(plan.masks) if statement.inside else 1)
+    count = max(count if count > 0.0 else 0.5, 0.01) / (
+        len(plan.masks) if statement.subgroups else 1
+    )
     spread = center * (1.0 - center) / len(statement.models) ** 2
     return UnitMoments(center, max(spread, 0.0025) * count, count)
 
 
 def _has_predictions(statement, plan):
     """Return whether a statement is about precomputed predictions, which have no folds."""
-    return any(isinstance(plan.models[name], Predicted) for name in statement.models)
+    return any(isinstance(plan.models[name], PrecomputedPredictions) for name in statement.models)
 
 
 class _CannotRefitError(Exception):
@@ -961,7 +1081,9 @@ def _out_of_fold_records(plan, training_data):
     None if a model cannot be fitted again: default moments are valid, too.
     """
     models = {
-        name: model for name, model in plan.models.items() if not isinstance(model, Predicted)
+        name: model
+        for name, model in plan.models.items()
+        if not isinstance(model, PrecomputedPredictions)
     }
     scored_folds = _scored_folds(models, training_data) if models else []
     return (scored_folds, training_data.groups) if scored_folds else None
@@ -979,7 +1101,7 @@ def _scored_folds(models, training_data):
             return []
         X_test = safe_indexing(training_data.X, test)
         y_test = safe_indexing(training_data.y, test)
-        scored_folds.append((Records(X_test, y_test, fitted), test_in_rows))
+        scored_folds.append((ScoredRecords(X_test, y_test, fitted), test_in_rows))
     return scored_folds
 
 
@@ -995,9 +1117,7 @@ def _out_of_fold_moments(statement, plan, scored_folds, groups):
     max_difference = 1.0
     if len(sums_and_counts) == 2:
         gap = sums_and_counts[1][0] - sums
-        if not statement.measure.metric.is_binary:
-            largest = float(np.quantile(np.abs(gap), _GAP_QUANTILE))
-            max_difference = min(1.0, _GAP_EXCESS * largest) or 1.0
+        max_difference = _largest_difference(gap, statement.measure.metric)
         sums = 0.5 * (counts + np.clip(gap / max_difference, -1.0, 1.0))
     order = np.concatenate([test for _, test in scored_folds])
     unit_labels = order if groups is None else np.asarray(groups)[order]
@@ -1007,5 +1127,13 @@ def _out_of_fold_moments(statement, plan, scored_folds, groups):
         np.bincount(units, weights * sums), np.bincount(units, weights * counts)
     )
     # All subgroups are assumed to have the same size.
-    fraction = 1.0 / len(plan.masks) if statement.inside else 1.0
+    fraction = 1.0 / len(plan.masks) if statement.subgroups else 1.0
     return UnitMoments(center, fraction * variance, fraction * count), max_difference
+
+
+def _largest_difference(differences, metric):
+    """Return the largest difference that counts, by those of training records: at most 1."""
+    if metric.is_binary:
+        return 1.0
+    largest = float(np.quantile(np.abs(differences), _GAP_QUANTILE))
+    return min(1.0, _GAP_EXCESS * largest) or 1.0

@@ -618,14 +618,7 @@ class ObjectHasher:
         state = value.get_params(deep=False) if self._recipe else vars(value)
         if str(state.get("input")) in ("filename", "file"):
             raise OpaqueError(cls.__name__)  # it reads files that records name
-        ignored = ()
-        if _installed_version(cls.__module__) is not None:
-            ignored = _EXECUTION_PARAMETERS
-        state = {
-            name: _canonical(cls, name, parameter)
-            for name, parameter in state.items()
-            if name not in ignored
-        }
+        state = _canonical_state(cls, state)
         if not _is_seed(state.get("random_state", 0)):
             self.may_vary = True
         if self._recipe and (self._keeps_state(cls) or _is_non_deterministic(value)):
@@ -857,6 +850,16 @@ def _is_non_deterministic(estimator):
         return bool(estimator.__sklearn_tags__().non_deterministic)
     except Exception:  # an estimator without tags
         return False
+
+
+def _canonical_state(cls, state):
+    """Return parameters and learned state in one form, without parameters of the execution."""
+    ignored = () if _installed_version(cls.__module__) is None else _EXECUTION_PARAMETERS
+    return {
+        name: _canonical(cls, name, parameter)
+        for name, parameter in state.items()
+        if name not in ignored
+    }
 
 
 def _canonical(cls, name, value):

@@ -38,10 +38,10 @@ def format_half_width(value):
 GIVEN_PAST = ", each given the information"
 
 
-def interval_sentence(lower, upper, *, target, score_name, level):
+def interval_sentence(lower, upper, *, target, score_name, interval_kind):
     """Return a confidence interval as a sentence.
 
-    ``target`` names the records that it refers to, ``level`` its kind, for instance
+    ``target`` names the records that it refers to, ``interval_kind`` its kind, for instance
     "95% confidence interval".
     """
     if math.isinf(lower) and math.isinf(upper):
@@ -51,18 +51,20 @@ def interval_sentence(lower, upper, *, target, score_name, level):
         limits = f"{format_score(lower, math.floor)} to {format_score(upper, math.ceil)}"
     if GIVEN_PAST in target:
         return (
-            f"Expected {score_name} over {target}: {limits} ({level}). Nothing is assumed about "
-            "drift or dependence, and next year may differ."
+            f"Expected {score_name} over {target}: {limits} ({interval_kind}). Nothing is assumed "
+            "about drift or dependence, and next year may differ."
         )
-    sentence = f"{level} for the expected {score_name} on {target}: {limits}."
+    sentence = f"{interval_kind} for the expected {score_name} on {target}: {limits}."
     return sentence[0].upper() + sentence[1:]
 
 
-def summary_sentence(name, description, lower, upper, *, target, level):
+def summary_sentence(name, description, lower, upper, *, target, interval_kind):
     """Return the first line of a certificate or a report: the score and its interval."""
     score = f"{name}: {description}."
     score_name = re.split(r" \(| of ", name)[0]
-    interval = interval_sentence(lower, upper, target=target, score_name=score_name, level=level)
+    interval = interval_sentence(
+        lower, upper, target=target, score_name=score_name, interval_kind=interval_kind
+    )
     if GIVEN_PAST in target:
         return f"{interval} {score}"
     return f"{score} {interval}"
@@ -88,22 +90,9 @@ class Card:
         blocks = ["\n".join([self.title, *self.lines])]
         for heading, content in self.sections:
             if isinstance(content, dict):
-                columns = [[name, *values] for name, values in content.items()]
-                padded = []
-                for column in columns:
-                    width = max(map(len, column))
-                    padded.append([cell.ljust(width) for cell in column])
-                rows = zip(*padded, strict=True)
-                lines = [("  " + "  ".join(row)).rstrip() for row in rows]
+                lines = _table_lines(content)
             else:
-                pair_format = "  {:<26}{}" if heading else "{} {}"  # indented below a heading
-                lines = []
-                for item in content:
-                    if isinstance(item, str):
-                        lines.append(f"  - {item}")
-                    else:
-                        label, text = item
-                        lines.append(pair_format.format(f"{label}:", text))
+                lines = _item_lines(content, is_below_heading=bool(heading))
             if content:
                 blocks.append("\n".join([heading, *lines] if heading else lines))
         return "\n\n".join(blocks)
@@ -214,3 +203,27 @@ def explain_half_width(components, *, n_rows=1):
         f"sampling error of {prespecified} + {format_score(adaptivity)} adaptive selection "
         f"+ {format_score(noise)} rounding and noise."
     )
+
+
+def _table_lines(columns):
+    """Return the lines of a table of texts; ``columns``: texts by heading."""
+    padded_columns = []
+    for heading, texts in columns.items():
+        column = [heading, *texts]
+        width = max(map(len, column))
+        padded_columns.append([text.ljust(width) for text in column])
+    rows = zip(*padded_columns, strict=True)
+    return [("  " + "  ".join(row)).rstrip() for row in rows]
+
+
+def _item_lines(items, *, is_below_heading):
+    """Return one line for each text, and for each pair of a label and a text."""
+    pair_format = "  {:<26}{}" if is_below_heading else "{} {}"
+    lines = []
+    for item in items:
+        if isinstance(item, str):
+            lines.append(f"  - {item}")
+        else:
+            label, text = item
+            lines.append(pair_format.format(f"{label}:", text))
+    return lines

@@ -27,14 +27,21 @@ def check_real(name, value, *, low=-math.inf, high=math.inf, closed="both"):
         result = float(value)
     except OverflowError:  # an integer beyond the largest double
         result = math.inf
-    above = result >= low if closed in ("both", "left") else result > low
-    below = result <= high if closed in ("both", "right") else result < high
-    if not (above and below and math.isfinite(result)):
-        opening = "[" if closed in ("both", "left") and math.isfinite(low) else "("
-        closing = "]" if closed in ("both", "right") and math.isfinite(high) else ")"
-        interval = f"{opening}{low:g}, {high:g}{closing}"
+    has_low = closed in ("both", "left")
+    has_high = closed in ("both", "right")
+    is_above = result >= low if has_low else result > low
+    is_below = result <= high if has_high else result < high
+    if not (is_above and is_below and math.isfinite(result)):
+        interval = _interval_text(low, high, has_low=has_low, has_high=has_high)
         raise ValueError(f"{name} must be a finite number in {interval}, got {name}={value!r}.")
     return result
+
+
+def _interval_text(low, high, *, has_low, has_high):
+    """Return an interval as text; ``has_low``, ``has_high``: whether its ends belong to it."""
+    opening = "[" if has_low and math.isfinite(low) else "("
+    closing = "]" if has_high and math.isfinite(high) else ")"
+    return f"{opening}{low:g}, {high:g}{closing}"
 
 
 def check_integer(name, value, *, low=None, high=None):
@@ -81,15 +88,15 @@ def failure_probability(confidence_level):
     The difference is taken in decimals: ``1 - 0.95`` in floating point is not ``0.05``, and a
     ledger must find its own settings again.
     """
-    level = check_probability("confidence_level", confidence_level)
-    if not level >= 0.5:
+    probability = check_probability("confidence_level", confidence_level)
+    if not probability >= 0.5:
         raise ValueError(
             "confidence_level must be at least 0.5: it is the probability that all intervals are "
-            f"correct. Set confidence_level={1.0 - level:.4g} if intervals may be wrong with "
-            f"probability {level:.4g}. Got confidence_level={confidence_level!r}."
+            f"correct. Set confidence_level={1.0 - probability:.4g} if intervals may be wrong with "
+            f"probability {probability:.4g}. Got confidence_level={confidence_level!r}."
         )
     decimal_places = isinstance(confidence_level, float | np.floating)
-    return float(1 - Decimal(str(confidence_level if decimal_places else level)))
+    return float(1 - Decimal(str(confidence_level if decimal_places else probability)))
 
 
 def confidence_level(failure_probability):
@@ -127,15 +134,18 @@ def as_real_array(name, value):
         raise ValueError(f"{name} must have no masked entries, got {type_name} with some.")
     try:
         array = np.asarray(value)
-        if array.dtype.kind == "O":
-            is_numeric = not any(_is_no_number(element) for element in array.ravel())
-        else:
-            is_numeric = array.dtype.kind in "iuf" or (array.dtype.kind == "b" and array.ndim > 0)
-        if is_numeric:
+        if _holds_real_numbers(array):
             return array.astype(float)
     except (TypeError, ValueError, OverflowError):
         pass  # the message of that error could quote the values
     raise TypeError(f"{name} must be an array of numbers (real ones), got {type_name}.")
+
+
+def _holds_real_numbers(array):
+    """Return whether an array holds real numbers; a single truth value is none."""
+    if array.dtype.kind == "O":
+        return not any(_is_no_number(element) for element in array.ravel())
+    return array.dtype.kind in "iuf" or (array.dtype.kind == "b" and array.ndim > 0)
 
 
 #: Types that need no second look: nearly all there is.
@@ -197,19 +207,27 @@ def check_targets(name, y):
     values = np.asarray(y)
     if values.dtype.kind == "U" and isinstance(y, list | tuple):  # numbers may have become text
         values = np.asarray(y, dtype=object)
-    missing = 0
-    if values.dtype.kind == "f":
-        missing = int(np.count_nonzero(~np.isfinite(values)))
-    elif values.dtype.kind == "O":
-        missing = sum(map(_is_missing, values.ravel()))
-    if missing:
+    n_missing = _count_missing(values)
+    if n_missing:
         raise ValueError(
-            f"{name} must hold a target for each record, got {missing} missing. Drop these "
+            f"{name} must hold a target for each record, got {n_missing} missing. Drop these "
             "records from X and y."
         )
     columns = values.T if values.ndim == 2 else [values.ravel()]
-    if values.dtype.kind == "O" and any(len({isinstance(v, str) for v in c}) > 1 for c in columns):
+    if values.dtype.kind == "O" and any(map(_mixes_text, columns)):
         raise ValueError(f"{name} must hold labels of one type, got text and other values.")
+
+
+def _count_missing(values):
+    """Return the number of missing or infinite values in an array."""
+    if values.dtype.kind == "f":
+        return int(np.count_nonzero(~np.isfinite(values)))
+    return sum(map(_is_missing, values.ravel())) if values.dtype.kind == "O" else 0
+
+
+def _mixes_text(values):
+    """Return whether values are text and others."""
+    return len({isinstance(value, str) for value in values}) > 1
 
 
 def check_label_values(y):
@@ -240,10 +258,7 @@ def check_array(name, value, *, shape=None, low=-math.inf, high=math.inf) -> Arr
     ``shape`` may hold ``None`` for lengths that are free.
     """
     array = as_real_array(name, value)
-    if shape is not None and not (
-        array.ndim == len(shape)
-        and all(length is None or length == n for length, n in zip(shape, array.shape, strict=True))
-    ):
+    if shape is not None and not _has_shape(array, shape):
         required_shape = str(shape).replace("None", "any")
         raise ValueError(f"{name} must have shape {required_shape}, got {array.shape}.")
     if array.size <= _SMALL_SIZE:
@@ -257,6 +272,13 @@ def check_array(name, value, *, shape=None, low=-math.inf, high=math.inf) -> Arr
         rule = f"must hold finite numbers in [{low:g}, {high:g}]"
         raise ValueError(f"{name} {rule}, got {float(bad[0])!r} ({bad.size} outside).")
     return array
+
+
+def _has_shape(array, shape):
+    """Return whether an array has a shape, in which None is any length."""
+    return array.ndim == len(shape) and all(
+        length is None or length == n for length, n in zip(shape, array.shape, strict=True)
+    )
 
 
 def caller_level():

@@ -11,7 +11,7 @@ from examples.simulated import make_regimes
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import Groups, MarkovChain, MarkovNetwork
 from sklearn_bdp.correlation.cutting import required_gap
-from sklearn_bdp.evaluation import FoldScores, Progress
+from sklearn_bdp.evaluation import FinishedFits, FoldScores
 from sklearn_bdp.exceptions import (
     DependenceWarning,
     SecondHoldoutWarning,
@@ -110,7 +110,7 @@ def test_folds_of_the_check_have_a_limited_number_of_rows():
 
 
 def test_scores_of_the_best_candidates_are_kept_if_memory_is_limited():
-    progress = Progress(max_bytes=250)
+    progress = FinishedFits(max_bytes=250)
     tests = [np.arange(20), np.arange(20, 40)]
     scores = np.arange(40) / 40.0
     for fold_index, test in enumerate(tests):

@@ -60,7 +60,7 @@ def test_p_values_are_those_of_all_permutations():
     features = rng.uniform(-1, 1, (7, 3))
     signs = np.array([1.0, 1, 1, -1, -1, -1, -1])[:, None]
     _, p_values, _, count = permutation_statistics(
-        features, signs, np.zeros(3, int), level=0.002, rng=rng
+        features, signs, np.zeros(3, int), alpha=0.002, rng=rng
     )
 
     def statistic(signed_targets):
@@ -94,7 +94,7 @@ def test_p_values_of_useless_attributes_are_valid(distribution, positive_fractio
         features = clipped(DISTRIBUTIONS[distribution](rng, (100, 200)))
         signs = np.where(rng.random(100) < positive_fraction, 1.0, -1.0)[:, None]
         value, p, half_width, _ = permutation_statistics(
-            features, signs, np.zeros(200, int), level=0.01, rng=rng
+            features, signs, np.zeros(200, int), alpha=0.01, rng=rng
         )
         np.testing.assert_array_equal(np.abs(value) > half_width, p <= 0.01)
         p_values_of_tables.append(p)
@@ -116,7 +116,7 @@ def test_a_claim_agrees_with_its_interval_and_the_rates_are_scipys():
         rows, _ = permutation_tests(*args, beta=0.05, length=0.0, rng=np.random.default_rng(0))
         _, lower, upper, p, q, q_any = rows.T
         np.testing.assert_array_equal((lower > 0) | (upper < 0), p <= 0.05)
-        raw = permutation_statistics(*args, level=0.05 / 12, rng=np.random.default_rng(0))[1]
+        raw = permutation_statistics(*args, alpha=0.05 / 12, rng=np.random.default_rng(0))[1]
         stepped += ((raw > 0.05 / 12) & (p <= 0.05)).sum()  # further proofs by Holm's steps
         np.testing.assert_allclose(q, stats.false_discovery_control(raw))
         np.testing.assert_allclose(q_any, stats.false_discovery_control(raw, method="by"))

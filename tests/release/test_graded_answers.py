@@ -115,7 +115,7 @@ def test_predictions_cells_and_intervals_follow_from_the_ledger_alone(correlatio
         assert released == pytest.approx(record.totals.released, abs=1e-9)
         assert [row.value for row in batch_rows] == outcome.values.tolist()
         assert [row.corrected for row in batch_rows] == outcome.above.tolist()
-        lengths = record.code_length + outcome.places
+        lengths = record.code_length + outcome.rank_lengths
         assert [row.code_length for row in batch_rows] == pytest.approx(lengths)
         log_alpha_one_sided = math.log(holdout.account.settings.sampling_failure / 2) - lengths
         assert [row.lower for row in batch_rows] == pytest.approx(
@@ -202,7 +202,7 @@ def game_fails(bits, analyst, *, n, beta, pace, mean, guess_cv_scores, batches=3
             deviation=lambda positions, predictions: tail.standard_deviation(predictions),
         )
         outcome = race.run(pace)
-        length = spent_length + math.log(number * (number + 1)) + outcome.places
+        length = spent_length + math.log(number * (number + 1)) + outcome.rank_lengths
         log_alpha_one_sided = math.log(beta / 2) - length
         lower = tail.lower_limit(outcome.least, log_alpha_one_sided)
         upper = tail.upper_limit(outcome.most, log_alpha_one_sided)

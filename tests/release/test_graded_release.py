@@ -133,7 +133,7 @@ def test_transcripts_of_relaxed_candidates_have_probabilities_that_sum_to_one(
         # No relaxed cell is narrower than its least threshold.
         relaxed_widths = np.where(outcome.relaxed, outcome.most - outcome.least, np.inf)
         assert (relaxed_widths >= np.minimum(relaxed_to, 1.0) - 1e-12).all()  # cut off at 0 and 1
-        assert outcome.places.tolist() == rank_code_lengths(np.array(cv_scores)).tolist()
+        assert outcome.rank_lengths.tolist() == rank_code_lengths(np.array(cv_scores)).tolist()
 
 
 @pytest.mark.parametrize("pace", [WIDE, COARSE, NODES])
@@ -204,7 +204,7 @@ def test_transcripts_of_queries_with_cells_of_their_own_sum_to_one(cv_scores):
     )
     for outcome, code in outcomes:
         assert len(code.pairs) == 1
-        assert np.exp(-outcome.places).sum() == pytest.approx(1.0)
+        assert np.exp(-outcome.rank_lengths).sum() == pytest.approx(1.0)
 
 
 def test_answers_with_fixed_cells_do_not_move_each_other():
@@ -293,7 +293,7 @@ def test_rank_lengths_do_not_depend_on_the_answers():
     queries = batch([0.9, 0.4])
     start = rank_code_lengths(np.array([0.9, 0.4]))
     for outcome, _ in transcripts(queries, running(WIDE)):
-        assert outcome.places.tolist() == start.tolist()
+        assert outcome.rank_lengths.tolist() == start.tolist()
 
 
 def test_secondary_queries_come_last_and_are_never_the_leader():
@@ -320,7 +320,7 @@ def test_secondary_queries_come_last_and_are_never_the_leader():
     ) * math.sqrt(4 / 3)
     assert (other_comparison.thresholds > 6.0 * typical_deviations).all()
     rank_lengths = rank_code_lengths(np.array([0.1, 0.3, 0.4, 0.2]))  # by rank: 3, 1 (beside), …
-    assert race.run(Pace()).places.tolist() == rank_lengths.tolist()
+    assert race.run(Pace()).rank_lengths.tolist() == rank_lengths.tolist()
 
 
 def first_thresholds(given_rest, *, training_size, log_failure=-6.0):
