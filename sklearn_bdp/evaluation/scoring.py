@@ -433,6 +433,12 @@ def _notes_on_approximation(metric, assessment, holdout):
             f"from the training mean {means} at most {deviation_clips} squared: the value and its "
             f"interval are about {metric.name} with these limits"
         )
+    if reference.loss_clips:
+        loss_clips = ", ".join(f"{number:.3g}" for number in reference.loss_clips)
+        yield (
+            f"the loss of a record counts at most {loss_clips} on the holdout: the value and its "
+            f"interval are about {metric.name} with this limit"
+        )
     code_length = getattr(answer, "code_length", math.nan)
     level = holdout.account.settings.sampling_failure / 2.0 * math.exp(-code_length)
     if level < metric.tested_level:

@@ -38,9 +38,10 @@ from sklearn_bdp.metrics.base import (
     silenced,
 )
 from sklearn_bdp.metrics.confusion import confusion_scores
-from sklearn_bdp.metrics.influence import influence_on_score
+from sklearn_bdp.metrics.influence import influence_on_score, record_losses
 from sklearn_bdp.metrics.ratios import RatioMetric
 from sklearn_bdp.metrics.score_functions import (
+    TARGETS_NEAR_ZERO,
     UNKNOWN_SCORER,
     WORST_LOSS,
     PublicRange,
@@ -60,6 +61,8 @@ _MIN_EVENTS, _MIN_EVENTS_PRECISION = 12, 15
 _MIN_CORRECT = 5
 #: A squared error counts at most this many times the given quantile of the training errors.
 _CLIP_FACTOR, _CLIP_QUANTILE = 1.5, 0.999
+#: The quantile for losses that targets near 0 make large.
+_LOSS_CLIP_QUANTILE = 0.99
 _MAX_CONFUSION_CELLS = 400
 #: Averages over records or over all labels together, to which a rare label adds little.
 _OVER_LABELS = ("samples", "micro")
@@ -129,6 +132,8 @@ class TrainingReference:
         Pooled out-of-fold score by the formula that is applied to the holdout; NaN if undefined.
     clips : tuple of SquareClips
         Of metrics of squared errors: the clips of each output. Empty without clips.
+    loss_clips : tuple of float
+        Of losses that targets near 0 make large: the largest that counts, of each output.
     family : str
         Family of limits; ``"none"`` without an interval, ``"ratio"`` with exact limits.
     spread : InfluenceSpread, ErrorDistribution or None
@@ -141,6 +146,7 @@ class TrainingReference:
 
     score: float = math.nan
     clips: tuple[SquareClips, ...] = ()
+    loss_clips: tuple[float, ...] = ()
     family: str = "none"
     spread: InfluenceSpread | ErrorDistribution | None = None
     counts: tuple[int, int] | None = None
@@ -369,9 +375,13 @@ class ApproximateMetric(BoundedMetric):
     def statistic(self, predictions: Predictions, reference: TrainingReference) -> float:
         """Return the score by the formula that the interval is about, in score units.
 
-        Squared errors, and deviations from the training mean, count at most the clips of the
-        reference. Other metrics are those of scikit-learn.
+        Squared errors, deviations from the training mean, and losses that targets near 0 make
+        large count at most the clips of the reference. Other metrics are those of scikit-learn.
         """
+        if reference.loss_clips:
+            mean_loss = self._clipped_log_losses(predictions, reference).mean(axis=0)
+            root = self.function_name == "root_mean_squared_log_error"
+            return -float(np.mean(np.sqrt(mean_loss) if root else mean_loss))
         if self.facts.has_squares and reference.clips:
             loss, scale = self._clipped_losses(predictions, reference)
             mean_loss = loss.mean(axis=0)
@@ -380,6 +390,37 @@ class ApproximateMetric(BoundedMetric):
             root = self.function_name == "root_mean_squared_error"
             return -float(np.mean(np.sqrt(mean_loss) if root else mean_loss))
         return self.score_predictions(predictions)
+
+    def _clipped_log_losses(self, predictions, reference):
+        """Return losses of records, of shape (n_records, n_outputs), that count at most a clip."""
+        losses = self._log_losses(predictions.y, predictions.response)
+        if losses is None:
+            raise ValueError("some targets or predictions have no loss")
+        return np.minimum(losses, reference.loss_clips)
+
+    def _log_losses(self, y, response):
+        """Return losses of records, of shape (n_records, n_outputs), or None without them."""
+        y, response = _columns(y), _columns(response)
+        if response.shape != y.shape or self.scorer._kwargs:
+            return None
+        name = self.function_name.removeprefix("root_")
+        losses = [
+            record_losses(name, {}, target, prediction)
+            for target, prediction in zip(y.T, response.T, strict=True)
+        ]
+        return None if any(loss is None for loss in losses) else np.column_stack(losses)
+
+    def _loss_clips(self, predictions):
+        """Return the clip of the losses of each output, none if they have no clip."""
+        losses = self._log_losses(predictions.y, predictions.response)
+        if losses is None:
+            return ()
+        clips = np.quantile(losses, _LOSS_CLIP_QUANTILE, axis=0)
+        if predictions.from_caller:  # as of squared errors: those of a constant are large enough
+            y = _columns(predictions.y)
+            losses_of_mean = self._log_losses(y, np.broadcast_to(y.mean(axis=0), y.shape))
+            clips = np.maximum(clips, np.quantile(losses_of_mean, _LOSS_CLIP_QUANTILE, axis=0))
+        return tuple(_CLIP_FACTOR * clips) if np.all(clips > 0.0) else ()
 
     def _clipped_losses(self, predictions, reference):
         """Return clipped squared errors, and clipped squared deviations from the training mean.
@@ -644,7 +685,7 @@ class ApproximateMetric(BoundedMetric):
 
     def _weighted_score(self, predictions, reference, weights):
         """Return the statistic with weights, plain if it is clipped or takes none."""
-        if weights is not None and not reference.clips:
+        if weights is not None and not (reference.clips or reference.loss_clips):
             try:
                 return self.score_predictions(predictions, sample_weight=weights / weights.mean())
             except (TypeError, ValueError):  # a metric without weights
@@ -652,7 +693,9 @@ class ApproximateMetric(BoundedMetric):
         return self.statistic(predictions, reference)
 
     def _clips(self, predictions):
-        """Return the clips of squared errors, from out-of-fold errors of this candidate."""
+        """Return the clips of errors or losses, from out-of-fold errors of this candidate."""
+        if self.facts.has_unbounded_logs:
+            return TrainingReference(loss_clips=self._loss_clips(predictions))
         average_of_outputs = self.scorer._kwargs.get("multioutput", "uniform_average")
         if not self.facts.has_squares or average_of_outputs != "uniform_average":
             return TrainingReference()
@@ -689,6 +732,11 @@ class ApproximateMetric(BoundedMetric):
             return "intervals need one output"
         if facts.has_squares and not reference.clips:
             return "the training set gives squared errors no clip"
+        if facts.has_unbounded_logs and not reference.loss_clips:
+            return TARGETS_NEAR_ZERO
+        power = self.scorer._kwargs.get("power", 0)
+        if self.function_name == "mean_tweedie_deviance" and power >= 2:
+            return TARGETS_NEAR_ZERO
         if self.function_name == "mean_absolute_percentage_error":
             size = np.abs(np.asarray(y, dtype=float))
             if np.any(size.min(axis=0) < 0.01 * np.median(size, axis=0)):
@@ -784,7 +832,7 @@ class ApproximateMetric(BoundedMetric):
             _, _, cell, by_cell = self._confusion_influence(predictions, labels)
             influence = by_cell[cell]
         else:
-            influence = self._record_influence(predictions)
+            influence = self._record_influence(predictions, reference)
         if influence is None:
             _, by_block, block, size = self._block_influence(predictions, np.arange(n_records))
             influence = by_block[block] * math.sqrt(size)
@@ -799,7 +847,7 @@ class ApproximateMetric(BoundedMetric):
         labels = self._confusion_labels(predictions)
         if labels is not None:
             return self._confusion_spread(predictions, labels, unit_codes)
-        influence = self._record_influence(predictions)
+        influence = self._record_influence(predictions, reference)
         if influence is not None:
             center = (reference.score - self.lower) / (self.upper - self.lower)
             return influence_spread(center, _sum_by_unit(influence, unit_codes))
@@ -827,8 +875,14 @@ class ApproximateMetric(BoundedMetric):
         # A smaller loss is a better score.
         return -influence.mean(axis=1) / (self.upper - self.lower)
 
-    def _record_influence(self, predictions):
+    def _record_influence(self, predictions, reference):
         """Return the influence of records on a function of means, or None for other metrics."""
+        if reference.loss_clips:
+            losses = self._clipped_log_losses(predictions, reference)
+            influence = losses - losses.mean(axis=0)
+            if self.function_name == "root_mean_squared_log_error":
+                influence = influence / (2.0 * np.sqrt(losses.mean(axis=0)))
+            return -influence.mean(axis=1) / (self.upper - self.lower)
         influence = influence_on_score(
             self.function_name,
             self.scorer._kwargs,

@@ -18,6 +18,7 @@ _WORST_RATIO = 100.0
 #: Why a metric has no interval although it chooses candidates.
 NO_TARGET = "it describes the sample at hand, not new records"
 UNBOUNDED_LOG = "rare probabilities near 0 decide it"
+TARGETS_NEAR_ZERO = "rare targets near 0 decide it"
 UNKNOWN_SCORER = "its distribution is unknown"
 _LIKELIHOOD_RATIO = "it is a ratio of two rates, and has no upper end"
 _CLUSTERING = "it compares partitions of all records at once"
@@ -89,6 +90,8 @@ class ScoreFunction:
         Whether a score without ``public_range`` is at most 1.
     is_reported : bool, default=False
         Whether the error for candidates names ``final_report``.
+    has_unbounded_logs : bool, default=False
+        Whether targets near 0 have losses without bound, so that losses count at most a clip.
     no_interval : str, default="its distribution is unknown"
         Why candidates have no interval, if ``form`` does not give one.
     """
@@ -98,6 +101,7 @@ class ScoreFunction:
     public_range: PublicRange | None = None
     is_bounded: bool = True
     is_reported: bool = False
+    has_unbounded_logs: bool = False
     no_interval: str = UNKNOWN_SCORER
 
     @property
@@ -125,8 +129,13 @@ class ScoreFunction:
 UNKNOWN = ScoreFunction()
 
 
-def _loss(form=ScoreForm.MEAN_LOSS, *, is_reported=False):
-    return ScoreFunction(form=form, rejection=_UNBOUNDED_CHANGE, is_reported=is_reported)
+def _loss(form=ScoreForm.MEAN_LOSS, *, is_reported=False, has_unbounded_logs=False):
+    return ScoreFunction(
+        form=form,
+        rejection=_UNBOUNDED_CHANGE,
+        is_reported=is_reported,
+        has_unbounded_logs=has_unbounded_logs,
+    )
 
 
 def _clustering(public_range=None, *, is_bounded=True):
@@ -199,10 +208,10 @@ SCORE_FUNCTIONS: dict[str, ScoreFunction] = {
     "mean_pinball_loss": ScoreFunction(form=ScoreForm.MEAN_LOSS),
     "mean_tweedie_deviance": ScoreFunction(form=ScoreForm.MEAN_LOSS),
     "mean_absolute_percentage_error": _loss(),
-    "mean_gamma_deviance": _loss(),
+    "mean_gamma_deviance": _loss(has_unbounded_logs=True),
     "mean_poisson_deviance": _loss(),
-    "mean_squared_log_error": _loss(),
-    "root_mean_squared_log_error": _loss(),
+    "mean_squared_log_error": _loss(has_unbounded_logs=True),
+    "root_mean_squared_log_error": _loss(has_unbounded_logs=True),
     "median_absolute_error": _loss(ScoreForm.MEDIAN_ERROR),
     "max_error": ScoreFunction(rejection=_UNBOUNDED_CHANGE, no_interval=NO_TARGET),
     # Clustering.

@@ -103,6 +103,13 @@ def positive_numbers(shape):
     return draw
 
 
+def targets_near_zero(rng, n):
+    """Draw positive targets, a few of which are so near 0 that their logarithms decide a loss."""
+    prediction = 1.0 + rng.gamma(3.0, 1.0, n)
+    y = prediction * rng.gamma(4.0, 0.25, n)
+    return np.where(rng.random(n) < 0.004, y * 10.0 ** -rng.uniform(1.0, 9.0, n), y), prediction
+
+
 REGRESSION_METRICS = ("r2", "neg_root_mean_squared_error", "neg_mean_absolute_error")
 CASES = (
     {
@@ -145,6 +152,14 @@ CASES = (
     | {
         f"neg_median_absolute_error {error}": ("neg_median_absolute_error", numbers(draw_error))
         for error, draw_error in ERRORS.items()
+    }
+    | {
+        f"{name} targets near 0": (name, targets_near_zero)
+        for name in (
+            "neg_mean_gamma_deviance",
+            "neg_mean_squared_log_error",
+            "neg_root_mean_squared_log_error",
+        )
     }
     | {
         f"{name} {error} two outputs": (name, two_outputs(draw_error))
