@@ -636,7 +636,7 @@ class ApproximateMetric(BoundedMetric):
         """Return the reference with the spread of influence values, or why there is none."""
         try:
             with silenced():
-                spread = self._variance_proxy(predictions, reference, unit_codes)
+                spread = self._influence_spread(predictions, reference, unit_codes)
         except ValueError:  # a part of the folds has no score, for instance without a class
             return dataclasses.replace(reference, reason=_NO_VARIATION)
         if spread.center <= 0.0:
@@ -838,7 +838,7 @@ class ApproximateMetric(BoundedMetric):
             influence = by_block[block] * math.sqrt(size)
         return self.to_unit(reference.score) + influence - influence.mean()
 
-    def _variance_proxy(self, predictions, reference, unit_codes):
+    def _influence_spread(self, predictions, reference, unit_codes):
         """Return the spread of the influence of sampling units."""
         if self.facts.has_squares:
             influence = self._squared_influence(predictions, reference)
@@ -851,8 +851,8 @@ class ApproximateMetric(BoundedMetric):
         if influence is not None:
             center = (reference.score - self.lower) / (self.upper - self.lower)
             return influence_spread(center, _sum_by_unit(influence, unit_codes))
-        center, influence, _, size = self._block_influence(predictions, unit_codes)
-        return influence_spread(center, influence, units_per_block=size)
+        center, influence, _, n_units = self._block_influence(predictions, unit_codes)
+        return influence_spread(center, influence, units_per_block=n_units)
 
     def _confusion_labels(self, predictions):
         """Return the labels of a metric of the confusion matrix, or None for other metrics."""
@@ -938,21 +938,22 @@ class ApproximateMetric(BoundedMetric):
         )
 
     def _block_influence(self, predictions, unit_codes):
-        """Return the score, the influence of blocks of units, and which record is in which.
+        """Return the score in [0, 1] and the influence of blocks of units.
 
-        The last value is the number of units in a block: there are at most 200 blocks, or as many
-        as records where a closed form leaves each of them out.
+        Also return the block of each record and the number of units in a block. There are at most
+        200 blocks, or as many as records if a closed form leaves each of them out.
         """
-        units, unit = np.unique(unit_codes, return_inverse=True)
-        n_blocks = min(_N_BLOCKS, units.size)
-        if units.size == unit.size and self._positive_label(predictions) is not None:
-            n_blocks = units.size
-        order = np.random.default_rng(0).permutation(units.size)
-        block = (order * n_blocks // units.size)[unit]
-        score, values = self._scores_without_blocks(predictions, block, n_blocks)
-        influence = (n_blocks - 1.0) * (values.mean() - values) / (self.upper - self.lower)
+        unique_units, unit_of_record = np.unique(unit_codes, return_inverse=True)
+        n_units = unique_units.size
+        n_blocks = min(_N_BLOCKS, n_units)
+        if n_units == unit_of_record.size and self._positive_label(predictions) is not None:
+            n_blocks = n_units
+        order = np.random.default_rng(0).permutation(n_units)
+        block_of_record = (order * n_blocks // n_units)[unit_of_record]
+        score, left_out = self._scores_without_blocks(predictions, block_of_record, n_blocks)
+        influence = (n_blocks - 1.0) * (left_out.mean() - left_out) / (self.upper - self.lower)
         center = (score - self.lower) / (self.upper - self.lower)
-        return center, influence, block, units.size / n_blocks
+        return center, influence, block_of_record, n_units / n_blocks
 
     def _positive_label(self, predictions):
         """Return the positive label of a binary average precision, or None for other metrics."""

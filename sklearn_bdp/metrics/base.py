@@ -186,12 +186,12 @@ class Metric:
     def build(
         cls, name: str, *, classes: Any, y: ArrayLike | None, options: Mapping[str, Any]
     ) -> Metric:
-        """Return the metric that fits public facts.
+        """Return the metric for these classes, targets and options.
 
         Parameters
         ----------
         name : str
-            One of the names of the class.
+            A name that this class is registered under.
         classes : array-like or None
             Classes of a fitted model.
         y : array-like of shape (n,) or None
@@ -774,32 +774,33 @@ def as_labels(y: Any) -> Array:
 
 
 def score_rows(score, estimator, X, y):
-    """Return one number per row, NaN for rows on which the model fails (with any `Exception`).
+    """Return one score per row, NaN for rows on which the model fails (with any `Exception`).
 
     Models may work in place (``StandardScaler(copy=False)``) and get copies: the holdout must be
     the same for the next query, and for the second attempt at this one.
     """
     if scipy.sparse.issparse(X) and X.format in ("coo", "dia", "bsr"):
         X = X.tocsr()
-    rows = np.full(len(y), np.nan)
-    pending = [(0, len(y))]
+    row_scores = np.full(len(y), np.nan)
+    pending = [(0, len(y))]  # first row, and the row after the last
     while pending:
         start, stop = pending.pop()
-        part = _copy_rows(X, start, stop)
+        X_slice = _copy_rows(X, start, stop)
         try:
-            scores = np.asarray(score(estimator, part, y[start:stop].copy()), dtype=float)
+            scores = np.asarray(score(estimator, X_slice, y[start:stop].copy()), dtype=float)
             if scores.shape != (stop - start,):
                 raise ValueError("The model did not give one prediction per record.")
         except Exception:
-            if stop - start == len(y):  # the model must not show how often it is asked from here on
+            if stop - start == len(y):
+                # Retry on a copy: the caller's model must not count the retries.
                 with contextlib.suppress(Exception):
                     estimator = copy.deepcopy(estimator)
             if stop - start > 1:
                 middle = (start + stop) // 2
                 pending += [(middle, stop), (start, middle)]
         else:
-            rows[start:stop] = scores
-    return rows
+            row_scores[start:stop] = scores
+    return row_scores
 
 
 def _copy_rows(X, start, stop):
@@ -860,7 +861,7 @@ def silenced():
 
 
 def _mute(block):
-    """Let nothing be shown while a block is inside."""
+    """Silence the process until the last of the overlapping blocks leaves; ``block`` is a token."""
     global _saved
     with _lock:
         _inside.append(block)
@@ -868,7 +869,7 @@ def _mute(block):
             return
         _saved = contextlib.ExitStack()  # _unmute leaves all contexts entered from here on
         _saved.enter_context(warnings.catch_warnings())
-        warnings.resetwarnings()  # forests enter every filter anew for each tree
+        warnings.resetwarnings()  # joblib tasks re-apply every filter
         warnings.simplefilter("ignore")
         nowhere = _saved.enter_context(open(os.devnull, "w"))  # noqa: SIM115
         _saved.enter_context(contextlib.redirect_stdout(nowhere))
