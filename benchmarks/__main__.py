@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = {"full": ROOT / "benchmarks" / "results.md", "small": ROOT / "output" / "benchmarks.md"}
 PACKAGES = ("sklearn_bdp", "scikit-learn", "numpy", "scipy")
 
-#: What a benchmark shows, and its arguments at either size.
+#: Subject of a benchmark, and its arguments at either size.
 BENCHMARKS = {
     "compare_practice": (
         "What people use today, on the same data with known truth",
@@ -170,7 +170,7 @@ def sections(text):
 
 
 def printed(name):
-    """Return what the full page shows of a benchmark."""
+    """Return the section of the full page on a benchmark."""
     section = sections(PAGES["full"].read_text("utf-8"))[name]
     return re.search(r"^```text\n(.*?)\n```$", section, re.M | re.S)[1]
 

@@ -62,7 +62,7 @@ def run(path, *, processes, batches, size):
 
 
 def check(path, *, batches, size):
-    """Count what is in the ledger and verify its chain."""
+    """Count the content of the ledger and verify its chain."""
     history = ReusableHoldout(X, Y, ledger=path).history()
     assert history[-1].batch == batches, (history[-1].batch, batches)
     assert len(history) == len({answer.key for answer in history}) == batches * size

@@ -1,6 +1,6 @@
 """Early stopping by the holdout, by a part of the training rows, and one query at the end.
 
-Which model comes out, what the account has spent, and how wide the interval of the result is::
+Which model comes out, the spending of the account, and how wide the interval of the result is::
 
     python -m benchmarks.early_stopping --seeds 10
 

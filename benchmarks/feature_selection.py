@@ -208,7 +208,7 @@ PROBLEMS = {
 
 @dataclass(frozen=True)
 class Found:
-    """What a method says: columns, a model of these columns, reported score and interval."""
+    """Result of a method: columns, a model of these columns, reported score and interval."""
 
     columns: np.ndarray
     model: object
@@ -230,7 +230,7 @@ def _refit(data, columns):
 
 
 def ours(data, seed, **options):
-    """Return what the selector finds as it comes, and its final report."""
+    """Return the subset of the selector with its defaults, and its final report."""
     options = {"scoring": data.scoring, "random_state": seed} | options
     chooser = HoldoutFeatureSelector(classifier(), **options).fit(data.X, data.y)
     report = chooser.final_report()
@@ -240,7 +240,7 @@ def ours(data, seed, **options):
 
 
 def screened(data, seed):
-    """Return what the filter keeps."""
+    """Return the columns that the filter keeps."""
     screen = HoldoutCorrelationFilter(random_state=seed).fit(data.X, data.y)
     return Found(np.flatnonzero(screen.support_), None, np.nan, said=float(screen.confirmed_))
 
@@ -327,7 +327,7 @@ def l1(data, seed):
 
 
 def stability(data, seed, *, halves=25, min_frequency=0.6):
-    """Return what the L1 path of half the records chooses again and again."""
+    """Return the columns that the L1 path of half the records chooses most often."""
     rng, (n, p) = np.random.default_rng(seed), data.X.shape
     X = StandardScaler().fit_transform(data.X)
     frequency, first = np.zeros(p), max(5, n // 10)
@@ -489,7 +489,7 @@ def training_rows(data, seed):
 
 
 def _row(method, problem, seed, data, selection, seconds):
-    """Return counts and scores of what was found."""
+    """Return counts and scores of a selection."""
     truth = _fresh(data, selection.columns, selection.model)
     lower, upper = selection.interval
     has_interval = np.isfinite(lower) and method not in PANELS

@@ -1,4 +1,4 @@
-"""The constants of guards: how often each is wrong, and what it finds, at other values::
+"""The constants of guards: how often each is wrong, and how much it detects, at other values::
 
     python -m benchmarks.guard_constants --tables 400
 

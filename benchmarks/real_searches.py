@@ -123,7 +123,7 @@ def play(pool, answer):
 
 
 def through_the_holdout(pool, seed):
-    """Ask a reusable holdout; return what was seen and the information spent."""
+    """Ask a reusable holdout; return the answers and the information spent."""
     n = pool.scores.shape[1]
     holdout = ReusableHoldout(np.zeros((n, 1)), np.zeros(n), random_state=seed)
 

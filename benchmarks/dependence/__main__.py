@@ -40,7 +40,7 @@ SIZES = {"small": (20, 8000, 3), "full": (200, 8000, 40)}
 
 
 def main():
-    """Run what the arguments ask for."""
+    """Run the studies that the arguments name."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--seed", type=int, default=0)

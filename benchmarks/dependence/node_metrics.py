@@ -43,7 +43,7 @@ def f1(chance, score, call):
 
 
 #: Metrics of nodes whose label is 1 with some chance (rows of chances; labels are 0 and 1): from
-#: what the model gives each node, a score and a label.
+#: the response of the model to each node, a score and a label.
 METRICS = {"roc_auc": roc_auc, "balanced_accuracy": balanced_accuracy, "recall": recall, "f1": f1}
 
 

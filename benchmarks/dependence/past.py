@@ -156,7 +156,7 @@ PROCESSES = {
 
 
 def one(name, dates, rng):
-    """Return what one series gives: covered, outside, half-width; the same by both rivals."""
+    """Return the results of one series: covered, outside, half-width; the same by both rivals."""
     make, variance_kind, horizon = PROCESSES[name]
     scores, expected, mean, *bounds = make(4 * dates, rng)
     past_scores, holdout_scores = scores[: 3 * dates], scores[3 * dates :]

@@ -75,7 +75,7 @@ def play(X, y, correlation, truth, *, groups=None):
     return missed, (high - low) / 2.0, warned
 
 
-# -- what is simulated: X, y, correlation, truth(search, angle), groups --------------------------
+# -- a simulation: X, y, correlation, truth(search, angle), groups --------------------------
 
 
 def independent(n, rng, time):

@@ -31,7 +31,7 @@ DRAWS = 100
 
 @dataclass(frozen=True)
 class Data:
-    """One simulated table: records, what is declared of them, and what is true."""
+    """One simulated table: records, the declaration about them, and the truth."""
 
     X: np.ndarray
     y: np.ndarray
@@ -380,7 +380,7 @@ def studies():
 
 
 def play(make, rng):
-    """Return what one table gives: two intervals with their truths, detection, and the peer's."""
+    """Return two intervals of one table with their truths, detection, and the peer's."""
     data = make(rng)
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), GRID, scoring=data.scoring, correlation=data.correlation,

@@ -1,4 +1,4 @@
-"""What the command lines of the experiments share."""
+"""Shared parts of the command lines of the experiments."""
 
 import argparse
 import os
@@ -26,7 +26,7 @@ class Session:
     memory: float = 0.0
 
     def simulate(self, name, population, answering, settings, repetitions):
-        """Run what is missing of an experiment, write its summary, return all repetitions."""
+        """Run missing repetitions, write the summary, return all repetitions."""
         options = self.options
         if options.repetitions is not None:
             repetitions = options.repetitions

@@ -1,4 +1,4 @@
-"""Draw what was computed: training, holdout and fresh accuracy over the number of attributes."""
+"""Draw the results: training, holdout and fresh accuracy over the number of attributes."""
 
 import numpy as np
 

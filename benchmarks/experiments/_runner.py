@@ -94,7 +94,7 @@ def _one(population, answering, settings, number):
 
 
 def run(population, answering, settings, *, output, name, repetitions, jobs=1, restart=False):
-    """Run what is missing of ``repetitions`` and return all of them.
+    """Run the missing ones of ``repetitions`` and return all of them.
 
     Parameters
     ----------

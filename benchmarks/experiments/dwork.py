@@ -88,6 +88,6 @@ if __name__ == "__main__":
         "--data",
         choices=["statistics", "records"],
         default="statistics",
-        help="draw what the analyst sees from its exact distribution, or every record (slow)",
+        help="draw sums from their exact distribution, or every record (slow)",
     )
     sys.exit(main(command.parse_args(), experiment))

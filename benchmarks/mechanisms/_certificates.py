@@ -104,7 +104,7 @@ def sparse_validate_log_transcripts(n_queries, budget):
 
 @dataclass(frozen=True)
 class _Task:
-    """What is to be certified; ``beta`` without what an estimated model takes of it."""
+    """Task that is certified; ``beta`` without what an estimated model takes of it."""
 
     n: int
     model: object

@@ -58,7 +58,7 @@ class SparseValidate:
         Parameters
         ----------
         training_values : array-like of shape (m,) or float
-            What the analyst believes.
+            Belief of the analyst.
         holdout_values : array-like of shape (m,) or float
             Holdout values in [0, 1].
         thresholds : array-like of shape (m,) or float, optional
