@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from sklearn.metrics import get_scorer_names
+
+from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.intervals.jackknife import Statistic
 from sklearn_bdp.metrics import by_class, means, ratios, report_only
 from sklearn_bdp.metrics.base import METRICS, BoundedMetric, Metric
@@ -34,6 +37,35 @@ def available_metrics() -> list[str]:
     return sorted(name for name, metric_class in METRICS.items() if metric_class.can_rank)
 
 
+def check_forecast(scoring: Any) -> None:
+    """Raise on a scorer whose width nobody can forecast before a model is known.
+
+    Parameters
+    ----------
+    scoring : object
+        A name, a metric or a scorer.
+
+    Raises
+    ------
+    UnboundedMetricError
+        If scikit-learn knows the scorer and no bound is proved for it.
+    """
+    if scoring is None or isinstance(scoring, BoundedMetric):
+        return
+    is_scorer = callable(scoring)
+    if isinstance(scoring, str):
+        is_scorer = scoring in get_scorer_names() and scoring not in available_metrics()
+    if is_scorer:
+        function = getattr(scoring, "_score_func", scoring)
+        name = scoring if isinstance(scoring, str) else getattr(function, "__name__", "scorer")
+        raise UnboundedMetricError(
+            f"scoring={name!r} has no forecast before a model is known: out-of-fold predictions "
+            "give the spread of its score. After a first search, search.preview() forecasts it. "
+            "Before, plan with 'accuracy' for labels, or with 'neg_mean_absolute_error'. The "
+            "holdout was not queried."
+        )
+
+
 def planned_metric(scoring: Any) -> BoundedMetric:
     """Return a metric that varies like the named one, with any valid range.
 
@@ -49,9 +81,12 @@ def planned_metric(scoring: Any) -> BoundedMetric:
 
     Raises
     ------
+    UnboundedMetricError
+        If no bound is proved for a scorer.
     ValueError
         If no metric has that name.
     """
+    check_forecast(scoring)
     if isinstance(scoring, BoundedMetric):
         return scoring
     name = check_option("scoring", scoring, available_metrics())

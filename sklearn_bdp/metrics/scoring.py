@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics.base import METRICS, BoundedMetric, as_labels
 from sklearn_bdp.metrics.per_record import PerRecordScore
-from sklearn_bdp.metrics.registry import available_metrics
+from sklearn_bdp.metrics.registry import available_metrics, check_forecast
 from sklearn_bdp.metrics.score_functions import SCORE_FUNCTIONS, rejected_name
 
 
@@ -124,7 +124,13 @@ def forecast_metric(scoring: Any) -> BoundedMetric | None:
     -------
     BoundedMetric or None
         None for None.
+
+    Raises
+    ------
+    UnboundedMetricError
+        If no bound is proved for a scorer.
     """
+    check_forecast(scoring)
     if not isinstance(scoring, str):
         return scoring
     placeholders = METRICS[scoring].placeholder_options if scoring in available_metrics() else {}
