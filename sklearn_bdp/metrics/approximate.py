@@ -1027,10 +1027,11 @@ def approximate_metric(scoring: Any, y: ArrayLike) -> ApproximateMetric:
             f"{type(scoring).__name__}."
         )
     function = getattr(scorer, "_score_func", None)
-    if getattr(sklearn.metrics, getattr(scorer, "__name__", ""), None) is scorer:
+    callable_name = getattr(scorer, "__name__", "")
+    if getattr(sklearn.metrics, callable_name, None) is scorer:
         raise TypeError(
-            f"scoring={scorer.__name__} is a function of targets and predictions. Set the name of "
-            f"the metric, or scoring=make_scorer({scorer.__name__}). The holdout was not queried."
+            f"scoring={callable_name} is a function of targets and predictions. Set the name of "
+            f"the metric, or scoring=make_scorer({callable_name}). The holdout was not queried."
         )
     name = scoring if isinstance(scoring, str) else getattr(function or scorer, "__name__", "")
     parts = scorer if function is None else (function, scorer._sign, scorer._kwargs)
