@@ -75,10 +75,12 @@ def test_a_holdout_rejects_targets_and_groups_in_another_order():
         search(correlation=Groups(GROUPS.iloc[PERMUTATION])).fit(FRAME, LABELS)
 
 
-@pytest.mark.parametrize("name", ["groups", "sample_weight"])
-def test_column_names_are_rejected_as_columns(name):
+@pytest.mark.parametrize(
+    ("name", "facts"), [("groups", ["groups=X['pid']"]), ("sample_weight", [3, 400])]
+)
+def test_column_names_are_rejected_as_columns(name, facts):
     fit_arguments = {"y": LABELS, "groups": GROUPS, name: "pid"}
-    with refused(ValueError, name, 3, 400):
+    with refused(ValueError, name, *facts):
         search(correlation="groups").fit(FRAME, **fit_arguments)
 
 

@@ -507,7 +507,7 @@ def test_an_exhausted_budget_raises_an_error_with_a_remedy(data):
 
 def test_a_small_holdout_gives_a_warning():
     X, y = load_iris(return_X_y=True)
-    with warned(UninformativeIntervalWarning, "plan_holdout"):
+    with warned(UninformativeIntervalWarning, "plan_search"):
         search(holdout=4 / 150).fit(X, y)
 
 
