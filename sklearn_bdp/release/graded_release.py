@@ -38,7 +38,7 @@ _MOST = 5.0  # coarsest fine cell, in deviations of the prediction
 # Finest first cell of nodes given all others, in deviations of the difference between a score and
 # its cross-validated score. Weights leave few training nodes behind it: without this limit, one
 # honest search in six is corrected (``python -m benchmarks.dependence.node_predictions``).
-_FIRST_OF_NODES = 2.2
+_FIRST_OF_NODES = 2.0
 _FINEST = 0.6  # finest cell, in deviations of the score
 _SKEW = 0.12  # excess of limits over the normal quantile
 _COARSE = 6.5  # half-width of coarse cells, in deviations of prediction and score
