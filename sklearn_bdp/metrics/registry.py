@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.metrics import get_scorer_names
-
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.intervals.jackknife import Statistic
 from sklearn_bdp.metrics import by_class, means, ratios, report_only
 from sklearn_bdp.metrics.base import METRICS, BoundedMetric, Metric
+from sklearn_bdp.metrics.score_functions import rejected_name
 from sklearn_bdp.utils.validation import check_option
 
 #: Modules whose classes register themselves.
@@ -54,7 +53,7 @@ def check_forecast(scoring: Any) -> None:
         return
     is_scorer = callable(scoring)
     if isinstance(scoring, str):
-        is_scorer = scoring in get_scorer_names() and scoring not in available_metrics()
+        is_scorer = scoring not in available_metrics() and bool(rejected_name(scoring))
     if is_scorer:
         function = getattr(scoring, "_score_func", scoring)
         name = scoring if isinstance(scoring, str) else getattr(function, "__name__", "scorer")
