@@ -23,8 +23,8 @@ _SOURCES = {
     COUNTS: "Clopper and Pearson 1934",
     BETS: "Voráček and Orabona 2025",
     FREE: "supermartingale of fixed bets, Waudby-Smith and Ramdas 2024",
-    CLASSES: "Hoeffding 1963, given the class counts",
-    PAST: "martingale of bets, each date given its past",
+    CLASSES: "Hoeffding 1963, with bets as in Waudby-Smith and Ramdas 2024, given the class counts",
+    PAST: "betting martingale over dates, valid for any dependence between them",
     TAIL: "concentration of the declared dependence model",
 }
 #: Metrics of predicted classes, by the start of their names.
@@ -55,7 +55,10 @@ def methods_section(report: Any) -> str:
         sentences.append(_approximate_sentence(report, n_approximate))
     if proven and n_approximate and report.joint:
         both = _percent(2.0 * report.confidence_level - 1.0)
-        sentences.append(f"Both kinds together have nominal simultaneous coverage of {both}.")
+        sentences.append(
+            f"These {_percent(report.confidence_level)} hold for each kind of interval separately. "
+            f"Both kinds read together have nominal simultaneous coverage of {both}."
+        )
     if any(row.metric.startswith(_THRESHOLD_METRICS) for row in report.rows):
         sentences.append("Classes were predicted at the default threshold of each model.")
     sentences.append("Intervals were computed with the Python package sklearn_bdp.")
@@ -78,18 +81,22 @@ def _sample_sentences(report):
         "record": " per record (all records weigh the same)",
     }
     per = weighting[report.per] * (words == "groups")
-    use = "It had not been evaluated before."
+    n_rows = len(report.rows)
+    estimates = "one estimate, which was" if n_rows == 1 else f"{n_rows} estimates, which were"
     if report.n_batches:
         batches = "1 batch" if report.n_batches == 1 else f"{report.n_batches:,} batches"
-        scores = "1 score" if report.n_answered == 1 else f"{report.n_answered:,} scores"
-        use = f"It had been evaluated adaptively before ({scores} in {batches})."
-    n_rows = len(report.rows)
-    estimates = "one estimate" if n_rows == 1 else f"{n_rows} estimates"
-    sentences = [
-        f"Performance{per} was estimated on a holdout of {samples}.",
-        use,
-        f"This was the final evaluation, with {estimates} specified in advance.",
-    ]
+        scores = "1 score was" if report.n_answered == 1 else f"{report.n_answered:,} scores were"
+        use = (
+            f"The same holdout had been used before: {scores} released in {batches}, and later "
+            "choices, including the final models, may depend on them. The final evaluation has "
+            f"{estimates} chosen after these scores and before the evaluation."
+        )
+    else:
+        use = (
+            "The holdout had not been evaluated before. The evaluation has "
+            f"{estimates} specified in advance."
+        )
+    sentences = [f"Performance{per} was estimated on a holdout of {samples}.", use]
     if report.refit:
         sentences.append(f"Models were refitted {report.refit} on all records known by then.")
     return sentences
@@ -110,13 +117,28 @@ def _estimate_sentences(report):
     if name.startswith(_NEGATIVE):  # papers state losses
         value, lower, upper = -value, -upper, -lower
     kind = "approximate " * (first.proven is None)
-    ends = f"{format_score(lower, math.floor)} to {format_score(upper, math.ceil)}"
+    if report.joint and len(report.rows) > 1:
+        kind = "simultaneous " + kind
+    interval = f"{kind}{_percent(report.confidence_level)} confidence interval "
+    interval += _limits_text(lower, upper)
+    if first.proven is not None and first.approximate is not None:
+        lower, upper = first.approximate
+        if name.startswith(_NEGATIVE):
+            lower, upper = -upper, -lower
+        interval += f", approximate interval {_limits_text(lower, upper)}"
     targets = " or on ".join(dict.fromkeys(row.target for row in report.rows))
+    if report.per == "unit" and report.units[1] == "groups":
+        targets = f"{targets}, where all groups weigh the same"
     return [
-        f"The {subject} was {format_score(value)} ({kind}{_percent(report.confidence_level)} "
-        f"confidence interval {ends}).",
-        f"The target of the intervals is the expected score on {targets}.",
+        f"The {subject} was {format_score(value)} ({interval}).",
+        f"The estimand is the value of the metric that is expected for the fitted model on "
+        f"{targets}.",
     ]
+
+
+def _limits_text(lower, upper):
+    """Return the limits of an interval, rounded outward."""
+    return f"{format_score(lower, math.floor)} to {format_score(upper, math.ceil)}"
 
 
 def _prose_name(metric):
@@ -130,37 +152,43 @@ def _prose_name(metric):
 def _proven_sentences(report, methods):
     """Yield sentences on the coverage and the methods of proven intervals."""
     level = _percent(1.0 - report.alpha_proven)
-    coverage = f"coverage of at least {_percent(report.confidence_level)}"
+    probability = f"with probability at least {_percent(report.confidence_level)}"
     if not report.joint:
         yield (
-            f"Each confidence interval by itself has {coverage}. Computed at level {level}, it "
-            "accounts for earlier evaluations."
+            f"Each confidence interval was computed at level {level}, so that by itself it covers "
+            f"its target {probability}, whatever was evaluated before."
         )
     elif len(methods) == 1:
         yield (
-            f"The confidence interval and all intervals released earlier have simultaneous "
-            f"{coverage}. Computed at level {level}, it accounts for earlier evaluations."
+            f"The confidence interval was computed at level {level}, so that it and all intervals "
+            f"released earlier cover their targets simultaneously {probability}."
         )
     else:
         yield (
-            f"The {len(methods)} confidence intervals and all intervals released earlier have "
-            f"simultaneous {coverage}. Computed at level {level} each, they account for their "
-            "number and for earlier evaluations."
+            f"The {len(methods)} confidence intervals were computed at level {level} each, so that "
+            "they and all intervals released earlier cover their targets simultaneously "
+            f"{probability}."
         )
     names = [next((name for name in _SOURCES if text.startswith(name)), text) for text in methods]
     sources = [
         f"{name} ({_SOURCES[name]})" if name in _SOURCES else name for name in dict.fromkeys(names)
     ]
     yield f"Method{'s' * (len(sources) > 1)}: {', '.join(sources)}."
+    transformed = ("f1", "jaccard")
+    if any(
+        row.metric.startswith(transformed) and row.proven is not None and COUNTS in row.method
+        for row in report.rows
+    ):
+        yield "Intervals of F1 are those of the Jaccard index J, a proportion, as 2J/(1 + J)."
     if any("for each class" in method for method in methods):
         yield (
-            "Intervals of means over classes combine intervals of all classes, which share the "
-            "failure probability."
+            "Intervals of means over classes combine intervals of all classes, whose error "
+            "probabilities add up (Bonferroni)."
         )
     if any("for each subgroup" in method for method in methods):
         yield (
             "Intervals of differences between subgroups combine intervals of both, each at half "
-            "the failure probability."
+            "the error probability."
         )
 
 
@@ -169,19 +197,20 @@ def _approximate_sentence(report, n_intervals):
     method = f"jackknife over {report.units[1]}"
     level = _percent(1.0 - report.alpha_approximate)
     coverage = f"coverage of {_percent(report.confidence_level)}"
+    basis = ", which relies on a large-sample approximation"
     if not report.joint:
         return (
             f"Each approximate confidence interval by itself ({method}, computed at level {level}) "
-            f"has nominal {coverage}."
+            f"has nominal {coverage}{basis}."
         )
     if n_intervals == 1:
         return (
-            f"The approximate confidence interval ({method}, computed at level {level}) has "
-            f"nominal {coverage}."
+            f"The approximate confidence interval ({method}) was computed at level {level} because "
+            f"of the earlier evaluations. It has nominal {coverage}{basis}."
         )
     return (
         f"The {n_intervals} approximate confidence intervals ({method}, computed at level {level} "
-        f"each) have nominal simultaneous {coverage}."
+        f"each) have nominal simultaneous {coverage}{basis}."
     )
 
 

@@ -713,7 +713,7 @@ def test_methods_state_losses_and_names_as_papers_do():
     )
     methods = report.methods()
     for words in ("area under the ROC curve", "threshold", f"{len(report.rows)} estimates",
-                  "new records like these", "Hoeffding 1963", "half the failure probability",
+                  "new records like these", "Hoeffding 1963", "half the error probability",
                   "specified in advance"):  # fmt: skip
         assert words in methods
     assert methods.count("U-statistic bound") == 1
