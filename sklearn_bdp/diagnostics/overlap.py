@@ -461,10 +461,11 @@ def _chances_of_equal_records(counts, n_holdout):
 
 
 def row_digests(X, y=None, *, names=None):
-    """Return a 64-bit digest of each record: equal for equal records in any container.
+    """Return a 64-bit digest of each record.
 
-    Numbers count to single precision. ``names``: columns of a frame to look at; ``None``: all
-    columns, identified by position.
+    Equal records have equal digests in any container, among calls with the same ``names``: columns
+    of a frame to look at, or None for all columns, identified by position. Numbers are compared in
+    single precision.
     """
     if sp.issparse(X):
         cells = X.tocoo()

@@ -626,13 +626,14 @@ class Savable:
 
         A fitted search carries its holdout, so that the next search can go on with it: whoever
         gets the pickle gets the records. The copy predicts and shows everything that was released
-        (``cv_results_``, ``certificate_``, ``holdout_.history()``); it cannot ask, and fitting
-        it again needs ``set_params(holdout=...)``.
+        (``cv_results_``, ``certificate_``, ``holdout_.history()``). To recognize holdout records
+        that are passed to a later fit, it keeps a truncated digest of each uniquely identified
+        holdout record. Fitting it again needs ``set_params(holdout=...)``.
 
         Returns
         -------
         object
-            A copy with a ``holdout_`` that can be read and not be asked.
+            A copy with a ``holdout_`` that shows past answers but accepts no query.
         """
         if not isinstance(getattr(self, "holdout_", None), ReusableHoldout):
             raise ValueError(

@@ -9,7 +9,7 @@ import os
 import socket
 import threading
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 from sklearn_bdp.exceptions import (
     LedgerBusyError,
@@ -34,6 +34,13 @@ _SHORTEST_IDLE = 10.0
 _LONGEST_NAME = 63  # bytes of an application name
 _TABLES = ("sklearn_bdp_ledger", "sklearn_bdp_log")
 _VIEWS = ("sklearn_bdp_ledgers", "sklearn_bdp_entries")  # without the sealed column
+
+
+class _Layout(NamedTuple):
+    """Relations of one schema, as this role sees them."""
+
+    is_readable: bool  # whether the role may read the tables
+    has_views: bool  # whether it has the views of this version, without the sealed column
 
 
 class _Session:
@@ -272,9 +279,9 @@ class PostgreSQLBackend(Backend):
     def _readable_schemas(self, connection):
         """Yield the relations of this schema, and those that version 0.1 made elsewhere."""
         layouts = self._execute(connection, sql_texts.LAYOUTS).fetchall()
-        for schema, is_readable, is_current in layouts:
-            is_own_or_older = schema == self.url.schema or not is_current
-            if is_own_or_older and (is_readable or is_current):
+        for schema, is_readable, has_views in layouts:
+            is_own_or_older = schema == self.url.schema or not has_views
+            if is_own_or_older and (is_readable or has_views):
                 yield schema, *(_TABLES if is_readable else _VIEWS)
 
     # -- reading ------------------------------------------------------------------------------
@@ -306,22 +313,22 @@ class PostgreSQLBackend(Backend):
         )
 
     def _find_relations(self, connection):
-        """Return schema and relations that hold this ledger for this role, or None without one."""
+        """Return (schema, ledger relation, log relation) that this role can read, or None."""
         own_schema = self.url.schema
         layouts = {
-            name: (is_readable, is_current)
-            for name, is_readable, is_current in self._execute(connection, sql_texts.LAYOUTS)
+            name: _Layout(is_readable, has_views)
+            for name, is_readable, has_views in self._execute(connection, sql_texts.LAYOUTS)
         }
         own_layout = layouts.pop(own_schema, None)
         candidates = []
         if own_layout is not None:
-            may_read_views_only = own_layout[1] and not own_layout[0]
+            may_read_views_only = own_layout.has_views and not own_layout.is_readable
             candidates.append((own_schema, *(_VIEWS if may_read_views_only else _TABLES)))
         # Version 0.1 made its tables wherever the search_path began.
         candidates += [
             (name, *_TABLES)
-            for name, (is_readable, is_current) in layouts.items()
-            if is_readable and not is_current
+            for name, layout in layouts.items()
+            if layout.is_readable and not layout.has_views
         ]
         for relations in candidates:
             if self._query(
@@ -344,10 +351,10 @@ class PostgreSQLBackend(Backend):
     def _make_tables(self, connection, data, *, is_upgrade):
         """Make the tables if there are none; reject a second ledger of the same records."""
         has_tables = False
-        for name, is_readable, is_current in self._execute(connection, sql_texts.LAYOUTS):
+        for name, is_readable, has_views in self._execute(connection, sql_texts.LAYOUTS):
             if name == self.url.schema:
-                has_tables = is_current
-            elif is_readable and (is_current or not is_upgrade):
+                has_tables = has_views
+            elif is_readable and (has_views or not is_upgrade):
                 parameters = {"holdout": self.url.holdout, "data": f'"data":"{data}"'}
                 relations = (name, *_TABLES)
                 recorded_holdout = self._query(
@@ -373,9 +380,9 @@ class PostgreSQLBackend(Backend):
             "SET LOCAL application_name = {writer}; SELECT {schema}.sklearn_bdp_lock({holdout})"
         )
         now = datetime.datetime.now(datetime.UTC)
-        texts = {"writer": _application_name(start=now), "holdout": self.url.holdout}
+        sql_literals = {"writer": _application_name(start=now), "holdout": self.url.holdout}
         try:
-            self._begin(session, "BEGIN", lock, **texts)
+            self._begin(session, "BEGIN", lock, **sql_literals)
         except psycopg.errors.LockNotAvailable:
             self._roll_back(session)
             raise LedgerBusyError(
@@ -443,18 +450,18 @@ class PostgreSQLBackend(Backend):
             if temporary is not None:
                 temporary.close()
 
-    def _begin(self, session, *statements, **texts):
+    def _begin(self, session, *statements, **sql_names):
         """Begin a transaction; if the server was restarted meanwhile, on a new connection.
 
-        The server ends statements that take too long, and the transaction of a writer that does
-        not go on.
+        The server ends statements that take too long, and an idle writer's transaction.
+        ``sql_names``: see :meth:`_complete`.
         """
         import psycopg
 
         milliseconds = max(1, math.ceil(1000 * self._timeout))
         idle = max(milliseconds, math.ceil(1000 * _SHORTEST_IDLE))
         limits = (
-            f"SET LOCAL statement_timeout = {milliseconds + 500}; "  # a lock has its own limit
+            f"SET LOCAL statement_timeout = {milliseconds + 500}; "  # later than lock_timeout
             f"SET LOCAL idle_in_transaction_session_timeout = {idle}"
         )
         begin, *later_statements = statements
@@ -463,20 +470,20 @@ class PostgreSQLBackend(Backend):
             self._roll_back(session)
         if session.is_open():
             try:
-                self._execute(session.connection, statement, **texts)
+                self._execute(session.connection, statement, **sql_names)
                 return
             except psycopg.OperationalError:
                 if session.is_open():
                     raise
         session.connect(self._timeout)
-        self._execute(session.connection, statement, **texts)
+        self._execute(session.connection, statement, **sql_names)
 
-    def _execute(self, connection, statement, parameters=None, **names):
+    def _execute(self, connection, statement, parameters=None, **sql_names):
         """Execute a statement; break the connection off if the server does not reply.
 
-        ``names`` are relations, and texts inside the statement.
+        ``sql_names``: see :meth:`_complete`.
         """
-        query = self._complete(statement, **names) if "{" in statement else statement
+        query = self._complete(statement, **sql_names) if "{" in statement else statement
         values = [] if parameters is None else [parameters]
         with _reply_within(connection, self._timeout + _GRACE) as expired:
             try:
@@ -491,11 +498,13 @@ class PostgreSQLBackend(Backend):
         )
 
     def _complete(self, statement, *, writer="", holdout="", **relations):
-        """Return a statement with its names and texts, quoted."""
+        """Return a statement with its relations as identifiers and its texts as literals."""
         from psycopg import sql
 
-        names = {"schema": self.url.schema} | relations
-        identifiers = {name: sql.Identifier(value) for name, value in names.items()}
+        relations_in_schema = {"schema": self.url.schema} | relations
+        identifiers = {
+            name: sql.Identifier(relation) for name, relation in relations_in_schema.items()
+        }
         return sql.SQL(statement).format(
             **identifiers,
             writer=sql.Literal(writer),

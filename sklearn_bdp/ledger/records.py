@@ -213,8 +213,9 @@ def _checked_numbers(columns):
 class Answers(Sequence[AnswerRecord]):
     """Answers of one batch in their order, stored and checked as columns.
 
-    Texts are lists, all other columns arrays. Each answer is a view of its row, with scale and
-    shape of its metric from the record of the batch. ``ValueError`` for a column of another kind.
+    Texts are lists, all other columns arrays. Each answer is a view of its row, with facts about
+    its metric from the record of the batch: ``scale`` (name, ends of the range and open ends) and
+    ``shape`` (fields of a ScoreShape). ``ValueError`` for a column of another kind.
     """
 
     def __init__(

@@ -382,7 +382,7 @@ class ApproximateMetric(BoundedMetric):
             mean_loss = self._clipped_log_losses(predictions, reference).mean(axis=0)
             root = self.function_name == "root_mean_squared_log_error"
             return -float(np.mean(np.sqrt(mean_loss) if root else mean_loss))
-        if self.facts.has_squares and reference.clips:
+        if self.facts.averages_clipped_squares and reference.clips:
             loss, scale = self._clipped_losses(predictions, reference)
             mean_loss = loss.mean(axis=0)
             if self.facts.form is ScoreForm.SQUARED_SKILL:
@@ -697,7 +697,7 @@ class ApproximateMetric(BoundedMetric):
         if self.facts.has_unbounded_logs:
             return TrainingReference(loss_clips=self._loss_clips(predictions))
         average_of_outputs = self.scorer._kwargs.get("multioutput", "uniform_average")
-        if not self.facts.has_squares or average_of_outputs != "uniform_average":
+        if not self.facts.averages_clipped_squares or average_of_outputs != "uniform_average":
             return TrainingReference()
         y = _columns(predictions.y)
         response = _columns(predictions.response)
@@ -730,7 +730,7 @@ class ApproximateMetric(BoundedMetric):
             return self._rule_out_rare_label(predictions, n_holdout)
         if facts.needs_one_output and y.ndim != 1:
             return "intervals need one output"
-        if facts.has_squares and not reference.clips:
+        if facts.averages_clipped_squares and not reference.clips:
             return "the training set gives squared errors no clip"
         if facts.has_unbounded_logs and not reference.loss_clips:
             return TARGETS_NEAR_ZERO
@@ -826,7 +826,7 @@ class ApproximateMetric(BoundedMetric):
         """
         n_records = len(predictions.y)
         labels = self._confusion_labels(predictions)
-        if self.facts.has_squares:
+        if self.facts.averages_clipped_squares:
             influence = self._squared_influence(predictions, reference)
         elif labels is not None:
             _, _, cell, by_cell = self._confusion_influence(predictions, labels)
@@ -840,7 +840,7 @@ class ApproximateMetric(BoundedMetric):
 
     def _influence_spread(self, predictions, reference, unit_codes):
         """Return the spread of the influence of sampling units."""
-        if self.facts.has_squares:
+        if self.facts.averages_clipped_squares:
             influence = self._squared_influence(predictions, reference)
             center = (reference.score - self.lower) / (self.upper - self.lower)
             return influence_spread(center, _sum_by_unit(influence, unit_codes))

@@ -105,8 +105,8 @@ class ScoreFunction:
     no_interval: str = UNKNOWN_SCORER
 
     @property
-    def has_squares(self) -> bool:
-        """Whether squared errors count at most a clip."""
+    def averages_clipped_squares(self) -> bool:
+        """Whether the score is computed from squared errors, each clipped."""
         return self.form in SQUARES
 
     @property

@@ -270,7 +270,7 @@ def _run_adaptive(batch, context, policy):
         half_widths = batch.own_cells
         return race.walk(
             lambda positions, _: (half_widths[positions], np.zeros(len(positions), dtype=bool)),
-            own_cells=True,
+            is_separate=True,
         )
     return race.walk(
         lambda positions, predictions: _thresholds(batch, context, positions, predictions),

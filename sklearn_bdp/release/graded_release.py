@@ -271,7 +271,7 @@ class Asked(NamedTuple):
 
     def cells(self, index: int) -> Cells:
         """Return the cells of the query at ``index``."""
-        return Cells(*(float(part[index]) for part in self[1:]))
+        return Cells(*(float(column[index]) for column in self[1:]))
 
 
 class Outcome:
@@ -368,31 +368,39 @@ class Race:
         self.outcome.values = np.where(self.outcome.answered, guesses, np.nan)
         return self.outcome
 
-    def walk(self, thresholds, *, resolution=0.0, learned=False, own_cells=False):
+    def walk(self, thresholds, *, resolution=0.0, learned=False, is_separate=False):
         """Answer every query once, in the order of the batch.
 
         ``thresholds`` takes positions and predictions and returns thresholds, and which of them are
         relaxed; ``resolution`` is the grid step of answers at sensitivity 1; ``learned``:
-        predictions are learned, else cross-validated scores are compared unchanged; ``own_cells``:
-        each query is answered by itself, no offset is shared, nothing is learned, all ranks have
-        the same code length (any public distribution is valid, theory G7), and thresholds are two
-        deviations of the score.
+        predictions are learned, else cross-validated scores are compared unchanged;
+        ``is_separate``: each query is answered by itself, no offset is shared, nothing is learned,
+        all ranks have the same code length (any public distribution is valid, theory G7), and the
+        score's deviation is taken to be half its threshold.
         """
-        everyone = np.arange(self.order.size)
-        if own_cells:
-            self.outcome.rank_lengths = np.full(everyone.size, math.log(everyone.size))
+        all_positions = np.arange(self.order.size)
+        if is_separate:
+            n_queries = all_positions.size
+            self.outcome.rank_lengths = np.full(n_queries, math.log(n_queries))
 
         def choose(positions, _):
             predicted = self._predicted(positions)
             compared = predicted[0] if learned else self.cv_scores[positions]
-            chosen, relaxed = thresholds(positions, compared)
-            if own_cells:
-                typical = 0.5 * chosen * np.sqrt(self.training_factors[positions])
-                predicted = compared, typical, np.zeros(positions.size)
+            distances, relaxed = thresholds(positions, compared)
+            if is_separate:
+                deviations = 0.5 * distances * np.sqrt(self.training_factors[positions])
+                predicted = (compared, deviations, np.zeros(positions.size))
             steps = resolution * self.sensitivities[positions]
-            return Asked(positions, compared, chosen, chosen, steps), predicted, relaxed
+            comparison = Asked(
+                positions=positions,
+                predictions=compared,
+                thresholds=distances,
+                halves=distances,
+                steps=steps,
+            )
+            return comparison, predicted, relaxed
 
-        self._pass(everyone, choose, teaches=not own_cells)
+        self._pass(all_positions, choose, teaches=not is_separate)
         return self.outcome
 
     def _pass(self, order, choose, *, leads=False, tail=1.0, teaches=True):
@@ -411,9 +419,9 @@ class Race:
                 return False
             observes_walk = leads and self.knew
             if observes_walk and cell is not None:
-                _, typical, drift = (float(part[0]) for part in predicted)
+                _, deviation, drift = (float(column[0]) for column in predicted)
                 scale, drift_scale = code.scales()
-                expected = (scale * typical) ** 2 + (drift_scale * drift) ** 2
+                expected_square = (scale * deviation) ** 2 + (drift_scale * drift) ** 2
             self._record(
                 comparison, count, cell, predicted, functools.partial(code.masses, tail=tail)
             )
@@ -430,7 +438,7 @@ class Race:
                     0.5 * (self.low[position] + self.high[position]) - comparison.predictions[0]
                 )
                 code.observe_surprise(
-                    0.0 if cell is None else max(0.0, offset_error**2 - 2.0 * expected)
+                    0.0 if cell is None else max(0.0, offset_error**2 - 2.0 * expected_square)
                 )
             code.n_fine += leads
             order = order[count:]

@@ -242,12 +242,12 @@ class _ScoresOnHoldout:
     @classmethod
     def from_scores(cls, scores, n, model):
         """Return the scores of an ``(m, n)`` array of scores of records."""
-        values, squares = check_per_record_scores(scores, n, model)
+        values, moments = per_record_moments(scores, n, model)
         # The type of an array is public: integers in [0, 1] can only be 0 or 1.
         is_binary = np.asarray(scores).dtype.kind in {"b", "u", "i"}
         return cls(
             values=values,
-            squares=squares,
+            squares=moments,
             sensitivities=np.full(values.size, _mean_sensitivity(model, n)),
             shapes=({"kind": "mean", "binary": is_binary},),
             tail_of=np.zeros(values.size, dtype=int),
@@ -260,26 +260,26 @@ class _ScoresOnHoldout:
         mean_sensitivity = _mean_sensitivity(model, n)
         shape_indices: dict[Any, int] = {}
         tail_of = []
-        moments = []
+        rows = []  # value, moments and sensitivity of each evaluation
         by_class = []
         for evaluation in evaluations:
             _check_evaluation(evaluation, n, model)
             if evaluation.per_record is not None:
-                (value,), (square,) = check_per_record_scores(evaluation.per_record, n, model)
-                moments.append((value, square, mean_sensitivity))
+                (value,), (moments,) = per_record_moments(evaluation.per_record, n, model)
+                rows.append((value, moments, mean_sensitivity))
             else:
                 value = float(evaluation.value)
                 sensitivity = max(1.0, float(evaluation.sensitivity) * n)
-                moments.append((value, np.full(2, value), sensitivity))
+                rows.append((value, np.full(2, value), sensitivity))
             shape = tuple(sorted(vars(evaluation.shape).items()))
             tail_of.append(shape_indices.setdefault(shape, len(shape_indices)))
             by_class.append(evaluation.by_class)
-        values, squares, sensitivities = (
-            np.array([row[column] for row in moments]) for column in range(3)
+        values, moments, sensitivities = (
+            np.array([row[column] for row in rows]) for column in range(3)
         )
         return cls(
             values=values,
-            squares=squares,
+            squares=moments,
             sensitivities=sensitivities,
             shapes=tuple(map(dict, shape_indices)),
             tail_of=np.array(tail_of, dtype=int),
@@ -330,7 +330,7 @@ def _is_approximate_of_nodes_or_dates(evaluation, scheme):
     return scheme.is_conditional and scheme.has_independent_records
 
 
-def check_per_record_scores(scores, n, model):
+def per_record_moments(scores, n, model):
     """Return means of the rows of an ``(m, n)`` array of scores in [0, 1], and their moments.
 
     Records have equal weights unless the model has others. Moments, of shape (m, 2), are means and
@@ -345,15 +345,18 @@ def check_per_record_scores(scores, n, model):
     if scheme.calendar is not None and scheme.block_codes is not None:
         unit_scores = np.array([scheme.block_means(row) for row in array])
         return means, np.column_stack([means, np.mean(unit_scores**2, axis=1)])
-    if array.dtype.kind in "biu":
+    if array.dtype.kind in "biu":  # 0² = 0 and 1² = 1
         return means, np.column_stack([means, means])
     if scheme.has_independent_records or not scheme.has_independent_units:
         squares = np.einsum("ij,ij->i", array, array, dtype=float) / n
         return means, np.column_stack([means, squares])
     order, starts, sizes = in_order_of_groups(model, n)
     unit_scores = np.add.reduceat(array[:, order], starts, axis=1) / sizes
-    unit_weights = sizes**2 / np.sum(sizes**2)
-    return means, np.column_stack([unit_scores @ unit_weights, unit_scores**2 @ unit_weights])
+    # D of theory G18 weighs groups by their squared sizes.
+    squared_size_weights = sizes**2 / np.sum(sizes**2)
+    unit_means = unit_scores @ squared_size_weights
+    unit_squares = unit_scores**2 @ squared_size_weights
+    return means, np.column_stack([unit_means, unit_squares])
 
 
 def _checked_score_array(scores, n):

@@ -689,7 +689,10 @@ class RowEstimator:
     # -- approximate limits ---------------------------------------------------------------------
 
     def approximate(self, statement: Statement, alpha: float) -> Any:
-        """Return jackknife limits in score units, with their notes (theory G28)."""
+        """Return value, approximate limits and notes, in score units (theory G28, G31).
+
+        ``alpha`` is the failure probability of both limits together.
+        """
         if statement.measure.score_function in (_MEDIAN, _LARGEST):
             return self._row_without_jackknife(statement, alpha)
         if self.is_judged_by_date:

@@ -197,7 +197,7 @@ def test_transcripts_of_queries_with_cells_of_their_own_sum_to_one(cv_scores):
     """Pairs of an earlier batch change the charge at most, and the batch adds no pair."""
     queries = batch(cv_scores)
     state = PredictiveCode(pairs=[(0.7, -0.2, 1e-4, 0)]).state()
-    play = lambda race: race.walk(constant_thresholds(0.2), own_cells=True)  # noqa: E731
+    play = lambda race: race.walk(constant_thresholds(0.2), is_separate=True)  # noqa: E731
     outcomes = list(transcripts(queries, play, state=state))
     assert sum(math.exp(-outcome.released) for outcome, _ in outcomes) == pytest.approx(
         1.0, abs=1e-9
@@ -211,7 +211,7 @@ def test_answers_with_fixed_cells_do_not_move_each_other():
     queries = batch([0.62, 0.61, 0.6, 0.61], n=250, margins=lambda n_above: (0.0, 0.0))
     values = np.array([0.5, 0.61, 0.3, 0.62])
     race = queries(code=PredictiveCode(), ask=noiseless_replies(values))
-    outcome = race.walk(constant_thresholds(0.06), own_cells=True)
+    outcome = race.walk(constant_thresholds(0.06), is_separate=True)
     assert outcome.above.tolist() == [True, False, True, False]
     assert outcome.values[[1, 3]].tolist() == [0.61, 0.61]
     assert (np.abs(outcome.values - values) <= 0.06 + 1e-12).all()
