@@ -692,6 +692,11 @@ def _subgroup_labels(name, labels, n):
             f"by={name!r} must make 2 to {_MAX_SUBGROUPS} subgroups, got {len(observed)}. "
             "Cut numbers into bins first, as in {'age': pandas.cut(age, [0, 40, 60, 120])}."
         )
+    if len({str(label) for label in observed}) < len(observed):
+        raise ValueError(
+            f"by={name!r} must hold labels of one type, got different labels of the same text, "
+            "such as 1 and '1'. Pass labels.astype(str). The holdout was not queried."
+        )
     return sorted(observed, key=str)
 
 

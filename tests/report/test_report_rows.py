@@ -516,7 +516,8 @@ def test_subgroups_and_their_gap_have_rows():
     assert [row.subgroup for row in site_report.rows if "minus" in row.subgroup] == [
         f"site={site} minus the rest of site but site={site}" for site in range(3)
     ]
-    for invalid_by in ("age", {"age": X[:, 0]}, {"sex": ["F"]}, 9):
+    labels_of_equal_text = np.array([1, "1"] * 500, dtype=object)
+    for invalid_by in ("age", {"age": X[:, 0]}, {"sex": ["F"]}, {"sex": labels_of_equal_text}, 9):
         holdout = ReusableHoldout(frame, y)
         with refused(ValueError, "by"):
             holdout.final_report(Ranks(), by=invalid_by)
