@@ -53,7 +53,7 @@ class Interrupt:
             if self.n_remaining == 0:
                 # The two lines that give back the lock of the threads are the last ones there are.
                 text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
-                self.released = text in ("if held:", "self._lock.release()")
+                self.released = text in ("if is_locked:", "self._lock.release()")
                 sys.settrace(None)
                 raise KeyboardInterrupt
         return self.line
