@@ -156,7 +156,7 @@ def _proven_sentences(report, methods):
     if not report.joint:
         yield (
             f"Each confidence interval was computed at level {level}, so that by itself it covers "
-            f"its target {probability}, whatever was evaluated before."
+            f"its target {probability}, after any earlier evaluations."
         )
     elif len(methods) == 1:
         yield (
