@@ -278,7 +278,8 @@ class DependencyGraph(GraphModel, Groups):
             raise ValueError(
                 f"correlation has one connected component with {self.sizes_.max()} of {n} records. "
                 "A component is held out as a whole. Set correlation=MarkovNetwork(graph) to hold "
-                "out single nodes, given their neighbors. Set DependencyGraph(graph, "
+                "out single nodes, given their neighbors, or MarkovNetwork(graph, "
+                "influence='estimate') if these are too few. Set DependencyGraph(graph, "
                 "reach='edges') if nodes without a common edge are independent. Or pass another "
                 "graph's records as X_val, y_val."
             )
