@@ -56,7 +56,7 @@ def methods_section(report: Any) -> str:
     if proven and n_approximate and report.joint:
         both = _percent(2.0 * report.confidence_level - 1.0)
         sentences.append(
-            f"These {_percent(report.confidence_level)} hold for each kind of interval separately. "
+            f"The {_percent(report.confidence_level)} holds for each kind of interval separately. "
             f"Both kinds read together have nominal simultaneous coverage of {both}."
         )
     if any(row.metric.startswith(_THRESHOLD_METRICS) for row in report.rows):
