@@ -78,7 +78,7 @@ GOALS = {
 #: Largest counts that CI admits. They only shrink, until they are the goals.
 LIMITS = {
     "sklearn_bdp": Limits(0.3, 6, 7, 0.5, 1.5, 3.65),
-    "tests": Limits(0.2, 6, 12, 0.5, 0.2, 3.44),
+    "tests": Limits(0.2, 6, 12, 0.5, 0.2, 3.4),
     "benchmarks": Limits(0.5, 25, 2, 9.0, 7.8, 2.65),
 }
 

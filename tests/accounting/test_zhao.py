@@ -91,24 +91,38 @@ def test_zhao_theorem_2_wants_c_between_0_and_1(c):
         zhao_required_n(tau=0.1, n_queries=100, budget=1, c=c, model=Independent())
 
 
-@pytest.mark.parametrize("chain", [None, P1])
+TWENTY_QUERIES = {"n_queries": 20, "budget": 2, "beta": 0.05}
+#: Models with numbers of records that suffice for twenty queries.
+MODELS_AND_SIZES = pytest.mark.parametrize(
+    ("model", "n"),
+    [(Independent(), 5 * 10**6), (MarkovChain(P1, observed=True), 3 * 10**8)],
+    ids=["independent", "chain"],
+)
+
+
+@MODELS_AND_SIZES
 @pytest.mark.parametrize("threshold", [0.05, 0.2])
-def test_zhao_c_is_the_largest_whose_premise_holds(chain, threshold):
-    model = Independent() if chain is None else MarkovChain(chain, observed=True)
-    common = {"n_queries": 20, "budget": 2, "beta": 0.05, "model": model}
-    n = 5 * 10**6 if chain is None else 3 * 10**8
-    tau, c = zhao_accuracy(n, threshold=threshold, **common)
+def test_zhao_c_is_the_largest_whose_premise_holds(model, n, threshold):
+    tau, c = zhao_accuracy(n, model=model, threshold=threshold, **TWENTY_QUERIES)
     assert 0 < c < 1
     assert threshold == pytest.approx((1 + c) * tau / 2)
-    assert zhao_required_n(tau=tau, c=c, **common) <= n
-    larger = c + 0.01 * (1 - c)
-    assert zhao_required_n(tau=2 * threshold / (1 + larger), c=larger, **common) > n
-    # Without a threshold: the smallest τ at a given c.
-    tau, c = zhao_accuracy(n, c=0.3, **common)
-    assert zhao_required_n(tau=tau, c=0.3, **common) <= n
-    assert zhao_required_n(tau=0.999 * tau, c=0.3, **common) > n
-    assert zhao_accuracy(100, **common)[0] == math.inf
-    assert zhao_accuracy(100, threshold=threshold, **common)[0] == math.inf
+    assert zhao_required_n(tau=tau, c=c, model=model, **TWENTY_QUERIES) <= n
+    larger_c = c + 0.01 * (1 - c)
+    smaller_tau = 2 * threshold / (1 + larger_c)
+    assert zhao_required_n(tau=smaller_tau, c=larger_c, model=model, **TWENTY_QUERIES) > n
+
+
+@MODELS_AND_SIZES
+def test_zhao_tau_is_the_smallest_at_a_given_c(model, n):
+    tau, _ = zhao_accuracy(n, c=0.3, model=model, **TWENTY_QUERIES)
+    assert zhao_required_n(tau=tau, c=0.3, model=model, **TWENTY_QUERIES) <= n
+    assert zhao_required_n(tau=0.999 * tau, c=0.3, model=model, **TWENTY_QUERIES) > n
+
+
+@pytest.mark.parametrize("model", [Independent(), MarkovChain(P1, observed=True)])
+@pytest.mark.parametrize("threshold", [None, 0.05, 0.2])
+def test_zhao_tau_is_infinite_for_100_records(model, threshold):
+    assert zhao_accuracy(100, model=model, threshold=threshold, **TWENTY_QUERIES)[0] == math.inf
 
 
 def test_zhao_theorem_1_is_false_for_two_blocks_of_identical_bits():

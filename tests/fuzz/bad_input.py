@@ -13,6 +13,7 @@ import fractions
 import io
 import math
 import numbers
+import operator
 import re
 import signal
 import traceback
@@ -113,45 +114,61 @@ SCALARS = [
 _NO_NUMBERS = (bool, np.bool_, np.timedelta64)
 
 
-def _one_number(value):
-    """Whether a value is an array or list of one number: not a mistake, and harmless."""
-    if isinstance(value, np.ma.MaskedArray) or value is np.ma.masked:
+def _is_array_of_one_number(value):
+    """Return whether a value is an array of one number: not a mistake, and harmless."""
+    if isinstance(value, np.ma.MaskedArray):
         return False
     return isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind in "fiu"
 
 
+def _is_finite_real(value):
+    """Return whether a value is a real number that fits into a finite float."""
+    if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Real):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _as_array(value):
+    """Return a value as an array, or None for masked arrays, sparse arrays and ragged lists."""
+    if isinstance(value, np.ma.MaskedArray) or sp.issparse(value):
+        return None
+    try:
+        return np.asarray(value)
+    except ValueError:
+        return None
+
+
 def real(low=-math.inf, high=math.inf, *, open_low=False, open_high=False):
     """A finite real number in an interval."""
+    is_above_low = operator.gt if open_low else operator.ge
+    is_below_high = operator.lt if open_high else operator.le
 
     def check(value):
-        if _one_number(value) or isinstance(value, decimal.Decimal):
+        if _is_array_of_one_number(value) or isinstance(value, decimal.Decimal):
             return None
-        if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Real):
+        if not _is_finite_real(value):
             return False
-        try:
-            value = float(value)
-        except OverflowError:
-            return False
-        if not math.isfinite(value):
-            return False
-        return (value > low if open_low else value >= low) and (
-            value < high if open_high else value <= high
-        )
+        number = float(value)
+        return is_above_low(number, low) and is_below_high(number, high)
 
     return check
 
 
-def integer(low=None, high=None):
-    """An integer of at least ``low``; a float of integer value is of no interest."""
+def integer(low=-math.inf, high=math.inf):
+    """An integer from ``low`` to ``high``; a float of integer value is of no interest."""
 
     def check(value):
-        if _one_number(value) or (isinstance(value, float | np.floating) and value % 1 == 0):
+        is_whole_float = isinstance(value, float | np.floating) and value % 1 == 0
+        if _is_array_of_one_number(value) or is_whole_float:
             return None
         if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Integral):
             return False
         if int(value) > 2**63:
             return None
-        return (low is None or value >= low) and (high is None or value <= high)
+        return bool(low <= value <= high)
 
     return check
 
@@ -202,11 +219,8 @@ def unit_array(shape):
     """Finite numbers in [0, 1] of some shape."""
 
     def check(value):
-        if isinstance(value, np.ma.MaskedArray) or value is np.ma.masked:
-            return False
-        try:
-            array = np.asarray(value)
-        except ValueError:
+        array = _as_array(value)
+        if array is None:
             return False
         if array.dtype.kind == "b":
             return None
@@ -228,11 +242,8 @@ def finite_array(ndim):
     """Finite real numbers with some number of dimensions."""
 
     def check(value):
-        if isinstance(value, np.ma.MaskedArray) or value is np.ma.masked or sp.issparse(value):
-            return False
-        try:
-            array = np.asarray(value)
-        except ValueError:
+        array = _as_array(value)
+        if array is None:
             return False
         if array.dtype.kind not in "fiu" or array.size == 0 or array.ndim != ndim:
             return None if array.dtype.kind in "bO" else False

@@ -30,7 +30,15 @@ import numpy as np
 
 __all__ = ["CapturedOutput", "Finding", "LeakAudit"]
 
-_SKIPPED = (type, types.ModuleType, types.BuiltinFunctionType, types.CodeType)
+_SKIPPED = (
+    types.NoneType,
+    int,
+    complex,
+    type,
+    types.ModuleType,
+    types.BuiltinFunctionType,
+    types.CodeType,
+)
 _DIGITS = 7  # of a decimal expansion: enough to exclude chance, few enough to meet rounded text
 
 
@@ -50,6 +58,13 @@ class CapturedOutput:
     stderr: str = ""
     logs: str = ""
     warnings: str = ""
+
+
+def _packed_records(row):
+    """Return the bytes of per-record scores as floats and, if all are 0 or 1, as integers."""
+    is_binary = row.dtype == bool or np.isin(row, (0, 1)).all()
+    dtypes = (float, np.uint8, np.int64) if is_binary else (float,)
+    return [np.ascontiguousarray(row, dtype=dtype).tobytes() for dtype in dtypes]
 
 
 class LeakAudit:
@@ -73,10 +88,7 @@ class LeakAudit:
         self.texts = fractions | representations | percentages
         self.packs = [struct.pack(code, value) for value in values for code in ("<d", ">d")]
         for row in self.rows:
-            self.packs.append(np.ascontiguousarray(row, dtype=float).tobytes())
-            if row.dtype == bool or np.isin(row, (0, 1)).all():
-                self.packs.append(np.ascontiguousarray(row, dtype=np.uint8).tobytes())
-                self.packs.append(np.ascontiguousarray(row, dtype=np.int64).tobytes())
+            self.packs += _packed_records(row)
 
     # -- searching -------------------------------------------------------------------------------
 
@@ -158,8 +170,6 @@ class LeakAudit:
             yield from self._in_text(item, location)
         elif isinstance(item, bytes | bytearray | memoryview):
             yield from self._in_bytes(bytes(item), location)
-        elif isinstance(item, bool | int | complex | None.__class__):
-            return
         elif isinstance(item, float | np.floating):
             yield from self._in_numbers(np.array([float(item)]), location)
         elif isinstance(item, pathlib.PurePath):

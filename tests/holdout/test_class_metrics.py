@@ -173,27 +173,38 @@ def test_groups_get_an_interval_too():
     assert 0.7 < answer.lower[0] < 0.88 < answer.upper[0]
 
 
-def test_a_preview_takes_metric_names_and_states_the_assumed_prevalence():
-    X = np.zeros((600, 1))
+@pytest.fixture
+def unqueried_holdout():
+    """Return a holdout of 600 records, every third of class 1."""
     y = (np.arange(600) % 3 == 0).astype(int)
-    holdout = ReusableHoldout(X, y, random_state=0)
-    accuracy_preview = holdout.preview(20, score=0.8, scoring="accuracy")
-    assert accuracy_preview == holdout.preview(20, score=0.8)
-    scalars = [value for name, value in vars(accuracy_preview).items() if name != "rows"]
+    return ReusableHoldout(np.zeros((600, 1)), y, random_state=0)
+
+
+def test_a_preview_is_for_accuracy_by_default(unqueried_holdout):
+    preview = unqueried_holdout.preview(20, score=0.8)
+    assert preview == unqueried_holdout.preview(20, score=0.8, scoring="accuracy")
+    scalars = [value for name, value in vars(preview).items() if name != "rows"]
     assert {type(value) for value in scalars} == {int, float, str}
-    assert f"{accuracy_preview.half_width:.3g}" in accuracy_preview._repr_html_()
-    rare_class_preview = holdout.preview(20, score=0.8, scoring="roc_auc", prevalence=0.1)
-    even_class_preview = holdout.preview(20, score=0.8, scoring="roc_auc")
-    assert (
-        accuracy_preview.half_width < even_class_preview.half_width < rare_class_preview.half_width
-    )
-    assert "0.5, assumed" in str(even_class_preview)
-    assert "assumed" not in str(rare_class_preview)
+    assert f"{preview.half_width:.3g}" in preview._repr_html_()
+
+
+def test_a_preview_states_an_assumed_prevalence(unqueried_holdout):
+    accuracy = unqueried_holdout.preview(20, score=0.8)
+    even_classes = unqueried_holdout.preview(20, score=0.8, scoring="roc_auc")
+    rare_class = unqueried_holdout.preview(20, score=0.8, scoring="roc_auc", prevalence=0.1)
+    assert accuracy.half_width < even_classes.half_width < rare_class.half_width
+    assert "0.5, assumed" in str(even_classes)
+    assert "assumed" not in str(rare_class)
+
+
+def test_a_preview_rejects_a_prevalence_of_0(unqueried_holdout):
     with refused(ValueError, "prevalence"):
-        holdout.preview(scoring="roc_auc", prevalence=0.0)
-    model = Ranks()
-    holdout.score(model, 0.5, scoring="roc_auc")
-    assert "as recorded" in str(holdout.preview(20, scoring="balanced_accuracy"))
+        unqueried_holdout.preview(scoring="roc_auc", prevalence=0.0)
+
+
+def test_a_preview_takes_the_prevalence_from_recorded_answers(unqueried_holdout):
+    unqueried_holdout.score(Ranks(), 0.5, scoring="roc_auc")
+    assert "as recorded" in str(unqueried_holdout.preview(20, scoring="balanced_accuracy"))
 
 
 def patients(n, seed, *, single_visit=False):

@@ -149,7 +149,7 @@ def test_allowed_shared_rows_are_reported_in_the_certificate():
 
 
 def test_a_search_changes_its_configuration_by_nested_parameters(tmp_path):
-    """It replaces ``holdout`` by a changed copy; a fraction becomes a configuration first."""
+    """It replaces ``holdout`` by a changed copy, and leaves the original as it was."""
     config = HoldoutConfig(0.3, confidence_level=0.9)
     search = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=config)
     cloned_search = clone(search)
@@ -162,20 +162,34 @@ def test_a_search_changes_its_configuration_by_nested_parameters(tmp_path):
     ]
     assert (levels, cloned_search.n_jobs) == ([0.9, 0.9, 0.8], 2)
     assert cloned_search.get_params(deep=True)["holdout__ledger"] == tmp_path / "a.sqlite"
-    fraction_search = ReusableHoldoutSearchCV(
-        LogisticRegression(), GRID, holdout=0.4, random_state=0
-    )
-    fraction_search.set_params(holdout__budget=7)
-    assert fraction_search.holdout == HoldoutConfig(0.4, budget=7)
-    assert clone(fraction_search).fit(X, Y).holdout_.config is fraction_search.holdout
+
+
+def test_a_nested_parameter_turns_a_fraction_into_a_configuration():
+    search = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=0.4, random_state=0)
+    search.set_params(holdout__budget=7)
+    assert search.holdout == HoldoutConfig(0.4, budget=7)
+    assert clone(search).fit(X, Y).holdout_.config is search.holdout
+
+
+def test_a_selector_changes_its_configuration_by_nested_parameters():
     selector = HoldoutFeatureSelector(LogisticRegression()).set_params(holdout__spending="even")
     assert selector.holdout.spending == "even"
-    for invalid_parameters in ({"holdout__confidence_level": 2.0}, {"holdout__typo": 1}):
-        with refused(ValueError, next(iter(invalid_parameters)).removeprefix("holdout__")):
-            fraction_search.set_params(**invalid_parameters)
-    for holdout_value in (None, ReusableHoldout(X, Y)):
-        with refused(ValueError, "holdout__confidence_level"):
-            clone(fraction_search).set_params(holdout=holdout_value, holdout__confidence_level=0.9)
+
+
+@pytest.mark.parametrize(("parameter", "value"), [("confidence_level", 2.0), ("typo", 1)])
+def test_an_invalid_nested_parameter_raises(parameter, value):
+    search = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=0.4)
+    with refused(ValueError, parameter):
+        search.set_params(**{f"holdout__{parameter}": value})
+
+
+@pytest.mark.parametrize(
+    "make_holdout", [lambda: None, lambda: ReusableHoldout(X, Y)], ids=["no holdout", "a holdout"]
+)
+def test_only_a_configuration_or_a_fraction_has_nested_parameters(make_holdout):
+    search = ReusableHoldoutSearchCV(LogisticRegression(), GRID)
+    with refused(ValueError, "holdout__confidence_level"):
+        search.set_params(holdout=make_holdout(), holdout__confidence_level=0.9)
 
 
 def test_a_fit_creates_and_validates_one_configuration(monkeypatch):

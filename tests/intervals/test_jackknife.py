@@ -13,8 +13,11 @@ from sklearn_bdp.intervals.jackknife import (
 )
 from sklearn_bdp.metrics.registry import statistic_of
 
+AUC = statistic_of("roc_auc")
+
 
 def without_each(values):
+    """Return the mean of all other values, for each value."""
     return (values.sum() - values) / (values.size - 1)
 
 
@@ -118,31 +121,54 @@ def test_rows_cover_at_their_level(runs):
     assert {key: count for key, (count, _) in misses_and_truth.items() if count > max_misses} == {}
 
 
-def test_rows_state_their_assumptions():
-    units, y, good, _ = records(200, np.random.default_rng(4), prevalence=0.04)
-    auc = statistic_of("roc_auc")
-    row = approximate_row(auc, y, [(good, None)], units=units, level=0.05)
+@pytest.fixture
+def rare_events():
+    """Return units, labels and chances of 200 records with fewer than ten events."""
+    units, y, chances, _ = records(200, np.random.default_rng(4), prevalence=0.04)
+    assert 5 <= y.sum() < 10
+    return units, y, chances
+
+
+def test_a_row_notes_that_events_are_few(rare_events):
+    units, y, chances = rare_events
+    row = approximate_row(AUC, y, [(chances, None)], units=units, level=0.05)
     assert row.n_units == 200
-    assert y.sum() < 10
     assert any("the rarest class" in note for note in row.notes)
-    row_of_few_events = approximate_row(
-        auc, y * (np.cumsum(y) < 4), [(good, None)], units=units, level=0.05
-    )
-    assert np.isnan(row_of_few_events.lower)
-    assert np.isfinite(row_of_few_events.value)
-    assert "at least 5" in row_of_few_events.notes[0]
+
+
+def test_three_events_give_a_score_without_an_interval(rare_events):
+    units, y, chances = rare_events
+    three_events = y * (np.cumsum(y) < 4)
+    row = approximate_row(AUC, three_events, [(chances, None)], units=units, level=0.05)
+    assert np.isnan(row.lower)
+    assert np.isfinite(row.value)
+    assert "at least 5" in row.notes[0]
+
+
+def test_a_subgroup_of_15_records_has_no_interval(rare_events):
+    units, y, chances = rare_events
     in_subgroup = np.arange(200) < 15
-    row_of_small_subgroup = approximate_row(auc, y, [(good, in_subgroup)], units=units, level=0.05)
-    assert np.isnan(row_of_small_subgroup.lower)
-    assert row_of_small_subgroup.n_units == 15
-    row_of_perfect_model = approximate_row(
-        auc, y, [(y + 0.5 * good, None)], units=units, level=0.05
-    )
-    assert row_of_perfect_model.value == 1.0
-    assert "end of its range" in row_of_perfect_model.notes[0]
-    row_at_small_level = approximate_row(auc, y, [(good, None)], units=units, level=1e-4)
-    assert any("checked" in note for note in row_at_small_level.notes)
-    with pytest.raises(ZeroDivisionError):  # never taken for a row without an interval
+    row = approximate_row(AUC, y, [(chances, in_subgroup)], units=units, level=0.05)
+    assert np.isnan(row.lower)
+    assert row.n_units == 15
+
+
+def test_a_perfect_model_is_noted(rare_events):
+    units, y, chances = rare_events
+    row = approximate_row(AUC, y, [(y + 0.5 * chances, None)], units=units, level=0.05)
+    assert row.value == 1.0
+    assert "end of its range" in row.notes[0]
+
+
+def test_a_level_below_those_checked_by_simulation_is_noted(rare_events):
+    units, y, chances = rare_events
+    row = approximate_row(AUC, y, [(chances, None)], units=units, level=1e-4)
+    assert any("checked" in note for note in row.notes)
+
+
+def test_an_error_of_a_metric_is_not_taken_for_a_missing_interval(rare_events):
+    units, y, _ = rare_events
+    with pytest.raises(ZeroDivisionError):
         approximate_row(GENERIC, y, [(lambda rows: 1 / 0, None)], units=units, level=0.05)
 
 

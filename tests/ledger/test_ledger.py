@@ -468,52 +468,65 @@ def test_a_crafted_entry_is_one_clear_error(used_path, name):
         make(used_path)
 
 
-def test_columns_are_read_back_as_they_were_written():
-    columns = {
-        "key": ["a", None, "b\u20ac"], "metric": ["m", "m", "m"], "model": [None, "x", None],
-        "code_length": np.array([0.0, 1e-300, 5.0]), "cv_score": np.array([0.1, 0.2, -0.0]),
-        "value": np.array([0.1, 0.3, 1.0]), "lower": np.zeros(3), "upper": np.ones(3),
-        "corrected": np.array([False, True, False]),
-    }  # fmt: skip
-    answer_scales = {"m": ("accuracy", 0.0, 1.0)}
-    shapes = [{"kind": "mean"}, {"kind": "pairs", "classes": ["0", "1"]}]
-    for shape_of in (1, [0, 0, 1]):
-        answers = Answers(
-            columns, batch=4, time="now", scales=answer_scales, shapes=shapes, shape_of=shape_of
-        )
-        cells = {"shapes": shapes, "shape_of": shape_of}
-        scales = {"m": ["accuracy", 0.0, 1.0]}
-        record = BatchRecord(totals=LedgerTotals(number=4, time="now"), scales=scales, cells=cells)
-        parsed = Answers.from_stored(json.loads(answers.to_json()), record)
-        assert list(parsed) == list(answers) == [answers[0], answers[1], answers[-1]]
-        assert parsed.to_json() == answers.to_json()
-        assert answers[1].corrected is True
-        assert answers[1].scale == ("accuracy", 0.0, 1.0)
-        assert answers[-1].shape == {"kind": "pairs", "classes": ["0", "1"]}
-    long_columns = {
-        name: column * 60 if isinstance(column, list) else np.tile(column, 60)
-        for name, column in columns.items()
+def answer_columns(n_repetitions=1):
+    """Return the columns of three answers, or of three answers that repeat."""
+    return {
+        "key": ["a", None, "b\u20ac"] * n_repetitions,
+        "metric": ["m", "m", "m"] * n_repetitions,
+        "model": [None, "x", None] * n_repetitions,
+        "code_length": np.tile([0.0, 1e-300, 5.0], n_repetitions),
+        "cv_score": np.tile([0.1, 0.2, -0.0], n_repetitions),
+        "value": np.tile([0.1, 0.3, 1.0], n_repetitions),
+        "lower": np.zeros(3 * n_repetitions),
+        "upper": np.ones(3 * n_repetitions),
+        "corrected": np.tile([False, True, False], n_repetitions),
     }
-    long_json = Answers(long_columns, batch=4, time="now", scales=answer_scales).to_json()
-    record = BatchRecord(
-        totals=LedgerTotals(number=4, time="now"), scales={"m": ["accuracy", 0.0, 1.0]}
-    )
-    parsed = Answers.from_stored(json.loads(long_json), record)
-    assert list(parsed)[:3] == list(Answers(columns, batch=4, time="now", scales=answer_scales))
+
+
+ANSWER_SHAPES = [{"kind": "mean"}, {"kind": "pairs", "classes": ["0", "1"]}]
+
+
+def make_answers(columns, **shapes):
+    return Answers(columns, batch=4, time="now", scales={"m": ("accuracy", 0.0, 1.0)}, **shapes)
+
+
+def batch_record(**cells):
+    """Return the record of the batch of :func:`make_answers`."""
+    totals = LedgerTotals(number=4, time="now")
+    return BatchRecord(totals=totals, scales={"m": ["accuracy", 0.0, 1.0]}, **cells)
+
+
+@pytest.mark.parametrize("shape_of", [1, [0, 0, 1]])
+def test_columns_are_read_back_as_they_were_written(shape_of):
+    answers = make_answers(answer_columns(), shapes=ANSWER_SHAPES, shape_of=shape_of)
+    record = batch_record(cells={"shapes": ANSWER_SHAPES, "shape_of": shape_of})
+    parsed = Answers.from_stored(json.loads(answers.to_json()), record)
+    assert list(parsed) == list(answers) == [answers[0], answers[1], answers[-1]]
+    assert parsed.to_json() == answers.to_json()
+    assert answers[1].corrected is True
+    assert answers[1].scale == ("accuracy", 0.0, 1.0)
+    assert answers[-1].shape == {"kind": "pairs", "classes": ["0", "1"]}
+
+
+def test_long_columns_are_read_back_as_they_were_written():
+    """Long columns are stored in binary form."""
+    long_json = make_answers(answer_columns(n_repetitions=60)).to_json()
+    parsed = Answers.from_stored(json.loads(long_json), batch_record())
+    assert list(parsed)[:3] == list(make_answers(answer_columns()))
     assert len(parsed) == 180
-    for text in ("AAAA", "?", ""):
-        with refused(ValueError):
-            Answers.from_stored(json.loads(long_json) | {"value": text}, record)
-    for invalid_shape_of in (2, -1, [0, 1], "x"):
-        with refused(ValueError):
-            Answers(
-                columns,
-                batch=4,
-                time="now",
-                scales=answer_scales,
-                shapes=shapes,
-                shape_of=invalid_shape_of,
-            )
+
+
+@pytest.mark.parametrize("text", ["AAAA", "?", ""])
+def test_a_damaged_binary_column_raises(text):
+    long_json = make_answers(answer_columns(n_repetitions=60)).to_json()
+    with refused(ValueError):
+        Answers.from_stored(json.loads(long_json) | {"value": text}, batch_record())
+
+
+@pytest.mark.parametrize("shape_of", [2, -1, [0, 1], "x"])
+def test_an_answer_without_a_shape_raises(shape_of):
+    with refused(ValueError):
+        make_answers(answer_columns(), shapes=ANSWER_SHAPES, shape_of=shape_of)
 
 
 @pytest.mark.parametrize(

@@ -114,21 +114,35 @@ def test_records_between_their_neighbors_are_independent():
                 np.testing.assert_allclose(conditional, product, atol=1e-12)
 
 
-def test_an_observed_chain_may_be_interpolated():
-    sticky = [[0.95, 0.05], [0.05, 0.95]]
-    model = MarkovChain(sticky, observed=True, interpolation=True)
-    for seed in range(4):
-        split = model.split(400, 0.5, random_state=seed)
-        assert len(split.holdout) + len(split.train) == 400
-        assert len(split.holdout) == 200
-        assert np.diff(split.holdout).min() >= 2
-        scheme = scheme_of(model.conditional_on_rest(split.holdout))
-        assert scheme.has_independent_records
-        assert scheme.is_conditional
+#: Two states that seldom change.
+STICKY = [[0.95, 0.05], [0.05, 0.95]]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_interpolated_chain_holds_out_records_that_are_independent_given_the_rest(seed):
+    model = MarkovChain(STICKY, observed=True, interpolation=True)
+    split = model.split(400, 0.5, random_state=seed)
+    assert len(split.holdout) + len(split.train) == 400
+    assert len(split.holdout) == 200
+    assert np.diff(split.holdout).min() >= 2
+    scheme = scheme_of(model.conditional_on_rest(split.holdout))
+    assert scheme.has_independent_records
+    assert scheme.is_conditional
+
+
+def test_neighbors_in_an_interpolated_chain_stay_dependent():
+    model = MarkovChain(STICKY, observed=True, interpolation=True)
     assert model.conditional_on_rest([7, 0, 1, 3]).components(4).tolist() == [2, 0, 0, 1]
     assert model.effective_n(100) == pytest.approx(1.0)
+
+
+def test_interpolation_needs_an_observed_chain():
     with refused(ValueError, "observed=True"):
-        MarkovChain(sticky, interpolation=True)
+        MarkovChain(STICKY, interpolation=True)
+
+
+def test_a_search_of_an_interpolated_chain_is_conditional_on_the_neighbors():
+    model = MarkovChain(STICKY, observed=True, interpolation=True)
     rng = np.random.default_rng(0)
     state = np.cumsum(rng.random(800) < 0.05) % 2
     X = np.c_[np.r_[state[0], state[:-1]], np.r_[state[1:], state[-1]]].astype(float)

@@ -43,6 +43,9 @@ pytestmark = [
 
 INTERRUPTS: list = []  # exceptions that predictions of all records raise
 
+#: Metrics that count one of two classes.
+POSITIVE_CLASS_SCORES = {"f1": f1_score, "recall": recall_score, "precision": precision_score}
+
 
 class Ranks(ClassifierMixin, BaseEstimator):
     """A model that was fitted long ago: the first column is a chance, the second another one."""
@@ -88,45 +91,69 @@ def pickle_of(instance):
     return pickle.loads(pickle.dumps(instance))
 
 
-def test_every_form_of_the_same_labels_gives_the_same_rows():
+LABEL_METRICS = ["accuracy", "f1", "precision", "recall", "neg_brier_score", "average_precision"]
+
+
+@pytest.mark.parametrize(
+    ("form", "classes"),
+    [
+        pytest.param(np.asarray, (0, 1), id="vector"),
+        pytest.param(lambda y: y[:, np.newaxis], (0, 1), id="column"),
+        pytest.param(lambda y: pd.DataFrame({"y": y}), (0, 1), id="frame"),
+        pytest.param(lambda y: y.astype(bool), (False, True), id="booleans"),
+        pytest.param(np.ndarray.tolist, (0, 1), id="list"),
+        pytest.param(lambda y: y.astype("int8"), (0, 1), id="int8"),
+    ],
+)
+def test_every_form_of_the_same_labels_gives_the_same_rows(form, classes):
     """Issue 31: one way to read labels; a frame of one column is a vector."""
     X, y = data()
-    metrics = ["accuracy", "f1", "precision", "recall", "neg_brier_score", "average_precision"]
-    forms = [y, y[:, None], pd.DataFrame({"y": y}), y.astype(bool), y.tolist(), y.astype("int8")]
-    rows = []
-    for form in forms:
-        model = Ranks(classes=(False, True) if np.asarray(form).dtype == bool else (0, 1))
-        holdout = ReusableHoldout(X, form, random_state=0)
-        rows.append(holdout.final_report(model, scoring=metrics).rows)
-    for name, row in zip(metrics, rows[0], strict=True):
-        assert row.metric == name
-        expected = get_scorer(name)(Ranks(), X, y)
-        assert row.value == pytest.approx(expected)
-    for other_rows in rows[1:]:
-        assert [row.value for row in other_rows] == pytest.approx([row.value for row in rows[0]])
-        assert [row.n_units for row in other_rows] == [row.n_units for row in rows[0]]
+    holdout = ReusableHoldout(X, form(y), random_state=0)
+    rows = holdout.final_report(Ranks(classes=classes), scoring=LABEL_METRICS).rows
+    assert [row.metric for row in rows] == LABEL_METRICS
+    expected_scores = [get_scorer(name)(Ranks(), X, y) for name in LABEL_METRICS]
+    assert [row.value for row in rows] == pytest.approx(expected_scores)
+    expected_rows = ReusableHoldout(X, y, random_state=0).final_report(
+        Ranks(), scoring=LABEL_METRICS
+    )
+    assert [row.n_units for row in rows] == [row.n_units for row in expected_rows.rows]
 
 
-@pytest.mark.parametrize(("low", "high"), [(1, 2), ("no", "yes"), (-1, 1)])
-def test_the_class_that_counts_is_pos_label_as_in_scikit_learn(low, high):
-    """Labels 1 and 2: class 1 counts, in both families; text has to name its class."""
+def check_row_of_positive_class(row, score, y, y_pred, positive):
+    """The score counts this class, and both intervals contain it."""
+    assert row.value == pytest.approx(score(y, y_pred, pos_label=positive))
+    assert row.positive == str(positive)
+    for lower, upper in (row.proven, row.approximate):
+        assert lower < row.value < upper
+
+
+@pytest.mark.parametrize("classes", [(1, 2), (-1, 1)])
+@pytest.mark.parametrize("name", POSITIVE_CLASS_SCORES)
+def test_class_1_counts_by_default_as_in_scikit_learn(classes, name):
+    """Of labels 1 and 2, class 1 counts, in both families of intervals."""
     X, y = data()
-    labels = np.where(y == 1, high, low)
-    model = Ranks(classes=(low, high))
-    functions = {"f1": f1_score, "recall": recall_score, "precision": precision_score}
-    for name, function in functions.items():
-        positive = 1 if 1 in (low, high) else high
-        holdout = ReusableHoldout(X, labels, random_state=0)
-        scoring = name
-        if isinstance(low, str):
-            with refused(ValueError, "pos_label"):
-                holdout.final_report(model, scoring=name)
-            scoring = make_scorer(function, pos_label=high)
-        [row] = holdout.final_report(model, scoring=scoring).rows
-        assert row.value == pytest.approx(function(labels, model.predict(X), pos_label=positive))
-        assert row.positive == str(positive)
-        for pair in (row.proven, row.approximate):
-            assert pair[0] < row.value < pair[1]
+    labels = np.array(classes)[y]
+    model = Ranks(classes=classes)
+    [row] = ReusableHoldout(X, labels, random_state=0).final_report(model, scoring=name).rows
+    check_row_of_positive_class(row, POSITIVE_CLASS_SCORES[name], labels, model.predict(X), 1)
+
+
+@pytest.mark.parametrize("name", POSITIVE_CLASS_SCORES)
+def test_a_metric_of_labels_that_are_text_needs_pos_label(name):
+    X, y = data()
+    holdout = ReusableHoldout(X, np.array(["no", "yes"])[y], random_state=0)
+    with refused(ValueError, "pos_label"):
+        holdout.final_report(Ranks(classes=("no", "yes")), scoring=name)
+
+
+@pytest.mark.parametrize("score", POSITIVE_CLASS_SCORES.values())
+def test_the_class_that_counts_is_pos_label(score):
+    X, y = data()
+    labels = np.array(["no", "yes"])[y]
+    model = Ranks(classes=("no", "yes"))
+    scoring = make_scorer(score, pos_label="yes")
+    [row] = ReusableHoldout(X, labels, random_state=0).final_report(model, scoring=scoring).rows
+    check_row_of_positive_class(row, score, labels, model.predict(X), "yes")
 
 
 def test_an_unknown_label_is_outside_the_classes_of_the_model():
@@ -153,20 +180,26 @@ def test_proven_and_approximate_rows_have_separate_levels():
         holdout.final_report(Ranks(), scoring=["accuracy", "f1", "average_precision"])
         for holdout in (ReusableHoldout(X, y, random_state=0), queried_holdout)
     ]
-    for report in reports:
-        accuracy_row, f1_row, precision_row = report.rows
-        assert precision_row.proven is None
-        assert (precision_row.lower, precision_row.upper) == precision_row.approximate
-        assert (f1_row.lower, f1_row.upper) == f1_row.proven
-        assert accuracy_row.method == "Clopper-Pearson"
-        assert sum(accuracy_row.half_width_components) == pytest.approx(
-            (accuracy_row.upper - accuracy_row.lower) / 2
-        )
     assert reports[0].alpha_proven <= 0.05 / 2
     finished = math.exp(-report_attempt_length(n_earlier=0, finished=True))
     assert reports[0].alpha_approximate == pytest.approx(finished * 0.05 / 3)
     assert reports[1].alpha_proven < reports[0].alpha_proven
     assert reports[1].alpha_approximate < reports[0].alpha_approximate
+
+
+def test_a_row_shows_its_proven_interval_if_it_has_one():
+    X, y = data(1000)
+    report = ReusableHoldout(X, y, random_state=0).final_report(
+        Ranks(), scoring=["accuracy", "f1", "average_precision"]
+    )
+    accuracy_row, f1_row, precision_row = report.rows
+    assert precision_row.proven is None
+    assert (precision_row.lower, precision_row.upper) == precision_row.approximate
+    assert (f1_row.lower, f1_row.upper) == f1_row.proven
+    assert accuracy_row.method == "Clopper-Pearson"
+    assert sum(accuracy_row.half_width_components) == pytest.approx(
+        (accuracy_row.upper - accuracy_row.lower) / 2
+    )
 
 
 def test_a_file_and_its_copy_give_the_same_report(tmp_path):
@@ -418,29 +451,51 @@ def test_predictions_are_reported_like_the_model_that_made_them():
         holdout.final_report({"mine": model.predict(X)[:-1]}, scoring="accuracy")
 
 
-def test_differences_to_a_named_baseline_an_estimator_or_predictions():
+def three_models(X, y):
+    return {"a": Ranks(), "b": Ranks(1), "c": DummyClassifier().fit(X, y)}
+
+
+def test_differences_to_a_named_baseline():
     X, y = data(1000)
-    models = {"a": Ranks(), "b": Ranks(1), "c": DummyClassifier().fit(X, y)}
     report = ReusableHoldout(X, y, random_state=0).final_report(
-        models, scoring="neg_brier_score", compare="b"
+        three_models(X, y), scoring="neg_brier_score", compare="b"
     )
     assert [row.model for row in report.rows] == ["a", "b", "c", "a minus b", "c minus b"]
     assert report.baseline == "b"
-    gap = report.rows[3]
-    assert gap.value == pytest.approx(report.rows[0].value - report.rows[1].value)
-    assert gap.proven[0] < gap.value < gap.proven[1]
-    for compare in (Ranks(1), models["b"].predict_proba(X)):
-        rows = ReusableHoldout(X, y, random_state=0).final_report(
-            {"a": Ranks()}, scoring="neg_brier_score", compare=compare, training=(X, y)
-        ).rows  # fmt: skip
-        assert rows[-1].value == pytest.approx(gap.value)
-    rows = ReusableHoldout(X, y, random_state=0).final_report(
-        models, scoring="roc_auc", compare=True
-    ).rows  # fmt: skip
-    assert rows[3].proven is None
-    assert rows[3].approximate[0] < rows[3].value < rows[3].approximate[1]
+    difference = report.rows[3]
+    assert difference.value == pytest.approx(report.rows[0].value - report.rows[1].value)
+    assert difference.proven[0] < difference.value < difference.proven[1]
+
+
+def test_a_baseline_is_a_name_an_estimator_or_predictions():
+    X, y = data(1000)
+    differences = []
+    for models, baseline in (
+        ({"a": Ranks(), "b": Ranks(1)}, "b"),
+        ({"a": Ranks()}, Ranks(1)),
+        ({"a": Ranks()}, Ranks(1).predict_proba(X)),
+    ):
+        report = ReusableHoldout(X, y, random_state=0).final_report(
+            models, scoring="neg_brier_score", compare=baseline, training=(X, y)
+        )
+        differences.append(report.rows[-1].value)
+    assert differences[1:] == pytest.approx([differences[0]] * 2)
+
+
+def test_differences_of_auc_have_approximate_intervals():
+    X, y = data(1000)
+    report = ReusableHoldout(X, y, random_state=0).final_report(
+        three_models(X, y), scoring="roc_auc", compare=True
+    )
+    difference = report.rows[3]
+    assert difference.proven is None
+    assert difference.approximate[0] < difference.value < difference.approximate[1]
+
+
+def test_an_unknown_baseline_raises():
+    X, y = data(1000)
     with refused(ValueError, "compare"):
-        ReusableHoldout(X, y).final_report(models, compare="d")
+        ReusableHoldout(X, y).final_report(three_models(X, y), compare="d")
 
 
 def test_training_records_make_differences_narrower():
@@ -476,52 +531,88 @@ def test_training_records_make_differences_narrower():
     assert widths[0] < widths[1]
 
 
-def test_subgroups_and_their_gap_have_rows():
-    X, y = data(1000)
+def frame_with_sex(X):
+    """Return the two columns as a frame with a third column: "F" for every third record."""
     frame = pd.DataFrame(X, columns=["chance", "other"])
-    frame["sex"] = np.where(np.arange(1000) % 3 == 0, "F", "M")
-    report = ReusableHoldout(frame, y, random_state=0).final_report(
-        {"m": Ranks()}, scoring=["accuracy", "roc_auc"], by="sex"
-    )
-    names = [(row.metric, row.subgroup) for row in report.rows]
-    assert names == [
-        (metric, subgroup) for metric in ("accuracy", "roc_auc") for subgroup in ("",)
-    ] + [
-        (metric, subgroup)
-        for metric in ("accuracy", "roc_auc")
-        for subgroup in ("sex=F", "sex=M", "sex=M minus sex=F")
+    frame["sex"] = np.where(np.arange(len(X)) % 3 == 0, "F", "M")
+    return frame
+
+
+@pytest.fixture(scope="module")
+def rows_by_subgroup():
+    """Rows of a report by sex, by metric and subgroup."""
+    X, y = data(1000)
+    holdout = ReusableHoldout(frame_with_sex(X), y, random_state=0)
+    report = holdout.final_report({"m": Ranks()}, scoring=["accuracy", "roc_auc"], by="sex")
+    return {(row.metric, row.subgroup): row for row in report.rows}
+
+
+def test_subgroups_and_their_gap_have_rows(rows_by_subgroup):
+    assert list(rows_by_subgroup) == [
+        ("accuracy", ""),
+        ("roc_auc", ""),
+        ("accuracy", "sex=F"),
+        ("accuracy", "sex=M"),
+        ("accuracy", "sex=M minus sex=F"),
+        ("roc_auc", "sex=F"),
+        ("roc_auc", "sex=M"),
+        ("roc_auc", "sex=M minus sex=F"),
     ]
-    is_female = np.asarray(frame["sex"] == "F")
+
+
+def test_scores_of_a_subgroup_are_those_of_its_records(rows_by_subgroup):
+    X, y = data(1000)
+    is_female = np.arange(1000) % 3 == 0
     hits = Ranks().predict(X) == y
-    rows = dict(zip(names, report.rows, strict=True))
-    assert rows["accuracy", "sex=F"].value == pytest.approx(hits[is_female].mean())
-    assert rows["accuracy", "sex=F"].n_units == is_female.sum()
-    assert rows["roc_auc", "sex=M"].value == pytest.approx(
+    accuracy_row = rows_by_subgroup["accuracy", "sex=F"]
+    assert accuracy_row.value == pytest.approx(hits[is_female].mean())
+    assert accuracy_row.n_units == is_female.sum()
+    assert accuracy_row.proven[0] < hits[is_female].mean()
+    assert rows_by_subgroup["roc_auc", "sex=M"].value == pytest.approx(
         roc_auc_score(y[~is_female], X[~is_female, 0])
     )
-    assert rows["accuracy", "sex=F"].proven[0] < hits[is_female].mean()
-    gap_row, auc_gap_row = (rows[name, "sex=M minus sex=F"] for name in ("accuracy", "roc_auc"))
-    subgroup_intervals = [rows["accuracy", f"sex={sex}"].proven for sex in "FM"]
-    for interval in (gap_row.proven, gap_row.approximate):
-        assert interval[0] < gap_row.value < interval[1]
-    # Both subgroups, each at half the level: a little wider than both intervals together.
-    assert (
-        np.ptp(subgroup_intervals)
-        < gap_row.proven[1] - gap_row.proven[0]
-        < 1.2 * (np.ptp(subgroup_intervals[0]) + np.ptp(subgroup_intervals[1]))
-    )
-    assert auc_gap_row.proven[0] < auc_gap_row.value < auc_gap_row.proven[1]
-    assert auc_gap_row.approximate[0] < auc_gap_row.value < auc_gap_row.approximate[1]
-    site_report = ReusableHoldout(X, y).final_report(Ranks(), by={"site": np.arange(1000) % 3})
-    assert [row.subgroup for row in site_report.rows if "minus" in row.subgroup] == [
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "roc_auc"])
+@pytest.mark.parametrize("kind", ["proven", "approximate"])
+def test_intervals_of_a_gap_between_subgroups_contain_its_value(rows_by_subgroup, metric, kind):
+    gap_row = rows_by_subgroup[metric, "sex=M minus sex=F"]
+    lower, upper = getattr(gap_row, kind)
+    assert lower < gap_row.value < upper
+
+
+def test_a_gap_has_an_interval_a_little_wider_than_both_of_its_subgroups(rows_by_subgroup):
+    """It takes the interval of each subgroup at half the level."""
+    intervals = [rows_by_subgroup["accuracy", f"sex={sex}"].proven for sex in "FM"]
+    gap_width = np.ptp(rows_by_subgroup["accuracy", "sex=M minus sex=F"].proven)
+    assert np.ptp(intervals) < gap_width
+    assert gap_width < 1.2 * (np.ptp(intervals[0]) + np.ptp(intervals[1]))
+
+
+def test_each_of_three_subgroups_is_compared_with_the_rest():
+    X, y = data(1000)
+    report = ReusableHoldout(X, y).final_report(Ranks(), by={"site": np.arange(1000) % 3})
+    assert [row.subgroup for row in report.rows if "minus" in row.subgroup] == [
         f"site={site} minus the rest of site but site={site}" for site in range(3)
     ]
-    labels_of_equal_text = np.array([1, "1"] * 500, dtype=object)
-    for invalid_by in ("age", {"age": X[:, 0]}, {"sex": ["F"]}, {"sex": labels_of_equal_text}, 9):
-        holdout = ReusableHoldout(frame, y)
-        with refused(ValueError, "by"):
-            holdout.final_report(Ranks(), by=invalid_by)
-        holdout.answer([0.5], np.full((1, 1000), 0.5))  # still open
+
+
+@pytest.mark.parametrize(
+    "by",
+    [
+        "age",
+        {"age": np.arange(1000) / 1000},
+        {"sex": ["F"]},
+        {"sex": np.array([1, "1"] * 500, dtype=object)},  # two labels of equal text
+        9,
+    ],
+)
+def test_invalid_subgroups_raise_and_leave_the_holdout_open(by):
+    X, y = data(1000)
+    holdout = ReusableHoldout(frame_with_sex(X), y)
+    with refused(ValueError, "by"):
+        holdout.final_report(Ranks(), by=by)
+    holdout.answer([0.5], np.full((1, 1000), 0.5))
 
 
 def test_a_report_has_one_target():
