@@ -18,7 +18,7 @@ from sklearn_bdp.correlation.tails import hoeffding_lower_limit
 from sklearn_bdp.utils.validation import check_array, check_integer, check_option, check_real
 
 Bound: TypeAlias = Literal["tight", "quilt", "blanket", "spectral"]
-Folds: TypeAlias = list[tuple[Array, Array]]  # train and test records of each
+Folds: TypeAlias = list[tuple[Array, Array]]  # training and test records of each fold
 METHODS = get_args(Bound)
 
 
@@ -53,8 +53,8 @@ class CorrelationModel(FrozenValue, ABC):
 
     ``n`` is always the number of holdout records; leakage and influence are in nats.
     Two models are equal when they are of one class and hold the same content. Attributes are set
-    in the constructor, which ends with ``_freeze(...)`` of that content. Results may be remembered;
-    the memory is bounded and never part of a pickle.
+    in the constructor, which ends with ``_freeze(...)`` of that content. Results may be cached; the
+    cache is bounded and never part of a pickle.
     """
 
     #: Number of records that the model is tied to, or None for any number.
@@ -63,8 +63,9 @@ class CorrelationModel(FrozenValue, ABC):
     #: Sentences that a certificate must add: assumptions, and cases that are not covered.
     caveats: tuple[str, ...] = ()
 
-    _codes: Array | None = None  # of components, if the model is tied to records
-    _size_hint = ""  # advice if the number of records differs
+    # Component of each record if the model is tied to records, None if it describes any number.
+    _codes: Array | None = None
+    _size_hint = ""  # advice that an error adds if the number of records differs
 
     @abstractmethod
     def describe(self) -> str:
@@ -147,11 +148,11 @@ class CorrelationModel(FrozenValue, ABC):
         n = self.check_n(n)
         return np.zeros(n, dtype=np.int64) if self._codes is None else self._codes
 
-    # -- cutting without cutting dependence -----------------------------------------------------
+    # -- splits that separate no dependent records ----------------------------------------------
 
     @abstractmethod
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
-        """Return a :class:`Split` that cuts no dependence.
+        """Return a :class:`Split` that separates no dependent records.
 
         Parameters
         ----------
@@ -175,7 +176,7 @@ class CorrelationModel(FrozenValue, ABC):
 
     @abstractmethod
     def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
-        """Return index arrays of folds that cut no dependence.
+        """Return index arrays of folds that separate no dependent records.
 
         Parameters
         ----------
@@ -219,13 +220,13 @@ class CorrelationModel(FrozenValue, ABC):
         ValueError
             If the method does not apply to this model; the message names the missing condition.
         """
-        level = check_real("dp_epsilon", dp_epsilon, low=0.0)
+        dp_epsilon = check_real("dp_epsilon", dp_epsilon, low=0.0)
         n = self.check_n(n)
         method = check_option("method", method, METHODS)
-        return privacy_level(self, "leakage", level, n, method)
+        return privacy_level(self, "leakage", dp_epsilon, n, method)
 
     def dp_epsilon(self, bdp_epsilon: float, n: int, *, method: Bound = "tight") -> float:
-        """Return a DP level that suffices for a Bayesian DP level: the inverse, safe side.
+        """Return a DP level that suffices for a Bayesian DP level (inverse of :meth:`bdp_epsilon`).
 
         Parameters
         ----------
@@ -239,23 +240,28 @@ class CorrelationModel(FrozenValue, ABC):
         Returns
         -------
         float
-            ``0.0`` means that by this method no positive DP level suffices.
+            Rounding errors make the level too small, never too large. ``0.0`` means that by this
+            method no positive DP level suffices.
 
         Raises
         ------
         ValueError
             If the method does not apply to this model.
         """
-        level = check_real("bdp_epsilon", bdp_epsilon, low=0.0)
+        bdp_epsilon = check_real("bdp_epsilon", bdp_epsilon, low=0.0)
         n = self.check_n(n)
         method = check_option("method", method, METHODS)
-        return privacy_level(self, "inverse", level, n, method)
+        return privacy_level(self, "inverse", bdp_epsilon, n, method)
 
     # -- concentration ----------------------------------------------------------------------
 
     @abstractmethod
-    def _variance_proxy(self, n, statistical):
-        """Return ``C`` in the tail ``2 exp(-2 (n alpha)^2 / C)`` of a mean (theory H1-H5)."""
+    def _variance_proxy(self, n, is_mean):
+        """Return ``C`` in the tail ``2 exp(-2 (alpha / sensitivity)^2 / C)`` (theory H1-H5).
+
+        ``is_mean``: whether the query is a mean of scores of single records, so that
+        ``sensitivity = 1 / n``. Otherwise ``C`` must be valid for any query of that sensitivity.
+        """
 
     def effective_n(self, n: int) -> float:
         """Return the number of independent records whose mean concentrates equally well.
@@ -294,13 +300,16 @@ class CorrelationModel(FrozenValue, ABC):
         """
         n = self.check_n(n)
         alpha = check_array("alpha", alpha, low=0.0)
-        delta = 1.0 / n
-        if sensitivity is not None:
-            delta = check_real("sensitivity", sensitivity, low=0.0, closed="neither")
-        spread = self._variance_proxy(n, sensitivity is None)
+        is_mean = sensitivity is None
+        if is_mean:
+            sensitivity = 1.0 / n
+        else:
+            sensitivity = check_real("sensitivity", sensitivity, low=0.0, closed="neither")
+        variance_proxy = self._variance_proxy(n, is_mean)
         # Theory H1-H5: 2 alpha^2 / (sensitivity^2 C) - ln 2
-        result = np.minimum(math.log(2.0) - 2.0 * (alpha / delta) ** 2 / spread, 0.0)
-        return float(result) if result.ndim == 0 else result
+        log_bound = math.log(2.0) - 2.0 * (alpha / sensitivity) ** 2 / variance_proxy
+        log_bound = np.minimum(log_bound, 0.0)
+        return float(log_bound) if log_bound.ndim == 0 else log_bound
 
     def mean_lower_limit(
         self, values: ArrayLike, log_failure: ArrayLike, n: int, *, binary: bool = False
@@ -329,14 +338,18 @@ class CorrelationModel(FrozenValue, ABC):
         Theory G5 (inversion), G8 (independent records), G12 (components of unequal size).
         """
         n = self.check_n(n)
-        value, level = check_levels(values, log_failure)
-        shape = value.shape
-        limit = self._lower_limit(np.atleast_1d(value), np.atleast_1d(level), n, bool(binary))
-        return np.minimum(limit.reshape(shape), value)
+        checked_values, log_failures = broadcast_limit_arguments(values, log_failure)
+        limits = self._lower_limit(
+            np.atleast_1d(checked_values), np.atleast_1d(log_failures), n, bool(binary)
+        )
+        return np.minimum(limits.reshape(checked_values.shape), checked_values)
 
-    def _lower_limit(self, values, levels, n, binary):
-        """Return Hoeffding's limits; a model with a sharper tail inverts that, too."""
-        return hoeffding_lower_limit(values, levels, self.effective_n(n))
+    def _lower_limit(self, values, log_failures, n, binary):
+        """Return lower limits for vectors of values and of logs of failure probabilities.
+
+        These are Hoeffding's. A model with a sharper tail takes the larger of both limits.
+        """
+        return hoeffding_lower_limit(values, log_failures, self.effective_n(n))
 
     def with_estimated_strength(self, labels: ArrayLike, train: ArrayLike) -> CorrelationModel:
         """Return the model with its open parameters estimated from labels of training records.
@@ -372,7 +385,7 @@ class CorrelationModel(FrozenValue, ABC):
         return self.subset(indices)
 
     def training_model(self, indices: ArrayLike) -> CorrelationModel:
-        """Return the model of the training records, which inner folds obey.
+        """Return the model of the training records, by which cross-validation forms its folds.
 
         Parameters
         ----------
@@ -407,10 +420,11 @@ class CorrelationModel(FrozenValue, ABC):
         """
 
 
-def check_levels(values: ArrayLike, log_failure: ArrayLike) -> tuple[Array, ...]:
+def broadcast_limit_arguments(values: ArrayLike, log_failure: ArrayLike) -> tuple[Array, ...]:
     """Return values in [0, 1] and logs of failure probabilities as arrays of one shape."""
-    value = check_array("values", values, low=0.0, high=1.0)
-    return np.broadcast_arrays(value, check_array("log_failure", log_failure, high=0.0))
+    checked_values = check_array("values", values, low=0.0, high=1.0)
+    log_failures = check_array("log_failure", log_failure, high=0.0)
+    return np.broadcast_arrays(checked_values, log_failures)
 
 
 def generator(random_state):
@@ -429,28 +443,39 @@ def holdout_size(n, holdout):
     return size
 
 
-def check_splits(n_splits, available, unit_name):
-    """Return ``n_splits`` as an int between 2 and ``available``."""
+def check_splits(n_splits, max_splits, unit_name):
+    """Return ``n_splits`` as an int between 2 and ``max_splits``, the number of units to divide.
+
+    ``unit_name``: plural noun for these units in the error.
+    """
     n_splits = check_integer("n_splits", n_splits, low=2)
-    if not n_splits <= available:
-        advice = f"Set cv={available}" if available >= 2 else "Pass X_val and y_val"
+    if not n_splits <= max_splits:
+        advice = f"Set cv={max_splits}" if max_splits >= 2 else "Pass X_val and y_val"
         raise ValueError(
-            f"cv must be at most {available}, the number of {unit_name}, got {n_splits=}. "
+            f"cv must be at most {max_splits}, the number of {unit_name}, got {n_splits=}. "
             f"{advice}, or bring more of them."
         )
     return n_splits
 
 
 def check_indices(indices, n) -> Array:
-    """Return ``indices`` as an array of distinct record numbers (below ``n`` if given)."""
-    array = np.asarray(indices)
-    if array.ndim == 1 and array.dtype == bool and n is not None and len(array) == n:
-        return np.flatnonzero(array)
-    if array.ndim != 1 or not len(array) or not np.issubdtype(array.dtype, np.integer):
+    """Return ``indices`` as an array of distinct record numbers, in the caller's order.
+
+    If ``n`` is given, they are below ``n``, or a boolean mask of ``n`` records.
+    """
+    records = np.asarray(indices)
+    if records.ndim == 1 and records.dtype == bool and n is not None and len(records) == n:
+        return np.flatnonzero(records)
+    if records.ndim != 1 or not len(records) or not np.issubdtype(records.dtype, np.integer):
         raise ValueError(
-            f"indices must be a list of record numbers, got shape {array.shape} of {array.dtype}."
+            f"indices must be a list of record numbers, got shape {records.shape} of "
+            f"{records.dtype}."
         )
-    high = math.inf if n is None else n
-    if not (array.min() >= 0 and array.max() < high and len(np.unique(array)) == len(array)):
-        raise ValueError(f"indices must be distinct and in [0, {high}), got {array[:5]}…")
-    return array
+    upper_bound = math.inf if n is None else n
+    if not (
+        records.min() >= 0
+        and records.max() < upper_bound
+        and len(np.unique(records)) == len(records)
+    ):
+        raise ValueError(f"indices must be distinct and in [0, {upper_bound}), got {records[:5]}…")
+    return records

@@ -1,7 +1,7 @@
 """Records in time: a Markov chain, visible or hidden behind the records.
 
-First the models, then splits of a series, quantities derived from a transition matrix, and the
-autocorrelation time of cross-validated scores (theory G11).
+This module holds the models, splits of a series, quantities derived from a transition matrix, and
+the autocorrelation time of cross-validated scores (theory G11).
 """
 
 from __future__ import annotations
@@ -40,25 +40,28 @@ from sklearn_bdp.utils.validation import check_array, check_boolean, check_integ
 SPLIT_FAILURE = 1e-3  # failure probability of the gap of a chain's `split`
 FOLD_FAILURE = 0.05  # inner cross-validation is not guaranteed; a short gap suffices
 ROW_SUM_TOLERANCE = 1e-8
-_DRIFT = "A future unlike the past (drift) is not covered."
+_DRIFT_CAVEAT = "A future unlike the past (drift) is not covered."
 
-#: Fewest transitions of an estimated chain, and so many for each state that it needs no caveat.
-FEWEST_TRANSITIONS, ENOUGH_TRANSITIONS = 3, 20
+#: Fewest transitions that a chain is estimated from.
+MIN_TRANSITIONS = 3
+#: Transitions for each state below which an estimated chain has a caveat.
+MIN_TRANSITIONS_PER_STATE = 20
 
-#: Swings an estimate averages: more are less noisy, fewer see slower dependence.
-SWINGS = 10
+#: Lowest frequencies that an estimated autocorrelation time averages: more are less noisy, fewer
+#: show slower dependence.
+N_LOW_FREQUENCIES = 10
 
-#: Pairs of somewhat faster swings whose median corrects an estimate that came out small.
-PAIRS = 7
+#: Pairs of the frequencies above these. Their median corrects an estimate that came out small.
+N_FREQUENCY_PAIRS = 7
 
-#: Fewest scores of an estimate.
-FEWEST = 16
+#: Fewest scores that an autocorrelation time is estimated from.
+MIN_SCORES = 16
 
 #: Factor by which estimates are multiplied (theory G11), because they may well fall short.
-SAFETY = 1.5
+SAFETY_FACTOR = 1.5
 
 #: Scores per autocorrelation time below which the estimate itself falls short.
-ENOUGH = 100
+MIN_SCORES_PER_TIME = 100
 
 
 class MarkovChain(CorrelationModel):
@@ -101,8 +104,9 @@ class MarkovChain(CorrelationModel):
 
     Notes
     -----
-    A periodic chain keeps ``spectral_gap_ = 0``: it keeps its phase, so no gap cuts it,
-    its effective number of records may be one, and ``method="spectral"`` does not apply.
+    A periodic chain has ``spectral_gap_ = 0``: it keeps its phase, so no gap makes later records
+    independent of earlier ones. Its effective number of records may be one, and
+    ``method="spectral"`` does not apply.
 
     Examples
     --------
@@ -117,13 +121,15 @@ class MarkovChain(CorrelationModel):
     """
 
     fingerprint_name = "MarkovChain"
-    caveats = (_DRIFT,)
-    _words = ""  # where the strength comes from, when no transition matrix was given
+    caveats = (_DRIFT_CAVEAT,)
+    # Description of a chain that was made from an autocorrelation time; empty for one that was made
+    # from a transition matrix.
+    _words = ""
 
     def __new__(
         cls, transition: ArrayLike = (), *, observed: bool = False, interpolation: bool = False
     ) -> Any:
-        """Return a chain, or the model of records held out between their neighbors."""
+        """Return a chain, or an :class:`Interpolation` if ``interpolation=True``."""
         if not interpolation:
             return super().__new__(cls)
         if not cls(transition, observed=observed).observed:
@@ -136,14 +142,14 @@ class MarkovChain(CorrelationModel):
         matrix = check_array("transition", transition, low=0.0)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 1:
             raise ValueError(f"transition must be a square matrix, got shape {matrix.shape}.")
-        sums = matrix.sum(axis=1)
-        worst = int(np.argmax(np.abs(sums - 1.0)))
-        if not abs(sums[worst] - 1.0) <= ROW_SUM_TOLERANCE:
+        row_sums = matrix.sum(axis=1)
+        worst_row = int(np.argmax(np.abs(row_sums - 1.0)))
+        if not abs(row_sums[worst_row] - 1.0) <= ROW_SUM_TOLERANCE:
             raise ValueError(
-                f"transition must have rows that sum to one, got {sums[worst]:.12g} in row {worst}."
-                " (A graph is passed as a scipy.sparse matrix or networkx graph.)"
+                f"transition must have rows that sum to one, got {row_sums[worst_row]:.12g} in row "
+                f"{worst_row}. (A graph is passed as a scipy.sparse matrix or networkx graph.)"
             )
-        self.transition = matrix = matrix / sums[:, None]
+        self.transition = matrix = matrix / row_sums[:, None]
         self.observed = check_boolean("observed", observed)
         if connected_components(matrix > 0, directed=True, connection="strong")[0] > 1:
             raise ValueError(
@@ -152,18 +158,19 @@ class MarkovChain(CorrelationModel):
         self.stationary_ = stationary_distribution(matrix)
         self.diameter_ = projective_diameter(matrix)
         self.dobrushin_ = dobrushin(matrix)
-        root = np.sqrt(self.stationary_)
-        scaled = root[:, None] * matrix / root[None, :]
-        if is_reversible(matrix, self.stationary_):  # symmetric form: real, found stably
-            eigenvalues = np.linalg.eigvalsh((scaled + scaled.T) / 2)
+        sqrt_stationary = np.sqrt(self.stationary_)
+        scaled_matrix = sqrt_stationary[:, None] * matrix / sqrt_stationary[None, :]
+        if is_reversible(matrix, self.stationary_):  # the symmetric form has real eigenvalues
+            eigenvalues = np.linalg.eigvalsh((scaled_matrix + scaled_matrix.T) / 2)
         else:
             eigenvalues = np.linalg.eigvals(matrix)
-        second = np.sort(np.r_[0.0, np.abs(eigenvalues)])[-2]
-        self.spectral_gap_ = float(min(1.0, max(0.0, 1.0 - second)))
+        second_modulus = np.sort(np.r_[0.0, np.abs(eigenvalues)])[-2]
+        self.spectral_gap_ = float(min(1.0, max(0.0, 1.0 - second_modulus)))
         self.contraction_ = 0.0
         if len(matrix) > 1:  # rounding errors must not make the chain look faster
-            second = np.linalg.svd(scaled, compute_uv=False)[1] + 1e-14 * len(matrix)
-            self.contraction_ = float(min(1.0, max(0.0, second)))
+            singular_values = np.linalg.svd(scaled_matrix, compute_uv=False)
+            second_singular_value = singular_values[1] + 1e-14 * len(matrix)
+            self.contraction_ = float(min(1.0, max(0.0, second_singular_value)))
         self._freeze(self.transition, self.observed)
 
     @classmethod
@@ -180,19 +187,19 @@ class MarkovChain(CorrelationModel):
         Parameters
         ----------
         states : array-like of int, or list of such arrays
-            Training-side states ``0 … k-1`` in time; a list holds separate stretches.
+            States ``0 … k-1`` of training records in time; a list holds separate stretches.
         n_states : int, optional
             Number of states; by default one more than the largest seen.
         smoothing : float, default=1.0
-            Added to every transition count, so that no transition is called impossible merely
-            because it was not seen.
+            Added to every transition count, so that a transition that was not seen has a positive
+            probability.
         observed : bool, default=False
             As for the class.
 
         Returns
         -------
         MarkovChain
-            The estimated chain; its estimation error is not paid for.
+            The estimated chain. No bound accounts for its estimation error.
 
         Raises
         ------
@@ -201,29 +208,31 @@ class MarkovChain(CorrelationModel):
             change.
         """
         sequences = _state_sequences(states)
-        largest = max((int(sequence.max()) for sequence in sequences if len(sequence)), default=0)
-        n_states = largest + 1 if n_states is None else n_states
-        n_states = check_integer("n_states", n_states, low=largest + 1)
+        largest_state = max(
+            (int(sequence.max()) for sequence in sequences if len(sequence)), default=0
+        )
+        n_states = largest_state + 1 if n_states is None else n_states
+        n_states = check_integer("n_states", n_states, low=largest_state + 1)
         n_transitions = sum(max(0, len(sequence) - 1) for sequence in sequences)
         _check_transitions(sequences, n_transitions)
-        weights = np.zeros((n_states, n_states))
+        smoothed_counts = np.zeros((n_states, n_states))
         for sequence in sequences:
-            np.add.at(weights, (sequence[:-1], sequence[1:]), 1.0)
-        weights += check_real("smoothing", smoothing, low=0.0)
-        totals = weights.sum(axis=1)
-        if not totals.min() > 0:
+            np.add.at(smoothed_counts, (sequence[:-1], sequence[1:]), 1.0)
+        smoothed_counts += check_real("smoothing", smoothing, low=0.0)
+        row_totals = smoothed_counts.sum(axis=1)
+        if not row_totals.min() > 0:
             raise ValueError(
                 f"smoothing must be positive where a state is never left, got smoothing="
-                f"{smoothing:g} and no transition out of state {np.argmin(totals)}."
+                f"{smoothing:g} and no transition out of state {np.argmin(row_totals)}."
             )
-        chain = cls(weights / totals[:, None], observed=observed)
-        if n_transitions < ENOUGH_TRANSITIONS * n_states:
-            estimated = (
+        chain = cls(smoothed_counts / row_totals[:, None], observed=observed)
+        if n_transitions < MIN_TRANSITIONS_PER_STATE * n_states:
+            estimation_caveat = (
                 f"The chain was estimated from {n_transitions} transitions between {n_states} "
                 "states, and its estimation error is not accounted for: bring a longer history."
             )
-            vars(chain).update(caveats=(estimated, *chain.caveats))
-            chain._freeze(chain.transition, chain.observed, estimated)
+            vars(chain).update(caveats=(estimation_caveat, *chain.caveats))
+            chain._freeze(chain.transition, chain.observed, estimation_caveat)
         return chain
 
     @classmethod
@@ -233,8 +242,8 @@ class MarkovChain(CorrelationModel):
         Parameters
         ----------
         time : float
-            Records that count as one, at least 1: the integrated autocorrelation time of the
-            slowest per-record score.
+            Integrated autocorrelation time of the slowest per-record score, in records, at least 1:
+            so many consecutive records count as one independent record.
 
         Returns
         -------
@@ -243,7 +252,7 @@ class MarkovChain(CorrelationModel):
 
         See Also
         --------
-        MarkovChain.from_scores : Read it off cross-validated scores.
+        MarkovChain.from_scores : Estimate the time from cross-validated scores.
 
         Examples
         --------
@@ -260,13 +269,13 @@ class MarkovChain(CorrelationModel):
 
     @classmethod
     def from_scores(cls, scores: ArrayLike) -> MarkovChain:
-        r"""Read the strength of dependence off cross-validated scores: an assumption (theory G11).
+        r"""Estimate a chain from cross-validated scores: an assumption, not a proof (theory G11).
 
         Parameters
         ----------
         scores : array-like of shape (n,) or (n_candidates, n)
-            Per-record cross-validated scores in time, for example those of cross-validation; with
-            several candidates the slowest counts. NaN for unscored records.
+            Per-record cross-validated scores in time; NaN for unscored records. Of several
+            candidates, the one with the longest autocorrelation time counts.
 
         Returns
         -------
@@ -276,15 +285,15 @@ class MarkovChain(CorrelationModel):
         Raises
         ------
         ValueError
-            If there are too few scores.
+            If no candidate has at least 16 scores.
 
         Notes
         -----
         The contraction :math:`\lambda` of the chain solves
-        :math:`(1+\lambda)/(1-\lambda) = 1.5\,\tau`, with :math:`\tau` by the slow swings of the
-        scores (:func:`slow_autocorrelation_time`). Assumption: every query's scores
-        concentrate no worse than those of this chain. Nothing that is rare on the training set
-        can be read off it: regimes that hold less than about a fifth of the records must be
+        :math:`(1+\lambda)/(1-\lambda) = 1.5\,\tau`, where :math:`\tau` is the longest
+        :func:`slow_autocorrelation_time` of the candidates. Assumption: every query's scores
+        concentrate no worse than those of this chain. Regimes that are rare in the training set
+        cannot be detected there: those of less than about a fifth of the records must be
         declared. A steady drift is not taken for dependence, and not covered. For means over
         records only.
 
@@ -296,44 +305,52 @@ class MarkovChain(CorrelationModel):
         >>> MarkovChain.from_scores(scores).describe()
         'assumed chain: scores have an autocorrelation time of at most ... records ...'
         """
-        rows = np.atleast_2d(np.asarray(scores, dtype=float))
-        series = [row[~np.isnan(row)] for row in rows] if rows.ndim == 2 else []
-        series = [row for row in series if len(row) >= FEWEST]
-        if not series:
+        score_matrix = np.atleast_2d(np.asarray(scores, dtype=float))
+        candidate_series = []
+        if score_matrix.ndim == 2:
+            candidate_series = [row[~np.isnan(row)] for row in score_matrix]
+        candidate_series = [series for series in candidate_series if len(series) >= MIN_SCORES]
+        if not candidate_series:
             raise ValueError(
                 "scores must have shape (n,) or (n_candidates, n), with one candidate of at least "
-                f"{FEWEST} numbers, got shape {rows.shape}."
+                f"{MIN_SCORES} numbers, got shape {score_matrix.shape}."
             )
-        longest_time = max(slow_autocorrelation_time(row) for row in series)
-        n_scores = min(map(len, series))
-        time = max(1.0, SAFETY * longest_time)
-        scale = 10.0 ** (math.floor(math.log10(time)) - 2)
-        time = math.ceil(time / scale - 1e-9) * scale  # three digits: the printed value suffices
+        longest_time = max(slow_autocorrelation_time(series) for series in candidate_series)
+        n_scores = min(map(len, candidate_series))
+        safe_time = max(1.0, SAFETY_FACTOR * longest_time)
+        # Rounded up to three digits, so that the printed time is the one in use.
+        third_digit = 10.0 ** (math.floor(math.log10(safe_time)) - 2)
+        safe_time = math.ceil(safe_time / third_digit - 1e-9) * third_digit
         caveats: tuple[str, ...] = (
             "Assumed, not proved: the scores of every query concentrate no worse than those of "
             "this chain. Regimes that are rare in the training set (less than about a fifth of the "
             "records) cannot be detected there: declare them.",
         )
-        if n_scores < ENOUGH * longest_time:
+        if n_scores < MIN_SCORES_PER_TIME * longest_time:
             caveats += (
-                f"{n_scores} cross-validated scores are fewer than {ENOUGH} autocorrelation times "
-                f"({longest_time:.3g} records each): the strength may be underestimated; bring a "
-                "longer history or declare more.",
+                f"{n_scores} cross-validated scores are fewer than {MIN_SCORES_PER_TIME} "
+                f"autocorrelation times ({longest_time:.3g} records each): the strength may be "
+                "underestimated; bring a longer history or declare more.",
             )
         return cls._of_time(
-            time,
-            f"assumed chain: scores have an autocorrelation time of at most {time:.3g} records "
-            f"({SAFETY:g} times the {longest_time:.3g} of {n_scores} cross-validated scores, "
-            f"candidates: {len(series)})",
+            safe_time,
+            f"assumed chain: scores have an autocorrelation time of at most {safe_time:.3g} "
+            f"records ({SAFETY_FACTOR:g} times the {longest_time:.3g} of {n_scores} "
+            f"cross-validated scores, candidates: {len(candidate_series)})",
             caveats,
         )
 
     @classmethod
     def _of_time(cls, time, words, caveats=()):
-        """Return two hidden states of this autocorrelation time; ``words``: where it is from."""
-        stay = (1.0 + (time - 1.0) / (time + 1.0)) / 2.0
-        model = cls([[stay, 1.0 - stay], [1.0 - stay, stay]])
-        vars(model).update(_words=words, caveats=(*caveats, _DRIFT))
+        """Return a chain of two hidden states with this autocorrelation time, in records.
+
+        ``words``: its description for certificates, with the origin of the time.
+        """
+        contraction = (time - 1.0) / (time + 1.0)
+        stay_probability = (1.0 + contraction) / 2.0
+        leave_probability = 1.0 - stay_probability
+        model = cls([[stay_probability, leave_probability], [leave_probability, stay_probability]])
+        vars(model).update(_words=words, caveats=(*caveats, _DRIFT_CAVEAT))
         model._freeze(model.transition, model.observed, words, *caveats)
         return model
 
@@ -341,16 +358,16 @@ class MarkovChain(CorrelationModel):
         if self._words:
             time = (1.0 + self.contraction_) / (1.0 - self.contraction_)
             return f"MarkovChain.from_autocorrelation_time({time:.6g})"
-        rows = np.array2string(self.transition, threshold=16, precision=4, separator=", ")
-        return f"MarkovChain({' '.join(rows.split())}{', observed=True' * self.observed})"
+        matrix_text = np.array2string(self.transition, threshold=16, precision=4, separator=", ")
+        return f"MarkovChain({' '.join(matrix_text.split())}{', observed=True' * self.observed})"
 
     def describe(self) -> str:
         if self._words:
             return self._words
-        states = {2: "two", 3: "three"}.get(len(self.transition), len(self.transition))
+        n_states = {2: "two", 3: "three"}.get(len(self.transition), len(self.transition))
         large_n = 10_000_000
         return (
-            f"stationary {states}-state Markov chain, spectral gap {self.spectral_gap_:.2f}, "
+            f"stationary {n_states}-state Markov chain, spectral gap {self.spectral_gap_:.2f}, "
             f"1 record in {large_n / self.effective_n(large_n):.1f} counts"
         )
 
@@ -368,42 +385,53 @@ class MarkovChain(CorrelationModel):
 
     # -- concentration ----------------------------------------------------------------------
 
-    def _profile(self):
-        """Return ``theta(P^k)``, non-increasing, for ``k = 1, 2, …`` until it is negligible."""
+    def _power_coefficients(self):
+        """Return the Dobrushin coefficients of the powers ``P, P^2, …`` of the transition matrix.
+
+        They do not increase. The vector ends when they are negligible, or after 2,000 powers.
+        """
 
         def compute():
-            profile, power = [], np.eye(len(self.transition))
+            coefficients = []
+            power = np.eye(len(self.transition))
             for _ in range(2000):
                 power = power @ self.transition
-                profile.append(min(dobrushin(power), profile[-1] if profile else 1.0))
-                stuck = len(profile) >= 200 and profile[-1] >= 1.0 - 1e-15
-                if stuck or not profile[-1] > 1e-16:
+                previous_coefficient = coefficients[-1] if coefficients else 1.0
+                coefficients.append(min(dobrushin(power), previous_coefficient))
+                is_constant = len(coefficients) >= 200 and coefficients[-1] >= 1.0 - 1e-15
+                if is_constant or not coefficients[-1] > 1e-16:
                     break
-            return np.array(profile)
+            return np.array(coefficients)
 
-        return cached(self, "profile", compute)
+        return cached(self, "power coefficients", compute)
 
-    def _variance_proxy(self, n, statistical):
-        profile = self._profile()
-        terms = n - 1
-        reach = float(profile[:terms].sum())
-        factor = float(profile[-1])
-        if terms > len(profile):  # each block of so many powers is at most `factor` times the last
-            blocks = math.ceil(terms / len(profile))
-            n_blocks_reached = (1.0 - factor**blocks) / (1.0 - factor) if factor < 1.0 else math.inf
-            reach = min(float(terms), reach * n_blocks_reached)
-        spread = cached(self, ("spread", n), lambda: block_spread(reach, n))
-        if statistical and self.contraction_ < 1.0:
+    def _variance_proxy(self, n, is_mean):
+        coefficients = self._power_coefficients()
+        n_later = n - 1  # records after the first
+        n_affected = float(coefficients[:n_later].sum())
+        last_coefficient = float(coefficients[-1])
+        if n_later > len(coefficients):
+            # Submultiplicativity: the coefficients of each further stretch of powers of the same
+            # length are at most `last_coefficient` times those of the stretch before.
+            n_stretches = math.ceil(n_later / len(coefficients))
+            growth = math.inf
+            if last_coefficient < 1.0:
+                growth = (1.0 - last_coefficient**n_stretches) / (1.0 - last_coefficient)
+            n_affected = min(float(n_later), n_affected * growth)
+        variance_proxy = cached(
+            self, ("variance proxy", n), lambda: block_variance_proxy(n_affected, n)
+        )
+        if is_mean and self.contraction_ < 1.0:
             # Fan, Jiang, Sun 2021, Theorem 1 (absolute spectral gap; functions may differ).
             contraction = self.contraction_
-            spread = min(spread, n * (1.0 + contraction) / (1.0 - contraction))
-        return spread
+            variance_proxy = min(variance_proxy, n * (1.0 + contraction) / (1.0 - contraction))
+        return variance_proxy
 
-    def _lower_limit(self, values, levels, n, binary):
-        limits = super()._lower_limit(values, levels, n, binary)
+    def _lower_limit(self, values, log_failures, n, binary):
+        limits = super()._lower_limit(values, log_failures, n, binary)
         if self.contraction_ >= 1.0:
             return limits
-        return np.maximum(limits, chain_lower_limit(values, -levels / n, self.contraction_))
+        return np.maximum(limits, chain_lower_limit(values, -log_failures / n, self.contraction_))
 
     # -- cutting ----------------------------------------------------------------------------
 
@@ -423,13 +451,17 @@ class MarkovChain(CorrelationModel):
         """
         # Theory H6: total variation between cut and uncut distribution of the first holdout state;
         # beyond the computed powers by submultiplicativity.
-        profile = self._profile()
-        steps = check_integer("gap", gap, low=0) + 1
-        if steps <= len(profile):
-            return float(profile[steps - 1])
-        blocks, n_steps_left = divmod(steps, len(profile))
-        block_failure = math.exp(blocks * math.log(profile[-1])) if profile[-1] > 0.0 else 0.0
-        return block_failure * (float(profile[n_steps_left - 1]) if n_steps_left else 1.0)
+        coefficients = self._power_coefficients()
+        n_steps = check_integer("gap", gap, low=0) + 1
+        if n_steps <= len(coefficients):
+            return float(coefficients[n_steps - 1])
+        n_stretches, n_steps_left = divmod(n_steps, len(coefficients))
+        if not coefficients[-1] > 0.0:
+            return 0.0
+        failure = math.exp(n_stretches * math.log(coefficients[-1]))
+        if n_steps_left:
+            failure *= float(coefficients[n_steps_left - 1])
+        return failure
 
     def required_gap(self, failure: float) -> int:
         """Return the smallest gap that costs at most ``failure``.
@@ -460,15 +492,18 @@ class MarkovChain(CorrelationModel):
         if self.gap_failure_probability(0) <= failure:
             return 0
         suffices = lambda gap: self.gap_failure_probability(gap) <= failure  # noqa: E731
-        return last_whole(suffices, *doubled(suffices, 1))
+        sufficient_gap, insufficient_gap = doubled(suffices, 1)
+        return last_whole(suffices, sufficient_gap, insufficient_gap)
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
         return tail_split(self.check_n(n), holdout, self.required_gap(SPLIT_FAILURE))
 
     def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
-        # Declared by how slowly scores forget: records in time, so the past predicts the future.
         gap = self.required_gap(FOLD_FAILURE)
-        return block_folds(self.check_n(n), n_splits, gap, forward=bool(self._words))
+        # A chain with an autocorrelation time describes records in time: the past predicts the
+        # future.
+        has_autocorrelation_time = bool(self._words)
+        return block_folds(self.check_n(n), n_splits, gap, forward=has_autocorrelation_time)
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         positions = check_indices(indices, None)
@@ -483,8 +518,10 @@ def _state_sequences(states):
     """Return separate sequences of states as arrays of integers of at least 0."""
     if isinstance(states, str | bytes | dict) or not hasattr(states, "__len__"):
         raise TypeError(f"states must be an array of integers, got {type(states).__name__}.")
-    is_nested = not isinstance(states, np.ndarray) and any(np.ndim(part) for part in states)
-    sequences = [np.asarray(part) for part in (states if is_nested else [states])]
+    is_list_of_sequences = not isinstance(states, np.ndarray) and any(map(np.ndim, states))
+    sequences = [
+        np.asarray(sequence) for sequence in (states if is_list_of_sequences else [states])
+    ]
     for sequence in sequences:
         if sequence.ndim != 1 or sequence.dtype.kind not in "iu" or (sequence < 0).any():
             raise ValueError(
@@ -496,9 +533,9 @@ def _state_sequences(states):
 
 def _check_transitions(sequences, n_transitions):
     """Raise if sequences are too short, or never change, so that smoothing would decide."""
-    if n_transitions < FEWEST_TRANSITIONS:
+    if n_transitions < MIN_TRANSITIONS:
         raise ValueError(
-            f"states must hold at least {FEWEST_TRANSITIONS} transitions, got {n_transitions}: "
+            f"states must hold at least {MIN_TRANSITIONS} transitions, got {n_transitions}: "
             "smoothing would make the chain an independent one. Pass a longer history, or "
             "declare MarkovChain.from_autocorrelation_time(records)."
         )
@@ -517,15 +554,19 @@ required_gap.register(MarkovChain, MarkovChain.required_gap)
 
 
 def tail_split(n, holdout, gap):
-    """Cut a contiguous tail for the holdout and drop ``gap`` records before it."""
-    size = holdout_size(n, holdout)
-    if not n - size - gap >= 1:
+    """Return the split that holds out the last records and drops ``gap`` records before them.
+
+    ``holdout`` is their fraction of the ``n`` records (or dates).
+    """
+    n_holdout = holdout_size(n, holdout)
+    n_train = n - n_holdout - gap
+    if not n_train >= 1:
         raise ValueError(
             f"holdout={holdout} of {n} records and a gap of {gap} records before it (horizon=, or "
             "what the chain needs) leave no training records. Set a smaller horizon or holdout, "
             "or bring more records."
         )
-    return Split(np.arange(n - size - gap), np.arange(n - size, n), gap)
+    return Split(np.arange(n_train), np.arange(n - n_holdout, n), gap)
 
 
 def block_folds(n, n_splits, gap, *, forward=False):
@@ -533,26 +574,31 @@ def block_folds(n, n_splits, gap, *, forward=False):
 
     ``forward``: each split trains on earlier records only; the first block is not a test set.
     """
-    first = int(forward)  # blocks that are not a test set
-    n_splits = check_splits(n_splits, n - first, "records less one" if forward else "records")
-    edges = np.arange(first, n_splits + first + 1) * n // (n_splits + first)
+    n_untested_blocks = int(forward)
+    n_splits = check_splits(
+        n_splits, n - n_untested_blocks, "records less one" if forward else "records"
+    )
+    n_blocks = n_splits + n_untested_blocks
+    block_starts = np.arange(n_untested_blocks, n_blocks + 1) * n // n_blocks
     positions = np.arange(n)
-    pairs = []
-    for low, high in itertools.pairwise(edges):
-        train = positions[(positions < low - gap) | ((positions >= high + gap) & (not forward))]
-        if not len(train):
+    folds = []
+    for start, stop in itertools.pairwise(block_starts):
+        is_training = positions < start - gap
+        if not forward:
+            is_training |= positions >= stop + gap
+        if not is_training.any():
             raise ValueError(
                 f"n_splits must leave training records, got {n_splits=}, {n=}, {gap=}."
             )
-        pairs.append((train, positions[low:high]))
-    return pairs
+        folds.append((positions[is_training], positions[start:stop]))
+    return folds
 
 
 class Interpolation(ComponentModel):
     """An observed chain for interpolation: ``MarkovChain(P, observed=True, interpolation=True)``.
 
-    Of every two records at most one is held out. Given its two neighbors in time, a record is
-    independent of all others, at any strength.
+    Of two consecutive records at most one is held out. Given its two neighbors in time, a record
+    is independent of all others, however strong the dependence is.
     """
 
     fingerprint_name = "Interpolation"
@@ -565,19 +611,24 @@ class Interpolation(ComponentModel):
         return "an observed Markov chain, whose records are held out between their neighbors"
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
-        rng, size = generator(random_state), holdout_size(self.check_n(n), holdout)
-        every_other = np.arange(rng.integers(2), n, 2)
-        chosen = np.sort(rng.permutation(every_other)[:size])
-        return Split(np.setdiff1d(np.arange(n), chosen), chosen)
+        rng = generator(random_state)
+        max_holdout = holdout_size(self.check_n(n), holdout)
+        every_second_record = np.arange(rng.integers(2), n, 2)
+        held_out = np.sort(rng.permutation(every_second_record)[:max_holdout])
+        return Split(np.setdiff1d(np.arange(n), held_out), held_out)
 
     def conditional_on_rest(self, indices: ArrayLike) -> CorrelationModel:
-        order = np.argsort(indices := check_indices(indices, None))
-        runs: Array = np.empty(len(order), dtype=np.int64)  # neighbors in time stay together
-        runs[order] = np.cumsum(np.diff(indices[order], prepend=indices[order[0]]) > 1)
+        indices = check_indices(indices, None)
+        time_order = np.argsort(indices)
+        times = indices[time_order]
+        starts_stretch = np.diff(times, prepend=times[0]) > 1
+        # Stretch of consecutive records that each holdout record lies in.
+        stretch_codes: Array = np.empty(len(indices), dtype=np.int64)
+        stretch_codes[time_order] = np.cumsum(starts_stretch)
         return ConditionallyIndependent(
-            runs,
-            f"{len(runs)} records of an observed Markov chain in {runs.max() + 1} stretches that "
-            "are independent given all other records",
+            stretch_codes,
+            f"{len(indices)} records of an observed Markov chain in {stretch_codes.max() + 1} "
+            "stretches that are independent given all other records",
             target="these records, given those before and after them",
             caveats=(
                 "Interpolation: a record is predicted with its neighbors in time in the training "
@@ -594,65 +645,69 @@ def stationary_distribution(matrix: Array) -> Array:
     """Return the stationary distribution of an irreducible chain: positive, sums to one."""
     # Grassmann, Taksar and Heyman 1985: elimination without subtractions, so that every entry
     # is found to relative precision, however nearly the chain decomposes.
-    work = matrix.copy()
-    k = len(work)
-    for last in range(k - 1, 0, -1):
-        work[:last, last] /= work[last, :last].sum()
-        work[:last, :last] += np.outer(work[:last, last], work[last, :last])
-    distribution = np.ones(k)
-    for state in range(1, k):
-        distribution[state] = distribution[:state] @ work[:state, state]
+    reduced = matrix.copy()  # rows and columns of states that are not eliminated: a smaller chain
+    n_states = len(reduced)
+    for state in range(n_states - 1, 0, -1):
+        reduced[:state, state] /= reduced[state, :state].sum()
+        reduced[:state, :state] += np.outer(reduced[:state, state], reduced[state, :state])
+    distribution = np.ones(n_states)
+    for state in range(1, n_states):
+        distribution[state] = distribution[:state] @ reduced[:state, state]
     return distribution / distribution.sum()
 
 
 def is_reversible(matrix, distribution):
-    """Return whether detailed balance holds."""
+    """Return whether a transition matrix is in detailed balance with a stationary distribution."""
     flow = distribution[:, None] * matrix
     return bool(np.all(np.abs(flow - flow.T) <= 1e-9 * np.maximum(flow, flow.T).max()))
 
 
 def dobrushin(matrix):
     """Return the Dobrushin coefficient, the largest total variation between two rows."""
-    worst = 0.0
-    for u in range(len(matrix) - 1):
-        worst = max(worst, float(np.abs(matrix[u + 1 :] - matrix[u]).sum(axis=1).max()))
-    return min(1.0, worst / 2.0)
+    largest_distance = 0.0  # sum of absolute differences, twice the total variation
+    for row in range(len(matrix) - 1):
+        distances = np.abs(matrix[row + 1 :] - matrix[row]).sum(axis=1)
+        largest_distance = max(largest_distance, float(distances.max()))
+    return min(1.0, largest_distance / 2.0)
 
 
 def projective_diameter(matrix):
     """Return the largest log cross-ratio of a nonnegative matrix, in nats (Birkhoff, Hilbert).
 
-    ``max ln[P(u,y) P(v,z) / (P(u,z) P(v,y))]``, infinite if an entry is zero; columns of zeros
-    (values that never occur) are ignored.
+    ``max ln[P(u,y) P(v,z) / (P(u,z) P(v,y))]``, infinite if an entry is zero; rows and columns of
+    zeros (values that never occur) are ignored.
     """
     matrix = matrix[:, matrix.max(axis=0) > 0]
     matrix = matrix[matrix.max(axis=1) > 0]
     if matrix.size and not matrix.min() > 0:
         return math.inf
-    logs, worst = np.log(matrix), 0.0
+    logs = np.log(matrix)
+    diameter = 0.0
     for u in range(len(logs) - 1):
-        difference = logs[u + 1 :] - logs[u]
-        worst = max(worst, float((difference.max(axis=1) - difference.min(axis=1)).max()))
-    return worst
+        log_ratios = logs[u + 1 :] - logs[u]
+        log_cross_ratios = log_ratios.max(axis=1) - log_ratios.min(axis=1)
+        diameter = max(diameter, float(log_cross_ratios.max()))
+    return diameter
 
 
-def block_spread(reach, n):
+def block_variance_proxy(n_affected, n):
     """Return the least sum of squared martingale ranges over block lengths (theory H4).
 
-    ``reach`` is the effect on the records after a block, in units of one record. It is the sum of
-    the Dobrushin coefficients of the powers, that is, the expected number of records that still
-    differ after two chains were started apart and coupled maximally (Griffeath 1975). The result
-    is in units of the squared sensitivity.
+    ``n_affected`` is the effect of a block on the records after it, in units of one record. It is
+    the sum of the Dobrushin coefficients of the powers, that is, the expected number of records
+    that still differ after two chains were started apart and coupled maximally (Griffeath 1975).
+    The result is in units of the squared sensitivity.
     """
-    sizes = np.unique(np.clip(np.ceil(reach * np.linspace(0.25, 4.0, 200)), 1, n))
-    sizes = np.union1d(sizes, [1.0, float(n)])
-    blocks = np.ceil(n / sizes)
-    last = n - (blocks - 1) * sizes  # nothing follows the last block
-    return float(((blocks - 1) * (sizes + reach) ** 2 + last**2).min())
+    lengths = np.unique(np.clip(np.ceil(n_affected * np.linspace(0.25, 4.0, 200)), 1, n))
+    lengths = np.union1d(lengths, [1.0, float(n)])
+    n_blocks = np.ceil(n / lengths)
+    last_lengths = n - (n_blocks - 1) * lengths  # nothing follows the last block
+    squared_ranges = (n_blocks - 1) * (lengths + n_affected) ** 2 + last_lengths**2
+    return float(squared_ranges.min())
 
 
 def slow_autocorrelation_time(scores: ArrayLike) -> float:
-    """Return the autocorrelation time of a series by its slow swings.
+    """Return the autocorrelation time of a series, in records, by its lowest frequencies.
 
     Parameters
     ----------
@@ -670,12 +725,12 @@ def slow_autocorrelation_time(scores: ArrayLike) -> float:
 
     Notes
     -----
-    The mean of the squared cosine coefficients of the ten lowest frequencies, in units of the
-    variance: each of them estimates the variance of a long mean. The first one, which a steady
-    drift fills, weighs no more than the largest of the others. If the next frequencies show
-    more (by their median, which a season does not move), half of the difference is added. A
-    windowed sum of autocorrelations stops where they drown in noise and misses hidden regimes
-    altogether (it reads 1.3 for 11.6).
+    The estimate is the mean of the squared cosine coefficients of the ten lowest frequencies, in
+    units of the variance: each of them estimates the variance of a long mean. The first one is
+    large if there is a steady drift, so it counts no more than the largest of the others. If the
+    median of the next frequencies is larger than the mean, half of the difference is added; a
+    season does not move the median. A windowed sum of autocorrelations was tried and misses hidden
+    regimes altogether (it gives 1.3 for 11.6).
 
     References
     ----------
@@ -690,20 +745,25 @@ def slow_autocorrelation_time(scores: ArrayLike) -> float:
     True
     """
     series = check_array("scores", scores, shape=(None,))
-    if not len(series) >= FEWEST:
-        raise ValueError(f"scores must hold at least {FEWEST} records, got {len(series)}.")
-    # Squared cosine coefficients, the slowest first, in units of the variance: about independent,
-    # with the autocorrelation time as the mean of the slow ones; zeros for a constant series.
-    centred, squares, faster = series - series.mean(), np.zeros(len(series) - 1), 0.0
-    variance = float(np.mean(centred**2))
-    if variance > 1e-24 * max(1.0, float(np.abs(series).max())) ** 2:
-        squares = dct(centred, norm="ortho")[1:] ** 2 / variance
-    count = min(SWINGS, len(series) // 4)
-    if count + 1 + 2 * PAIRS <= len(series) // 4:
-        pairs = squares[count : count + 2 * PAIRS].reshape(PAIRS, 2).mean(axis=1)
-        # The expected median of exponential variables (Renyi 1953).
-        expected = sum(1.0 / k for k in range(PAIRS // 2 + 1, PAIRS + 1))
-        faster = float(np.median(pairs)) / expected
-    squares[0] = min(squares[0], squares[1:count].max())
-    time = float(squares[:count].mean())
-    return max(1.0, time, 0.5 * (time + faster))
+    if not len(series) >= MIN_SCORES:
+        raise ValueError(f"scores must hold at least {MIN_SCORES} records, got {len(series)}.")
+    residuals = series - series.mean()
+    variance = float(np.mean(residuals**2))
+    # Squared cosine coefficients, the lowest frequency first, in units of the variance: about
+    # independent. The mean of the first ones is the autocorrelation time.
+    power = np.zeros(len(series) - 1)
+    if variance > 1e-24 * max(1.0, float(np.abs(series).max())) ** 2:  # not a constant series
+        power = dct(residuals, norm="ortho")[1:] ** 2 / variance
+    n_low = min(N_LOW_FREQUENCIES, len(series) // 4)
+    time_by_next_frequencies = 0.0
+    if n_low + 1 + 2 * N_FREQUENCY_PAIRS <= len(series) // 4:
+        next_power = power[n_low : n_low + 2 * N_FREQUENCY_PAIRS]
+        pair_means = next_power.reshape(N_FREQUENCY_PAIRS, 2).mean(axis=1)
+        # The expected median of exponential variables of mean 1 (Renyi 1953).
+        expected_median = sum(
+            1.0 / k for k in range(N_FREQUENCY_PAIRS // 2 + 1, N_FREQUENCY_PAIRS + 1)
+        )
+        time_by_next_frequencies = float(np.median(pair_means)) / expected_median
+    power[0] = min(power[0], power[1:n_low].max())
+    time = float(power[:n_low].mean())
+    return max(1.0, time, 0.5 * (time + time_by_next_frequencies))

@@ -27,21 +27,24 @@ from sklearn_bdp.utils.validation import check_index_alignment
 
 
 class ComponentModel(CorrelationModel):
-    """Base class of models that know only which records may depend on each other.
+    """Base class of models that only state which records may depend on each other.
 
-    Method ``components`` gives these sets of records. Splits keep components whole.
+    Records of one component may depend on each other in any way (:meth:`components`). Splits keep
+    components whole.
     """
 
-    _target = "new records"  # of intervals
-    _exchangeable = True  # whether components are drawn alike
-    _bounds_hold_given_rest = False  # given any values of the other records (theory G13, G27)
+    _target = "new records"  # target of intervals, a noun phrase
+    _exchangeable = True  # whether components are draws from one distribution
+    # Whether bounds are valid given any values of the other records (theory G13, G27).
+    _bounds_hold_given_rest = False
 
-    #: Identity of the groups (:class:`Labels`), if known; equal models may differ in it.
-    _labels: Labels | None = None
+    #: Identities of the groups by their labels, None if not known; equal models may differ in them.
+    _identities: GroupIdentities | None = None
 
     def sampling_scheme(self, n: int) -> SamplingScheme:
         n = self.check_n(n)
-        n_components = int(component_sizes(self, n)[1].sum())
+        _, counts = component_sizes(self, n)
+        n_components = int(counts.sum())
         is_independent = n_components == n
         return SamplingScheme(
             n_records=n,
@@ -56,57 +59,62 @@ class ComponentModel(CorrelationModel):
             bounds_hold_given_rest=self._bounds_hold_given_rest,
         )
 
-    def _variance_proxy(self, n, statistical):
+    def _variance_proxy(self, n, is_mean):
         sizes, counts = component_sizes(self, n)
         return float(np.sum(counts * sizes.astype(float) ** 2))
 
-    def _lower_limit(self, values, levels, n, binary):
+    def _lower_limit(self, values, log_failures, n, binary):
         sizes, counts = component_sizes(self, n)
         if binary and sizes.max() == 1:
-            return binomial_lower_limit(values, levels, n)  # theory G8
-        return component_lower_limit(values, levels, sizes, counts)
+            return binomial_lower_limit(values, log_failures, n)  # theory G8
+        return component_lower_limit(values, log_failures, sizes, counts)
 
     def split(self, n: int, holdout: float, *, random_state: Seed = None) -> Split:
         n = self.check_n(n)
-        labels = self.components(n)
-        size = holdout_size(n, holdout)
-        sizes = np.bincount(labels)
+        codes = self.components(n)
+        target_size = holdout_size(n, holdout)
+        sizes = np.bincount(codes)
         if len(sizes) < 2:
             raise ValueError(f"holdout needs two or more components, got one component of {n}.")
-        total = 0
-        chosen = np.zeros(len(sizes), dtype=bool)
+        n_held_out = 0  # records
+        is_held_out = np.zeros(len(sizes), dtype=bool)  # by component
         for component in generator(random_state).permutation(len(sizes)):
-            if abs(total + sizes[component] - size) < abs(total - size):
-                total += sizes[component]
-                chosen[component] = True
-        if not 0 < total < n:  # one giant component: take it or the others, whichever is nearer
-            giant = int(np.argmax(sizes))
-            without_giant = abs(n - sizes[giant] - size) < abs(sizes[giant] - size)
-            chosen = (np.arange(len(sizes)) == giant) != without_giant
-        return Split(np.flatnonzero(~chosen[labels]), np.flatnonzero(chosen[labels]))
+            if abs(n_held_out + sizes[component] - target_size) < abs(n_held_out - target_size):
+                n_held_out += sizes[component]
+                is_held_out[component] = True
+        if not 0 < n_held_out < n:  # hold out the largest or all others, whichever is nearer
+            largest = int(np.argmax(sizes))
+            n_others = n - sizes[largest]
+            is_held_out = np.arange(len(sizes)) == largest
+            if abs(n_others - target_size) < abs(sizes[largest] - target_size):
+                is_held_out = ~is_held_out
+        record_is_held_out = is_held_out[codes]
+        return Split(np.flatnonzero(~record_is_held_out), np.flatnonzero(record_is_held_out))
 
     def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
         if self._bounds_hold_given_rest:  # bounds are valid for any training set
             return Independent().folds(n, n_splits, random_state=random_state)
-        labels = self.components(self.check_n(n))
-        sizes = np.bincount(labels)
+        codes = self.components(self.check_n(n))
+        sizes = np.bincount(codes)
         n_splits = check_splits(n_splits, len(sizes), "independent groups to train on")
-        ties = np.arange(len(sizes))
-        if random_state is not None:
-            ties = generator(random_state).permutation(len(sizes))
-        load = np.zeros(n_splits, dtype=int)
+        components = np.arange(len(sizes))
+        if random_state is not None:  # decides the order of components of one size
+            components = generator(random_state).permutation(len(sizes))
+        largest_first = components[np.argsort(-sizes[components], kind="stable")]
+        fold_sizes = np.zeros(n_splits, dtype=int)  # records
         fold_of_component = np.empty(len(sizes), dtype=int)
-        for component in ties[np.argsort(-sizes[ties], kind="stable")]:  # the largest first
-            fold_of_component[component] = np.argmin(load)
-            load[fold_of_component[component]] += sizes[component]
-        fold = fold_of_component[labels]
-        return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_splits)]
+        for component in largest_first:
+            smallest_fold = np.argmin(fold_sizes)
+            fold_of_component[component] = smallest_fold
+            fold_sizes[smallest_fold] += sizes[component]
+        return _folds_of_codes(fold_of_component[codes], n_splits)
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         # A dropped record may still carry dependence between its neighbors.
         indices = check_indices(indices, self.n_records)
         codes = self.components(self.n_records or int(indices.max()) + 1)[indices]
-        return unnamed_groups(codes, None if self._labels is None else self._labels.take(codes))
+        identities = None if self._identities is None else self._identities.take(codes)
+        return unnamed_groups(codes, identities)
 
 
 class Independent(ComponentModel):
@@ -149,9 +157,9 @@ class Independent(ComponentModel):
     def folds(self, n: int, n_splits: int, *, random_state: Seed = None) -> Folds:
         n_splits = check_splits(n_splits, self.check_n(n), "records")
         order = np.arange(n) if random_state is None else generator(random_state).permutation(n)
-        fold = np.empty(n, dtype=int)
-        fold[order] = np.arange(n) * n_splits // n
-        return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_splits)]
+        fold_of_record = np.empty(n, dtype=int)
+        fold_of_record[order] = np.arange(n) * n_splits // n
+        return _folds_of_codes(fold_of_record, n_splits)
 
     def subset(self, indices: ArrayLike) -> CorrelationModel:
         check_indices(indices, None)
@@ -159,10 +167,11 @@ class Independent(ComponentModel):
 
 
 class ConditionallyIndependent(ComponentModel):
-    """Holdout records given all known labels: independent components, not alike (theory G27).
+    """Holdout records given all training labels: independent components, not alike (theory G27).
 
-    ``codes``: the component of each record; ``words``: the description by :meth:`describe`. Means
-    have all bounds of independent components. Bounds for records that are alike are not supported.
+    ``codes``: the component of each record; ``words``: the text of :meth:`describe`; ``nodes``: the
+    :class:`~sklearn_bdp.correlation.graph_input.NodeNames` of the records, if any. Means have all
+    bounds of independent components. Bounds for identically distributed records are not supported.
     """
 
     fingerprint_name = "GivenRest"
@@ -191,13 +200,24 @@ class ConditionallyIndependent(ComponentModel):
         )
 
 
+def _folds_of_codes(fold_of_record, n_splits):
+    """Return the training and test records of each fold, given the fold that tests each record."""
+    return [
+        (np.flatnonzero(fold_of_record != fold), np.flatnonzero(fold_of_record == fold))
+        for fold in range(n_splits)
+    ]
+
+
 def component_sizes(model, n):
     """Return the distinct sizes of components of a model, and the number of components of each."""
     if isinstance(model, Independent):
         return np.array([1]), np.array([n])
-    return cached(
-        model, ("sizes", n), lambda: np.unique(np.bincount(model.components(n)), return_counts=True)
-    )
+
+    def compute():
+        size_of_component = np.bincount(model.components(n))
+        return np.unique(size_of_component, return_counts=True)
+
+    return cached(model, ("sizes", n), compute)
 
 
 @singledispatch
@@ -216,23 +236,29 @@ def largest_component(model: Any, n: int) -> int:
     int
         1 for independent records, ``n`` if every record may depend on every other.
     """
-    return int(component_sizes(model, model.check_n(n))[0].max())
+    sizes, _ = component_sizes(model, model.check_n(n))
+    return int(sizes.max())
 
 
 def check_one_kind_of_labels(name, labels):
     """Raise ValueError if labels mix numbers and text, as in a table that was read in chunks.
 
     ``1`` and ``"1"`` would be two groups, so that records of one patient could be on both sides of
-    a split.
+    a split. ``name``: the parameter that holds the labels.
     """
     if getattr(getattr(labels, "dtype", None), "kind", "O") in "iubfSU":
         return
-    numbers_by_text, texts = _labels_by_type(labels)
-    if not (numbers_by_text and texts):
+    number_by_text, label_by_text = _labels_by_type(labels)
+    if not (number_by_text and label_by_text):
         return
-    shared = next((text for text in texts if text in numbers_by_text), None)
-    number = next(iter(numbers_by_text.values())) if shared is None else numbers_by_text[shared]
-    text = next(iter(texts.values())) if shared is None else texts[shared]
+    # The example: a number and a text that look the same, else the first of each.
+    number = next(iter(number_by_text.values()))
+    text = next(iter(label_by_text.values()))
+    for stripped_text in label_by_text:
+        if stripped_text in number_by_text:
+            number = number_by_text[stripped_text]
+            text = label_by_text[stripped_text]
+            break
     raise ValueError(
         f"{name} must hold labels of one type, got the number {number!r} and the text {text!r}, "
         f"which would be two groups. Pass {name}.astype(str). The holdout was not queried."
@@ -240,16 +266,16 @@ def check_one_kind_of_labels(name, labels):
 
 
 def _labels_by_type(labels):
-    """Return the labels that are numbers, and those that are text, by their text."""
-    numbers_by_text = {}
-    texts = {}
+    """Return the labels that are numbers by their text, and those that are text by it, stripped."""
+    number_by_text = {}
+    label_by_text = {}
     for label in labels.tolist() if hasattr(labels, "tolist") else labels:
         if isinstance(label, str):
-            texts.setdefault(label.strip(), label)
-        elif isinstance(label, numbers.Real) and label == label:
+            label_by_text.setdefault(label.strip(), label)
+        elif isinstance(label, numbers.Real) and label == label:  # not NaN
             is_whole = float(label).is_integer()
-            numbers_by_text.setdefault(str(int(label) if is_whole else label), label)
-    return numbers_by_text, texts
+            number_by_text.setdefault(str(int(label) if is_whole else label), label)
+    return number_by_text, label_by_text
 
 
 def _label_list(groups):
@@ -331,7 +357,7 @@ class Groups(ComponentModel):
         self.codes_ = self._codes = codes = label_codes(groups)
         self.sizes_ = np.bincount(codes)
         self.n_records = len(codes)
-        self._labels = Labels.of(groups, codes)
+        self._identities = GroupIdentities.of(groups, codes)
         if self.sizes_.max() > 1:
             self._target = "records of new groups"
         self._freeze(codes)
@@ -346,18 +372,22 @@ class Groups(ComponentModel):
         )
 
 
-def unnamed_groups(codes, labels=None):
-    """Return groups with anonymous numbers; ``labels``: their identity, if known."""
+def unnamed_groups(codes, identities=None):
+    """Return the groups of records with these codes, which are not labels of the user.
+
+    ``identities``: the :class:`GroupIdentities` of the groups; None if not known.
+    """
     groups = Groups(codes)
-    vars(groups)["_labels"] = labels
+    vars(groups)["_identities"] = identities
     return groups
 
 
-class Labels:
-    """Identities of groups, to be compared with those of other groups, not with models.
+class GroupIdentities:
+    """Labels of groups as numbers, by which groups of two data sets are compared.
 
     ``digests``: one number per group, in the order of codes, equal for equal labels. ``numbered``:
-    the labels are just 0 … k-1 or 1 … k. ``index``: that of the series they came in; not pickled.
+    whether the labels are just 0 … k-1 or 1 … k. ``index``: the index of the pandas series that
+    held the labels, None for other containers; not pickled.
     """
 
     def __init__(self, digests, *, numbered=False, index=None):
@@ -367,52 +397,60 @@ class Labels:
 
     @classmethod
     def of(cls, groups, codes):
-        """Return the identities of groups with these codes."""
-        labels = groups.to_numpy() if hasattr(groups, "to_numpy") else groups
-        values = [labels[first] for first in np.unique(codes, return_index=True)[1]]
-        are_integers = all(isinstance(value, int | np.integer) for value in values)
+        """Return the identities of ``groups``, one label per record, whose codes are ``codes``."""
+        record_labels = groups.to_numpy() if hasattr(groups, "to_numpy") else groups
+        _, first_records = np.unique(codes, return_index=True)
+        labels = [record_labels[record] for record in first_records]  # one per group
         numbered = (
-            are_integers and min(values) in (0, 1) and max(values) - min(values) == len(values) - 1
+            all(isinstance(label, int | np.integer) for label in labels)
+            and min(labels) in (0, 1)
+            and max(labels) - min(labels) == len(labels) - 1
         )
-        digests = np.array([_digest(value) for value in values], dtype=np.uint64)
+        digests = np.array([_digest(label) for label in labels], dtype=np.uint64)
         return cls(digests, numbered=numbered, index=getattr(groups, "index", None))
 
     def take(self, codes):
-        """Return the identities of the groups with these codes, in order of first appearance."""
-        return Labels(self.digests[codes[np.sort(np.unique(codes, return_index=True)[1])]])
+        """Return the identities of the groups in ``codes``, in order of first appearance."""
+        _, first_records = np.unique(codes, return_index=True)
+        distinct_codes = codes[np.sort(first_records)]
+        return GroupIdentities(self.digests[distinct_codes])
 
     def __getstate__(self):
         return {"digests": self.digests, "numbered": self.numbered, "index": None}
 
 
 def count_shared_labels(model, other_model):
-    """Return how many labels two models of groups have in common, and how many the first has.
+    """Return how many group labels two models have in common, and how many the first has.
 
-    Both counts are 0 if identities are not known, or if both models number their groups from 0 or
+    Both counts are 0 if the labels are not known, or if both models number their groups from 0 or
     1: the same number may then mean different groups.
     """
-    labels = getattr(model, "_labels", None)
-    other_labels = getattr(other_model, "_labels", None)
-    if labels is None or other_labels is None or (labels.numbered and other_labels.numbered):
+    identities = getattr(model, "_identities", None)
+    other_identities = getattr(other_model, "_identities", None)
+    if identities is None or other_identities is None:
         return 0, 0
-    return int(np.isin(labels.digests, other_labels.digests).sum()), labels.digests.size
+    if identities.numbered and other_identities.numbered:
+        return 0, 0
+    is_shared = np.isin(identities.digests, other_identities.digests)
+    return int(is_shared.sum()), identities.digests.size
 
 
 def group_digests(model):
     """Return a number for each group of a model, equal for equal labels; empty without labels."""
-    labels = getattr(model, "_labels", None)
-    return np.array([], np.uint64) if labels is None else labels.digests
+    identities = getattr(model, "_identities", None)
+    return np.array([], np.uint64) if identities is None else identities.digests
 
 
 def check_row_order(name, model, *tables):
     """Raise if groups or nodes have names that the index of the records has in another order.
 
-    ``tables``: all records of the model, or training records followed by validation records.
+    ``name``: the parameter that holds the model. ``tables``: all its records, or the training
+    records followed by the validation records.
     """
-    for part in (model, *getattr(model, "models", ())):
+    for listed_model in (model, *getattr(model, "models", ())):
         if len(tables) == 1:
-            check_index_alignment(name, getattr(part, "_labels", None), tables[0])
-        nodes = getattr(part, "_nodes", None)
+            check_index_alignment(name, getattr(listed_model, "_identities", None), tables[0])
+        nodes = getattr(listed_model, "_nodes", None)
         if nodes is not None and all(table is not None for table in tables):
             nodes.check_index(name, tables)
 

@@ -108,11 +108,13 @@ class WorstOf(CorrelationModel):
         graph = sparse.coo_array((np.ones(len(first)), links), shape=(n, n))
         return connected_components(graph, directed=False)[1]
 
-    def _variance_proxy(self, n, statistical):
-        return max(m._variance_proxy(n, statistical) for m in self.models)
+    def _variance_proxy(self, n, is_mean):
+        return max(m._variance_proxy(n, is_mean) for m in self.models)
 
-    def _lower_limit(self, values, levels, n, binary):
-        return np.min([m._lower_limit(values, levels, n, binary) for m in self.models], axis=0)
+    def _lower_limit(self, values, log_failures, n, binary):
+        return np.min(
+            [m._lower_limit(values, log_failures, n, binary) for m in self.models], axis=0
+        )
 
     def _cutter(self, n):
         """Return a model whose cuts break no dependence under any of the models, or raise."""

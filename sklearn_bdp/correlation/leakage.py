@@ -20,7 +20,7 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from sklearn_bdp.correlation.base import CorrelationModel
-from sklearn_bdp.correlation.chain import MarkovChain, block_spread, is_reversible
+from sklearn_bdp.correlation.chain import MarkovChain, block_variance_proxy, is_reversible
 from sklearn_bdp.correlation.components import component_sizes, largest_component
 from sklearn_bdp.correlation.declaration import WorstOf
 from sklearn_bdp.correlation.frozen import cached
@@ -636,7 +636,7 @@ def block_information(dp_epsilon, extra, n):
 
     ``extra`` is the leakage that the records after a block add to the block's own.
     """
-    return dp_epsilon**2 * block_spread(extra / dp_epsilon, n) / 8.0
+    return dp_epsilon**2 * block_variance_proxy(extra / dp_epsilon, n) / 8.0
 
 
 @leakage_bound.register(MarkovChain)

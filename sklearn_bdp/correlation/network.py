@@ -140,7 +140,7 @@ class NetworkModel(GraphModel):
             block_codes=None,
         )
 
-    def _variance_proxy(self, n, statistical):
+    def _variance_proxy(self, n, is_mean):
         return cached(self, "spread", self._compute_spread)
 
     def _compute_spread(self):
@@ -152,12 +152,12 @@ class NetworkModel(GraphModel):
             cost = np.minimum(cost, self._blocks(1.0, passed))
         return float(cost.sum())
 
-    def _lower_limit(self, values, levels, n, binary):
+    def _lower_limit(self, values, log_failures, n, binary):
         # Components are independent (theory G12); inside them the dependence may be weak (H5).
         sizes, counts = component_sizes(self, n)
         return np.maximum(
-            CorrelationModel._lower_limit(self, values, levels, n, binary),
-            component_lower_limit(values, levels, sizes, counts),
+            CorrelationModel._lower_limit(self, values, log_failures, n, binary),
+            component_lower_limit(values, log_failures, sizes, counts),
         )
 
     # -- the rest ---------------------------------------------------------------------------

@@ -91,11 +91,11 @@ class ChainSequences(CorrelationModel):
             block_codes=self.codes_,
         )
 
-    def _variance_proxy(self, n, statistical):
-        return self.chain._variance_proxy(n, statistical)
+    def _variance_proxy(self, n, is_mean):
+        return self.chain._variance_proxy(n, is_mean)
 
-    def _lower_limit(self, values, levels, n, binary):
-        return self.chain._lower_limit(values, levels, n, binary)
+    def _lower_limit(self, values, log_failures, n, binary):
+        return self.chain._lower_limit(values, log_failures, n, binary)
 
     # -- cutting ----------------------------------------------------------------------------
 

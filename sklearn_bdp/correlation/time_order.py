@@ -124,10 +124,10 @@ class TimeOrdered(CorrelationModel):
             return assumption
         return f"panel of {len(self.codes_)} records on {len(self.dates_)} dates, {assumption}"
 
-    def _variance_proxy(self, n, statistical):
+    def _variance_proxy(self, n, is_mean):
         # Azuma 1967, Hoeffding 1963: means of scores, minus their means given the past, concentrate
         # as if independent; a query that one record moves later could be moved by all of them.
-        return n * n / self._n_dates(n) if statistical else np.inf
+        return n * n / self._n_dates(n) if is_mean else np.inf
 
     # -- cutting: whole dates, gaps counted in dates ----------------------------------------------
 

@@ -18,7 +18,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from sklearn_bdp._typing import Array, FloatOrArray
-from sklearn_bdp.correlation.base import CorrelationModel, check_levels
+from sklearn_bdp.correlation.base import CorrelationModel, broadcast_limit_arguments
 from sklearn_bdp.correlation.tails import bounded_lower_limit, weighted_lower_limit
 from sklearn_bdp.intervals.approximate import (
     FAMILIES,
@@ -333,7 +333,7 @@ class PairsTail(Tail):
     class_floors: tuple
 
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        value, levels = check_levels(values, log_failure)
+        value, levels = broadcast_limit_arguments(values, log_failure)
         smallest = min(self.class_floors)
         if smallest < 1:
             return np.zeros(value.shape)
@@ -363,7 +363,7 @@ class ClassMeansTail(Tail):
     class_floors: tuple  # of the classes that are counted
 
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        value, levels = check_levels(values, log_failure)
+        value, levels = broadcast_limit_arguments(values, log_failure)
         floors = np.array(self.class_floors, float)
         is_present = floors >= 1.0
         present_share = float(np.mean(is_present))
@@ -397,7 +397,7 @@ class KnownTail(Tail):
     known: float
 
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        return np.full(check_levels(values, log_failure)[0].shape, self.known)
+        return np.full(broadcast_limit_arguments(values, log_failure)[0].shape, self.known)
 
     def limits(
         self, lowest: Array, highest: Array, log_failure: Array, expected: Array | None = None
@@ -417,11 +417,11 @@ class ApproximateTail(Tail):
     approximation: ApproximateLimits | MedianLimits
 
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        value, levels = check_levels(values, log_failure)
+        value, levels = broadcast_limit_arguments(values, log_failure)
         return self.approximation.limits(value, value, levels)[0]
 
     def upper_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        value, levels = check_levels(values, log_failure)
+        value, levels = broadcast_limit_arguments(values, log_failure)
         return self.approximation.limits(value, value, levels)[1]
 
     def limits(
@@ -440,10 +440,10 @@ class RatioTail(Tail):
     ratio: RatioLimits
 
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        return self.ratio.lower_limit(*check_levels(values, log_failure))
+        return self.ratio.lower_limit(*broadcast_limit_arguments(values, log_failure))
 
     def upper_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        return self.ratio.upper_limit(*check_levels(values, log_failure))
+        return self.ratio.upper_limit(*broadcast_limit_arguments(values, log_failure))
 
     def limits(
         self, lowest: Array, highest: Array, log_failure: Array, expected: Array | None = None
