@@ -26,7 +26,11 @@ from sklearn_bdp.feature_selection._rankings import column_blocks, text_columns
 from sklearn_bdp.feature_selection._report import AssociationReport, screening_report
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.metrics.base import Evaluation
-from sklearn_bdp.report.final import fix_statements, fixed_code_length, report_statements
+from sklearn_bdp.report.preregistered import (
+    preregister,
+    preregistered_code_length,
+    report_preregistered,
+)
 from sklearn_bdp.utils.hashing import query_key
 from sklearn_bdp.utils.sklearn_compat import is_frame, num_samples, safe_indexing
 from sklearn_bdp.utils.validation import (
@@ -238,7 +242,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         """
         if self._statements is None or not deviations.size:
             return None
-        length = fixed_code_length(notes, self._statements[0])
+        length = preregistered_code_length(notes, self._statements[0])
         log_one_sided = math.log(holdout.account.settings.beta / (2.0 * deviations.size)) - length
         return 0.5 * float(-ndtri_exp(log_one_sided) * np.median(deviations))
 
@@ -260,7 +264,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
         ]
         # Fixed before the first query about them, so that the answers cannot have chosen them.
         self._statements = query_key("associations", keys), names, candidates, associations
-        fix_statements(holdout, self._statements[0])
+        preregister(holdout, self._statements[0])
         direction = np.where(associations.effect[candidates] < 0, -1.0, 1.0)
         values = safe_indexing(division.X_holdout, candidates, axis=1)
         products = associations.bounded(values, candidates) * direction
@@ -356,7 +360,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
                 "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             }
 
-        content = report_statements(holdout, key, compute)
+        content = report_preregistered(holdout, key, compute)
         unit = f"{n:,} holdout records" + f" in {len(sizes):,} groups" * (len(sizes) < n)
         return AssociationReport.from_content(
             content, confidence_level=holdout.confidence_level, asked=self.n_features_in_, unit=unit

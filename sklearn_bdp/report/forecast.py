@@ -14,7 +14,6 @@ import numpy as np
 
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.release.batch_context import check_open, next_code_length
-from sklearn_bdp.report.final import RowEstimator, row_levels
 from sklearn_bdp.report.plan import (
     Plan,
     make_report_plan,
@@ -22,6 +21,7 @@ from sklearn_bdp.report.plan import (
     training_folds,
     with_estimated_moments,
 )
+from sklearn_bdp.report.rows import RowEstimator, row_log_alphas
 from sklearn_bdp.utils.sklearn_compat import safe_indexing
 
 _MAX_FOLDS = 3
@@ -191,16 +191,11 @@ def _computed_rows(plan: Plan, sample: _TrainingSample) -> tuple[RowForecast, ..
         last = ledger_state.last
         n_attempts = len(ledger_state.notes(Fact.CLOSING))
     length, _ = next_code_length(last, settings, report=True, n_attempts=n_attempts)
-    levels = row_levels(plan, last, settings, length=length, n_attempts=n_attempts)
+    log_alphas = row_log_alphas(plan, last, settings, length=length, n_attempts=n_attempts)
     estimator = RowEstimator(plan, sample, seed=0)
     forecasts = []
     for statement in plan.statements:
-        content = estimator.row(
-            statement,
-            log_proven=levels.log_proven,
-            log_approximate=levels.log_approximate,
-            log_alone=levels.log_alone,
-        )
+        content = estimator.row(statement, log_alphas)
         forecasts.append(
             RowForecast(
                 model=content["model"],

@@ -340,7 +340,7 @@ def without_clip(measure: Measure, *, skill: bool) -> Measure:
 
 
 def clip_notes(
-    statement: Any, records: Any, sampling: Any, plan: Any, log_failure: float
+    statement: Any, records: Any, units: Any, plan: Any, log_failure: float
 ) -> list[str]:
     """Return sentences on the clip of a row of errors, in time.
 
@@ -359,7 +359,7 @@ def clip_notes(
             f"{100 * clips.share_cut(metric):.2g}% of {clips.n_errors:,} out-of-fold training "
             "errors are beyond the clip."
         )
-        half_width = _declared_half_width(statement, records, sampling, plan, log_failure)
+        half_width = _declared_half_width(statement, records, units, plan, log_failure)
         if half_width is not None:
             notes.append(
                 "If the range of the training targets were declared as bounds=(low, high), the "
@@ -375,7 +375,7 @@ def clip_notes(
     return notes
 
 
-def _declared_half_width(statement, records, sampling, plan, log_failure):
+def _declared_half_width(statement, records, units, plan, log_failure):
     """Return the half-width with the range of the training targets as clip; None if not known."""
     metric = statement.measure.metric
     targets = None if plan.y is None else np.asarray(plan.y, dtype=float)
@@ -394,7 +394,7 @@ def _declared_half_width(statement, records, sampling, plan, log_failure):
         measure=dataclasses.replace(statement.measure, metric=declared),
         moments=moments._replace(center=center, variance=variance),
     )
-    lower, upper = past_row(declared_statement, records, sampling, plan.classes, log_failure)
+    lower, upper = past_row(declared_statement, records, units, plan.classes, log_failure)
     return 0.5 * (upper - lower)
 
 
@@ -456,13 +456,13 @@ def _limits_of_difference(metric, first, second):
 
 
 def past_row(
-    statement: Any, records: Any, sampling: Any, classes: Any, log_failure: float
+    statement: Any, records: Any, units: Any, classes: Any, log_failure: float
 ) -> tuple[float, float]:
     """Return limits for the expected score or difference over these dates, in score units.
 
     ``log_failure``: log of the failure probability of both limits together.
     """
-    by_date = sampling.means
+    by_date = units.date_means
     moments = statement.moments
     expected = moments.center
     variance = moments.variance
@@ -481,9 +481,8 @@ def past_row(
         scores = records.contributions(statement.measure, statement.models[0])[0]
         low, high = statement.measure.span
         span = high - low
-        if statement.measure.metric.is_binary and sampling.n_units == len(
-            records.y
-        ):  # one 0 or 1 per date
+        has_single_records = units.n_units == len(records.y)
+        if statement.measure.metric.is_binary and has_single_records:  # one 0 or 1 per date
             expected = 0.95 * moments.center + 0.025
             variance = None
     ends = past_limits(

@@ -20,7 +20,7 @@ from sklearn_bdp.feature_selection import (
     permutation_statistics,
     permutation_tests,
 )
-from sklearn_bdp.report.final import fixed_code_length
+from sklearn_bdp.report.preregistered import preregistered_code_length
 from tests.facts import refused
 
 DISTRIBUTIONS = {
@@ -237,11 +237,11 @@ def test_a_volcano_is_drawn():
 def test_weights_of_successively_registered_lists_sum_to_one():
     """G30: along any path the lists' levels sum to at most beta."""
     notes = [{"key": str(position), "released": 0.0} for position in range(30)]
-    weights = [np.exp(-fixed_code_length(notes, str(position))) for position in range(30)]
+    weights = [np.exp(-preregistered_code_length(notes, str(position))) for position in range(30)]
     assert sum(weights) == pytest.approx(1.0)
     assert weights[0] == pytest.approx(0.9)
     notes[1]["released"] = 2.5
-    assert fixed_code_length(notes, "1") == pytest.approx(2.5 - np.log(0.09))
+    assert preregistered_code_length(notes, "1") == pytest.approx(2.5 - np.log(0.09))
 
 
 def test_only_answers_before_the_registered_list_are_charged():

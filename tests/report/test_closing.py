@@ -344,7 +344,7 @@ def test_a_report_that_a_scorer_stops_reveals_no_score_and_leaves_the_holdout_op
 def test_an_error_of_this_package_leaves_the_holdout_open(monkeypatch):
     holdout = ReusableHoldout(X, Y, random_state=0)
     with monkeypatch.context() as patch:
-        patch.delattr("sklearn_bdp.report.final.approximate_row")
+        patch.delattr("sklearn_bdp.report.approximate_rows.approximate_row")
         with pytest.raises(UnfinishedReportError):
             holdout.final_report(MODEL)
     assert holdout.final_report(MODEL).rows[0].proven is not None

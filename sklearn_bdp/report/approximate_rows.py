@@ -1,0 +1,325 @@
+"""Values of the rows in a final report and their approximate intervals (theory G28, G31, G34)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import get_scorer, max_error, median_absolute_error
+
+from sklearn_bdp.intervals.dates import about_training_mean, date_row, median_row, too_few_dates
+from sklearn_bdp.intervals.jackknife import SKILL, ApproximateRow, approximate_row, public_refusal
+from sklearn_bdp.intervals.medians import median_error_row
+from sklearn_bdp.metrics.approximate import approximate_metric
+from sklearn_bdp.metrics.base import BoundedMetric
+from sklearn_bdp.metrics.means import ClippedError
+from sklearn_bdp.report.final_report import FEW_ERRORS
+from sklearn_bdp.report.measures import ScoredRecords, compute_score
+from sklearn_bdp.report.plan import Plan, Statement
+from sklearn_bdp.report.sampling_units import SamplingUnits
+
+#: Score functions of errors that the jackknife does not apply to. Medians have another interval.
+_MEDIAN, _LARGEST = median_absolute_error, max_error
+_NO_TARGET = "The largest error of new records depends on their number. It has no interval."
+_SEVERAL_MEDIANS = "The median error of several outputs has no interval."
+_MEDIAN_OF_CHAIN = "The median error of dependent records has no interval."
+NEEDS_CHAIN = "An approximate row needs a declared chain (a long run)."
+#: Approximate intervals that cover this part of the range, or more, are left out.
+_MAX_RANGE_SHARE = 0.95
+#: Approximate intervals that are this many times as wide as the proven one are left out.
+_MAX_PROVEN_RATIO = 1.5
+#: Calibration is perfect at a slope of 1 and an intercept of 0. Wider intervals are left out.
+_CALIBRATION, _MAX_CALIBRATION_WIDTH = ("calibration_slope", "calibration_intercept"), 4.0
+
+
+class ApproximateRows:
+    """Values of the statements of a plan and their approximate intervals, in score units.
+
+    A row of two models or two subgroups is the second minus the first. Functions of
+    :mod:`sklearn_bdp.intervals` take the *sides* of a row, the first minus the second: predictions
+    and a mask or weights of records.
+    """
+
+    def __init__(self, plan: Plan, records: ScoredRecords, units: SamplingUnits) -> None:
+        self.plan = plan
+        self.records = records
+        self.units = units
+
+    def value(self, statement: Statement) -> float:
+        """Return the reported value, in score units."""
+        if statement.skill:
+            baseline_loss, model_loss = (
+                self.units.record_weights @ self.records.loss(statement.measure, model_name)
+                for model_name in statement.models
+            )
+            return 1.0 - float(model_loss / baseline_loss)
+        is_about_mean = statement.measure.metric.unit_statistic.dates.left_out_about is not None
+        if self.units.are_dates and is_about_mean:
+            return self._date_row(statement, 0.5).value  # the value needs no failure probability
+        values = [
+            compute_score(
+                statement.measure, self.records, model_name, self.weights_in_subgroup(subgroup)
+            )
+            for model_name in statement.models
+            for subgroup in statement.subgroups or ("",)
+        ]
+        return float(values[-1] - (values[0] if len(values) == 2 else 0.0))
+
+    def weights_in_subgroup(self, subgroup: str) -> Any:
+        """Return the weight of each record, 0 outside of a subgroup; ``""``: of all records."""
+        in_subgroup = self.plan.masks[subgroup] if subgroup else 1.0
+        return self.units.record_weights * in_subgroup
+
+    def public_refusal(self, statement: Statement) -> str:
+        """Return the public reason why a row has no approximate interval, or an empty text."""
+        if self.units.n_autocorrelation_times == 0.0:
+            return NEEDS_CHAIN
+        reason = self._lack_of_jackknife(statement)
+        if reason:
+            return reason
+        if self.units.are_dates:
+            return too_few_dates(self.units.n_units)
+        return public_refusal(self.units.n_units, times=self.units.n_autocorrelation_times)
+
+    def informative_interval(
+        self, statement: Statement, log_alpha: float, proven_ends: Any
+    ) -> tuple[list[float] | None, list[str]]:
+        """Return the ends of an approximate interval, None without one, and its notes.
+
+        Rows that are left out because of their width still count in the family: the probability
+        that any row fails only shrinks.
+
+        Parameters
+        ----------
+        statement : Statement
+            The row.
+        log_alpha : float
+            Log of the failure probability of both ends together.
+        proven_ends : list of float or None
+            Ends of the proven interval of the row, if it has one.
+        """
+        interval = self._interval(statement, math.exp(log_alpha))
+        ends = finite_ends((interval.lower, interval.upper))
+        if ends is None:
+            return None, list(interval.notes)
+        # A skill score has no lower end.
+        is_bounded = isinstance(statement.measure.metric, BoundedMetric) and not statement.skill
+        if self.units.are_dates and is_bounded:
+            is_bounded = not self.uses_unclipped_errors(statement)
+        if is_bounded:
+            _, low, high = statement.ends
+            ends = [max(ends[0], low), min(ends[1], high)]
+        reason = _lack_of_information(statement, ends, proven_ends, is_bounded=is_bounded)
+        if reason:
+            return None, [reason]
+        return ends, list(interval.notes)
+
+    def uses_unclipped_errors(self, statement: Statement) -> bool:
+        """Return whether the metric clips errors, and the approximate row does not (theory G31)."""
+        return self._unclipped(statement) is not None
+
+    def _interval(self, statement, alpha):
+        """Return value, approximate limits and notes, in score units.
+
+        ``alpha`` is the failure probability of both limits together.
+        """
+        if statement.measure.score_function in (_MEDIAN, _LARGEST):
+            return self._row_without_jackknife(statement, alpha)
+        if self.units.are_dates:
+            return self._in_score_units(self._date_row(statement, alpha), statement)
+        statistic, y, sides = self._statistic_and_sides(statement)
+        row = approximate_row(
+            statistic,
+            y,
+            sides,
+            units=self.units.unit_of_record,
+            level=alpha,
+            per_record=self.plan.per == "record",
+            times=self.units.n_autocorrelation_times,
+            unit_name=self.units.name,
+        )
+        return self._within_range(self._in_score_units(row, statement), statement, alpha)
+
+    def _row_without_jackknife(self, statement, alpha):
+        """Return the row of a median error, by order statistics, or of the largest error."""
+        is_one_score = len(statement.models) == 1 and not statement.subgroups
+        value = self.value(statement)
+        reason = self._lack_of_jackknife(statement)
+        if not reason and self.units.are_dates and not is_one_score:
+            reason = f"{statement.measure.name} has no approximate interval over these dates."
+        if reason:
+            return ApproximateRow(value, math.nan, math.nan, self.units.n_units, (reason,))
+        errors_by_model = [self.records.errors(model_name) for model_name in statement.models[::-1]]
+        if self.units.are_dates:
+            row = median_row(
+                errors_by_model[0],
+                alpha,
+                dates=self.units.unit_of_record,
+                horizon=statement.forecast_horizon,
+            )
+        else:
+            sides = [
+                (errors, self.weights_in_subgroup(subgroup))
+                for errors in errors_by_model
+                for subgroup in statement.subgroups[::-1] or ("",)
+            ]
+            row = median_error_row(
+                value, sides, self.units.unit_of_record, alpha, unit_name=self.units.name
+            )
+        if statement.measure.metric.scorer._sign > 0:
+            row = row._replace(value=value, lower=-row.upper, upper=-row.lower)
+        return row
+
+    def _lack_of_jackknife(self, statement):
+        """Return the public reason why an error has no interval at all, or an empty text."""
+        score_function = statement.measure.score_function
+        if score_function is _LARGEST:
+            return _NO_TARGET
+        if score_function is _MEDIAN and self.records.y.ndim > 1:
+            return _SEVERAL_MEDIANS
+        if score_function is _MEDIAN and self.units.n_autocorrelation_times is not None:
+            return _MEDIAN_OF_CHAIN
+        return ""
+
+    def _in_score_units(self, row, statement):
+        """Return a row in score units; that of one share of records is in [0, 1] before."""
+        metric = statement.measure.metric
+        is_one_score = len(statement.models) == 1 and len(statement.subgroups) < 2
+        if not (metric.is_mean and metric.is_binary and is_one_score):
+            return row  # other statistics are in score units, and so are differences
+        low, high = statement.measure.span
+        value, lower, upper = (
+            low + (high - low) * unit_value for unit_value in (row.value, row.lower, row.upper)
+        )
+        return row._replace(value=value, lower=lower, upper=upper)
+
+    def _within_range(self, row, statement, alpha):
+        """Return the row of one score with limits inside its range; other rows unchanged.
+
+        ``alpha`` is the failure probability of both limits together.
+
+        Near the best score few records are wrong: leaving them out one by one shows no spread, or
+        one that leads beyond the range. A metric of labels then has the limits of theory G34.
+        """
+        scorer = _scorer_of_labels(statement.measure.metric)
+        is_one_score = len(statement.models) == 1 and not (statement.subgroups or statement.skill)
+        if scorer is None or not is_one_score or not hasattr(scorer, "_score_func"):
+            return row
+        metric = approximate_metric(scorer, self.records.y)
+        has_ends = math.isfinite(row.lower) and math.isfinite(row.upper)
+        if metric.is_open or (has_ends and metric.lower <= row.lower <= row.upper <= metric.upper):
+            return row
+        unit_of_record = self.units.unit_of_record
+        has_single_records = np.unique(unit_of_record).size == unit_of_record.size
+        if self.units.n_autocorrelation_times is None and has_single_records:
+            limits = self._limits_of_labels(metric, statement.models[0], alpha)
+            if limits is not None:
+                return row._replace(lower=limits[0], upper=limits[1], notes=(FEW_ERRORS,))
+        if not has_ends:
+            return row
+        ends = np.clip([row.lower, row.upper], metric.lower, metric.upper)
+        return row._replace(lower=float(ends[0]), upper=float(ends[1]))
+
+    def _limits_of_labels(self, metric, model_name, alpha):
+        """Return limits from the predicted labels of a model, or None for other metrics."""
+        if self.records.y.ndim != 1 or self.records.y.dtype.kind == "f":
+            return None
+        _, code_of_label = self.records.codes(model_name)
+        labels = np.array(list(code_of_label))
+        predicted_codes = self.records.rows(model_name, "labels", code_of_label)
+        if not (np.isfinite(predicted_codes) & (predicted_codes >= 0.0)).all():
+            return None
+        predicted_labels = labels[predicted_codes.astype(int)]
+        return metric.limits_of_labels(self.records.y, predicted_labels, alpha)
+
+    def _date_row(self, statement, alpha):
+        """Return the row of a score over these dates, each given its past (theory G31)."""
+        unclipped = None if statement.skill else self._unclipped(statement)
+        if unclipped is not None:
+            statistic, sides = unclipped
+            y = self.records.y.astype(float)
+        else:
+            statistic, y, sides = self._statistic_and_sides(statement)
+        return date_row(
+            about_training_mean(statistic, self.plan.training_mean),
+            y,
+            sides,
+            dates=self.units.unit_of_record,
+            level=alpha,
+            horizon=statement.forecast_horizon,
+        )
+
+    def _unclipped(self, statement):
+        """Return the unclipped statistic of a clipped error and the sides of its row, or None.
+
+        Approximate rows need no range: they use unclipped errors (theory G31).
+        """
+        metric = statement.measure.metric
+        if not isinstance(metric, ClippedError) or self.records.y.ndim != 1:
+            return None
+        predictions_by_model = [
+            self.records.rows(model_name, "values") for model_name in statement.models[::-1]
+        ]
+        if not np.isfinite(predictions_by_model).all():
+            return None
+        sides = [
+            (predictions, self.weights_in_subgroup(subgroup) > 0.0)
+            for predictions in predictions_by_model
+            for subgroup in statement.subgroups[::-1] or ("",)
+        ]
+        return metric.unclipped_statistic, sides
+
+    def _statistic_and_sides(self, statement):
+        """Return the statistic of a row, the targets in its form, and the sides of the row.
+
+        Neither family of intervals uses records of weight zero (``per="record"``).
+        """
+        if statement.skill:
+            losses = np.vstack(
+                [self.records.loss(statement.measure, name) for name in statement.models]
+            )
+            return SKILL, np.zeros(losses.shape[1]), [(losses, self.weights_in_subgroup("") > 0.0)]
+        sides = []
+        for model_name in statement.models[::-1]:
+            statistic, y, predictions = self.records.response(
+                statement.measure, model_name, self.units.record_weights
+            )
+            sides += [
+                (predictions, self.weights_in_subgroup(subgroup) > 0.0)
+                for subgroup in statement.subgroups[::-1] or ("",)
+            ]
+        return statistic, y, sides
+
+
+def _lack_of_information(statement, ends, proven_ends, *, is_bounded):
+    """Return why an approximate interval is not informative, or an empty text.
+
+    Such an interval covers nearly the range of the metric, is much wider than the proven one, or
+    contains any calibration.
+    """
+    width = ends[1] - ends[0]
+    _, low, high = statement.ends
+    if is_bounded and width >= _MAX_RANGE_SHARE * (high - low):
+        return "The interval would cover nearly every possible value."
+    if proven_ends is not None and width >= _MAX_PROVEN_RATIO * (proven_ends[1] - proven_ends[0]):
+        return "The interval would be much wider than the proven one."
+    if statement.measure.name in _CALIBRATION and width > _MAX_CALIBRATION_WIDTH:
+        return (
+            f"The interval would be wider than {_MAX_CALIBRATION_WIDTH:g}: so few records do not "
+            "determine the calibration."
+        )
+    return ""
+
+
+def _scorer_of_labels(metric):
+    """Return scikit-learn's scorer of a metric: its own, or that of a metric of labels; or None."""
+    statistic = metric.unit_statistic
+    if statistic.scale == "signed" and statistic.response == "labels":
+        return get_scorer(metric.name)
+    return getattr(metric, "scorer", None)
+
+
+def finite_ends(ends: Any) -> list[float] | None:
+    """Return the ends of an interval as floats, None unless both are finite."""
+    return [float(end) for end in ends] if all(map(math.isfinite, ends)) else None

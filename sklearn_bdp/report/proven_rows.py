@@ -1,0 +1,135 @@
+"""Proven limits of the rows in a final report, each by the method that its statement names."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from sklearn_bdp.correlation import CorrelationModel
+from sklearn_bdp.intervals.concentration import ModelTail
+from sklearn_bdp.metrics.proofs import CLASSES, COUNTS, PAST, TAIL, UNIT_INTERVALS
+from sklearn_bdp.report.by_class import auc_limits, class_mean_limits
+from sklearn_bdp.report.in_time import past_row
+from sklearn_bdp.report.measures import ScoredRecords
+from sklearn_bdp.report.plan import Plan, Statement
+from sklearn_bdp.report.sampling_units import SamplingUnits
+
+#: Smaller failure probabilities are too near to the smallest number for Clopper-Pearson limits.
+_MIN_ALPHA = 1e-290
+
+
+class ProvenRows:
+    """Proven limits of the statements of a plan, in score units."""
+
+    def __init__(
+        self, plan: Plan, records: ScoredRecords, units: SamplingUnits, model: CorrelationModel
+    ) -> None:
+        self.plan = plan
+        self.records = records
+        self.units = units
+        self.model = model  # the declared dependence of the records
+        #: Evaluations of metrics by class, by the name of a model and the metric.
+        self._evaluations: dict[tuple[str, str], Any] = {}
+
+    def limits(self, statement: Statement, log_alpha: float) -> tuple[float, float]:
+        """Return the limits of a row in score units.
+
+        ``log_alpha``: log of the failure probability of both limits together.
+        """
+        if len(statement.subgroups) == 2:  # each subgroup gets half of the failure probability
+            first, second = (
+                self.limits(statement.in_subgroup(subgroup), log_alpha - math.log(2.0))
+                for subgroup in statement.subgroups
+            )
+            return second[0] - first[1], second[1] - first[0]
+        if statement.recalls:  # each recall gets the same part of the failure probability
+            log_alpha_of_recall = log_alpha - math.log(len(statement.recalls))
+            recall_limits = [
+                self.limits(recall, log_alpha_of_recall) for recall in statement.recalls
+            ]
+            lower, upper = np.mean(recall_limits, axis=0).tolist()
+            return lower, upper
+        if statement.proven == CLASSES:
+            return self._limits_by_class(statement, log_alpha)
+        if statement.proven == PAST:
+            return past_row(statement, self.records, self.units, self.plan.classes, log_alpha)
+        return self._limits_over_units(statement, log_alpha)
+
+    def _limits_over_units(self, statement, log_alpha):
+        """Return the limits of a score, or of a difference of two, that is a ratio of two sums.
+
+        A difference is rescaled to [0, 1], where 1/2 is no difference.
+        """
+        low, high = statement.measure.span
+        score_range = high - low
+        in_subgroup = self.plan.masks[statement.subgroups[0]] if statement.subgroups else 1.0
+        sums_and_counts = [
+            [
+                in_subgroup * values
+                for values in self.records.contributions(statement.measure, model_name)
+            ]
+            for model_name in statement.models
+        ]
+        sums, counts = sums_and_counts[-1]
+        if len(sums_and_counts) == 2:
+            baseline_sums, _ = sums_and_counts[0]
+            differences = (sums - baseline_sums) / statement.max_difference
+            low = -statement.max_difference * score_range
+            score_range = 2.0 * statement.max_difference * score_range
+            sums = 0.5 * (counts + np.clip(differences, -1.0, 1.0))
+        unit_lower, unit_upper = self._unit_limits(statement, sums, counts, log_alpha)
+        return low + score_range * unit_lower, low + score_range * unit_upper
+
+    def _unit_limits(self, statement, sums, counts, log_alpha):
+        """Return limits in [0, 1] from each record's contribution to numerator and denominator."""
+        metric = statement.measure.metric
+        if statement.proven == COUNTS:
+            alpha = min(math.exp(log_alpha), 0.5)
+            if alpha < _MIN_ALPHA:
+                return 0.0, 1.0
+            are_alike = self.plan.dependence == "records"
+            return metric.count_limits(sums.sum(), counts.sum(), alpha, alike=are_alike)
+        if statement.proven == TAIL:
+            is_binary = metric.is_binary and len(statement.models) == 1
+            tail = ModelTail(self.model, len(sums), binary=is_binary)
+            mean = np.array([min(1.0, float(np.mean(self.units.record_weights * sums)))])
+            lower, upper = tail.limits(mean, mean, np.array([log_alpha - math.log(2.0)]))
+            return float(lower[0]), float(upper[0])
+        unit_interval = UNIT_INTERVALS[statement.proven]
+        return unit_interval(
+            self.units.totals(sums),
+            self.units.totals(counts),
+            bound=getattr(metric, "record_bound", 1.0) * self.plan.bound,
+            moments=statement.moments,
+            log_inverse_level=math.log(2.0) - log_alpha,
+        )
+
+    def _limits_by_class(self, statement, log_alpha):
+        """Return limits of ROC AUC or of a mean over classes (theory G12, G19, G36)."""
+        evaluation = self._evaluation(statement)
+        positions = self.units.one_record_of_each
+        if statement.subgroups:
+            in_subgroup = self.plan.masks[statement.subgroups[0]] > 0.0
+            positions = positions[in_subgroup[positions]]
+        if evaluation.by_class is not None and evaluation.shape.kind == "pairs":
+            return auc_limits(
+                evaluation.by_class,
+                positions,
+                log_alpha,
+                statement.moments,
+                bets=not self.plan.dependence.startswith("stratified"),
+            )
+        n = len(self.records.y)
+        return class_mean_limits(evaluation, positions, log_alpha, model=self.model, n=n)
+
+    def _evaluation(self, statement):
+        """Return the evaluation of the first model of a statement, computed once."""
+        model_name = statement.models[0]
+        metric = statement.measure.metric
+        key = model_name, repr(metric)
+        if key not in self._evaluations:
+            model, X = self.records.model_and_data(model_name)
+            self._evaluations[key] = metric.evaluate(model, X, self.records.y)
+        return self._evaluations[key]

@@ -1,0 +1,123 @@
+"""Sampling units of a closed holdout: the unit and the weight of each record in a report."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Self
+
+import numpy as np
+
+from sklearn_bdp._typing import Array
+from sklearn_bdp.correlation.scheme import SamplingScheme
+from sklearn_bdp.report.plan import Plan
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class SamplingUnits:
+    """Units of the holdout records, and the weight of each record in a score.
+
+    Independent units (records or groups) are in a secret random order that never changes (theory
+    G28). Dates and the blocks of dependent records keep their order.
+    """
+
+    scheme: SamplingScheme
+    name: str  # of the units, in the plural
+    unit_of_record: Array  # (n,): number of each record's unit: 0, 1, ...
+    n_units: int
+    record_weights: Array  # (n,): weight of each record in a score
+    #: (n_units,): divisors of the sums over the records of a unit; None if sums are not divided.
+    divisors: Array | None = None
+    #: (n_units,): position of one record of each unit, in the order of units (theory G19); None for
+    #: dates and dependent records.
+    one_record_of_each: Array | None = None
+    #: Number of autocorrelation times in a declared chain; 0 for dependent records that are not a
+    #: chain; None for dates and independent units.
+    n_autocorrelation_times: float | None = None
+
+    @classmethod
+    def of_plan(cls, plan: Plan, holdout: Any, seed: int) -> Self:
+        """Return the units of the holdout records for the rows of a plan.
+
+        The order of independent units follows from ``seed``, which is secret, too.
+        """
+        scheme = holdout.dependence.sampling_scheme(holdout.n)
+        if plan.dependence in ("dependent", "past"):
+            return cls._of_dependent_records(scheme, holdout)
+        return cls._of_independent_units(scheme, plan, holdout, seed)
+
+    @classmethod
+    def _of_dependent_records(cls, scheme, holdout):
+        """Return the blocks of dependent records, or the dates, in their own order."""
+        n = holdout.n
+        n_autocorrelation_times = None
+        if scheme.calendar is None:
+            n_autocorrelation_times = 0.0
+            if scheme.in_time_order:
+                n_autocorrelation_times = float(holdout.dependence.effective_n(n))
+        return cls(
+            scheme=scheme,
+            name=scheme.unit_name,
+            unit_of_record=scheme.record_blocks,
+            n_units=int(scheme.record_blocks.max()) + 1,
+            record_weights=np.ones(n) if scheme.weights is None else n * scheme.weights,
+            n_autocorrelation_times=n_autocorrelation_times,
+        )
+
+    @classmethod
+    def _of_independent_units(cls, scheme, plan, holdout, seed):
+        """Return independent records or groups, in the order that follows from ``seed``."""
+        n = holdout.n
+        order_rng = np.random.default_rng([seed, 1])
+        components = np.unique(holdout.dependence.components(n), return_inverse=True)[1]
+        unit_of_record = order_rng.permutation(int(components.max()) + 1)[components]
+        sizes = np.bincount(unit_of_record)
+        first_ranks = np.cumsum(sizes) - sizes
+        # The choice of one record has a random stream of its own (theory G19).
+        by_unit = np.lexsort((np.random.default_rng([seed, 2]).random(n), unit_of_record))
+        name = scheme.unit_name
+        record_weights = np.ones(n)
+        divisors = None
+        if scheme.has_independent_records:
+            name = "records"
+        elif plan.per == "unit":
+            divisors = sizes
+            record_weights = 1.0 / sizes[unit_of_record]
+        else:  # a larger group keeps ``plan.bound`` records, drawn at random
+            order = np.lexsort((order_rng.random(n), unit_of_record))
+            rank_in_unit = np.empty(n)
+            rank_in_unit[order] = np.arange(n) - first_ranks[unit_of_record[order]]
+            record_weights = (rank_in_unit < plan.bound).astype(float)
+        return cls(
+            scheme=scheme,
+            name=name,
+            unit_of_record=unit_of_record,
+            n_units=len(sizes),
+            record_weights=record_weights,
+            divisors=divisors,
+            one_record_of_each=by_unit[first_ranks],
+        )
+
+    @property
+    def are_dates(self) -> bool:
+        """Whether the units are dates, each judged given its past (theory G26)."""
+        return self.scheme.calendar is not None
+
+    def count(self, mask: Array) -> int:
+        """Return the number of units with a record in a mask of shape (n,)."""
+        return int(np.unique(self.unit_of_record[mask]).size)
+
+    def totals(self, values: Array) -> Array:
+        """Return the weighted sum of the records' values in each unit, of shape (n_units,).
+
+        Sums are divided by sizes: nine times one ninth is more than 1 in floating point, and bounds
+        hold for means of at most 1.
+        """
+        if self.divisors is not None:
+            sums = np.bincount(self.unit_of_record, values, minlength=self.n_units)
+            return sums / self.divisors
+        weighted_values = self.record_weights * values
+        return np.bincount(self.unit_of_record, weighted_values, minlength=self.n_units)
+
+    def date_means(self, values: Array) -> Array:
+        """Return the mean of the records' values on each date; all dates have equal weights."""
+        return self.totals(values) * (self.n_units / len(self.unit_of_record))
