@@ -25,8 +25,10 @@ from sklearn.metrics import get_scorer
 
 from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
 
-N_HOLDOUT, N_TRAINING = 200, 600
-N_SEARCHES, N_CANDIDATES = 20, 10
+N_HOLDOUT = 200
+N_TRAINING = 600
+N_SEARCHES = 20
+N_CANDIDATES = 10
 METRICS = ("f1", "f1_macro", "matthews_corrcoef", "average_precision", "r2")
 #: Share of lives in which some interval may be wrong.
 SHARE = 0.05
@@ -277,7 +279,8 @@ def vote(life, rng):
 
 
 def _ask_for_columns(life, rng, *, n_best):
-    gains, raw = [], []
+    gains = []
+    raw = []
     for start in range(0, (N_SEARCHES - 1) * N_CANDIDATES, N_CANDIDATES):
         columns = range(start, start + N_CANDIDATES)
         _, gain, score = life.ask([life.candidate([column], [1.0]) for column in columns])
@@ -297,13 +300,15 @@ def _signed_vote(life, gains, n_best):
     order = np.argsort(-np.abs(gains), kind="stable")[:n_best]
     signs = np.where(gains[order] < 0.0, -1.0, 1.0)
     if life.is_regression:  # a regression pays for each column that says nothing
-        order, signs = order[: N_CANDIDATES * 3], signs[: N_CANDIDATES * 3]
+        order = order[: N_CANDIDATES * 3]
+        signs = signs[: N_CANDIDATES * 3]
     return life.candidate(order, signs)
 
 
 def add_greedily(life, rng):
     """Add the column that the holdout favors most, search by search."""
-    chosen, naive = [], []
+    chosen = []
+    naive = []
     released = np.array([np.nan])
     for start in range(0, N_SEARCHES * N_CANDIDATES, N_CANDIDATES):
         columns = np.arange(start, start + N_CANDIDATES)
@@ -317,7 +322,8 @@ def add_greedily(life, rng):
 
 def compare_grid(life, rng):
     """Search a grid of good models in ten parts, as people do."""
-    released, raw = [], []
+    released = []
+    raw = []
     for start in range(0, 100, N_CANDIDATES):
         columns = range(start, start + N_CANDIDATES)
         answers, _, scores = life.ask([life.candidate([column], [1.0]) for column in columns])

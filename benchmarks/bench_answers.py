@@ -18,7 +18,9 @@ from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.correlation import Groups, MarkovChain
 from sklearn_bdp.mechanisms import Thresholdout
 
-N, LONE, RECORDS = 1000, 60, 200
+N = 1000
+LONE = 60
+RECORDS = 200
 
 
 def seconds(function):
@@ -40,7 +42,8 @@ def mechanism():
 
 def lone(model, rng):
     """Return the median time of a lone answer, and of the mechanism's, after twenty others."""
-    reusable, peer = holdout(N, model), mechanism()
+    reusable = holdout(N, model)
+    peer = mechanism()
     scores = (rng.random((LONE, 1, N)) < 0.8).astype(float)
     times = [
         seconds(lambda query_scores=query_scores: reusable.answer([0.8], query_scores))
@@ -57,7 +60,8 @@ def batch(size, rng):
     """Return the time of a batch of 0/1 scores, and of the mechanism on their means."""
     scores = rng.random((size, RECORDS)) < 0.8
     values = np.clip(scores.mean(axis=1) + rng.normal(0.0, 0.01, size), 0.0, 1.0)
-    reusable, peer = holdout(RECORDS, None), mechanism()
+    reusable = holdout(RECORDS, None)
+    peer = mechanism()
     took = seconds(lambda: reusable.answer(values, scores))
     return took, seconds(lambda: peer.answer(values, scores.mean(axis=1)))
 

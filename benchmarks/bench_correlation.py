@@ -21,7 +21,8 @@ P1 = np.array([[0.9, 0.1], [0.2, 0.8]])
 
 def seconds(call, *, repeat=1):
     """Return the best time of a call and its last result."""
-    best, result = math.inf, None
+    best = math.inf
+    result = None
     for _ in range(repeat):
         start = time.process_time()
         result = call()
@@ -39,18 +40,21 @@ def scan_quilts(matrix, epsilon, n, *, longest=None):
     reverse = matrix.T * distribution[None, :] / distribution[:, None]
 
     def ratios(kernel):
-        powers, power = [], np.eye(len(kernel))
+        powers = []
+        power = np.eye(len(kernel))
         for _ in range(n - 1):
             power = power @ kernel
             powers.append(np.log(power[:, None, :] / power[None, :, :]).max(axis=2).tolist())
         return powers
 
-    backward, forward = ratios(reverse), ratios(matrix)
+    backward = ratios(reverse)
+    forward = ratios(matrix)
     pairs = [(u, v) for u in range(len(matrix)) for v in range(len(matrix)) if u != v]
     longest = n if longest is None else longest
     worst = 0.0
     for i in range(n):
-        n_before, n_after = i, n - 1 - i
+        n_before = i
+        n_after = n - 1 - i
         best = n * epsilon
         for a in range(1, min(n_before, longest) + 1):
             leakage = max(backward[a - 1][u][v] for u, v in pairs)
@@ -72,7 +76,8 @@ def report(name, value, target, ok):
 
 def bench_quilts():
     """Quilt calibration of 1,000 records against the quadratic scan per record."""
-    epsilon, n = 0.01, 1000
+    epsilon = 0.01
+    n = 1000
     fast, ours = seconds(
         lambda: MarkovChain(P1, observed=True).bdp_epsilon(epsilon, n, method="quilt"), repeat=3
     )

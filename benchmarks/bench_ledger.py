@@ -27,7 +27,8 @@ from sklearn_bdp.ledger.batch_record import BatchRecord
 from sklearn_bdp.ledger.ledger import Chain, backend_at
 
 N = 1000
-X, Y = np.arange(2.0 * N).reshape(N, 2), np.arange(N) % 2
+X = np.arange(2.0 * N).reshape(N, 2)
+Y = np.arange(N) % 2
 
 
 def ask(path, worker, batches, size, barrier):
@@ -107,10 +108,12 @@ def compare_places(answers):
 def open_large(n_answers):
     """Print time and memory of opening a ledger whose last batch was repeated so many times."""
     with tempfile.TemporaryDirectory() as folder:
-        small, large = Path(folder) / "small.sqlite", Path(folder) / "large.sqlite"
+        small = Path(folder) / "small.sqlite"
+        large = Path(folder) / "large.sqlite"
         holdout = ReusableHoldout(X, Y, ledger=small)
         holdout.answer([0.5], Y[None, :], keys=["key 1"])  # confirmed, not corrected
-        stored, chain = backend_at(small).read(0), Chain()
+        stored = backend_at(small).read(0)
+        chain = Chain()
         rows = list(stored.rows)
         record = BatchRecord.from_content(json.loads(rows[-1].content))
         for number in range(2, n_answers + 1):

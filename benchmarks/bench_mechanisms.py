@@ -76,7 +76,8 @@ def main(arguments=None):
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args(arguments)
     rng = np.random.default_rng(0)
-    m, n_slow = options.queries, min(options.queries, 100_000)
+    m = options.queries
+    n_slow = min(options.queries, 100_000)
     holdout = rng.random(m)
     training = np.clip(holdout + rng.normal(0.0, 0.01, m), 0.0, 1.0)
     some = np.where(np.arange(m) % 1000 == 999, -1.0, training)

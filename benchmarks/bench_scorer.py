@@ -34,7 +34,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn_bdp import HoldoutScorer, ReusableHoldout
 
 #: Limit: this many times the plain client, and these seconds for each answer.
-TIMES, EACH = 1.5, 0.002
+TIMES = 1.5
+EACH = 0.002
 LOGISTIC = make_pipeline(StandardScaler(), LogisticRegression())
 MODELS = {
     "logistic regression": LOGISTIC,
@@ -92,7 +93,9 @@ def seconds(function, *args):
 def measure(client, model, data, runs):
     """Return medians of plain and our seconds and of their ratio, and the number of answers."""
     X, X_holdout, y, y_holdout = data
-    peer, ours, answers = [], [], 0
+    peer = []
+    ours = []
+    answers = 0
     for _ in range(runs):
         peer.append(seconds(client, clone(model), X, y, "accuracy"))
         holdout = ReusableHoldout(X_holdout, y_holdout)
@@ -118,7 +121,8 @@ def main():
     for name in options.names or CLIENTS:
         for model in options.models:
             peer, ours, ratio, n = measure(CLIENTS[name], MODELS[model], data, options.runs)
-            extra, share = 1e3 * (ours - peer) / n, ours / (TIMES * peer + EACH * n)
+            extra = 1e3 * (ours - peer) / n
+            share = ours / (TIMES * peer + EACH * n)
             numbers = f"{n:13}{peer:13.3f}{ours:13.3f}{ratio:13.2f}{extra:13.2f}{share:13.2f}"
             print(f"{f'{name}, {model}':46}{numbers}", flush=True)
 

@@ -139,7 +139,8 @@ def print_table():
     )
     for name in [name for name, ratio in ratios.items() if not ratio <= 3.5]:
         repeated_ratios = [np.divide(*both_widths(name, seed)) for seed in range(N_DIVISIONS)]
-        median, largest = np.median(repeated_ratios), np.max(repeated_ratios)
+        median = np.median(repeated_ratios)
+        largest = np.max(repeated_ratios)
         reason = WIDE.get(name, "unknown")
         print(f"{name}: median {median:.2f}, largest {largest:.2f}. Reason: {reason}.", flush=True)
 
@@ -162,7 +163,8 @@ def print_diabetes():
     """Print widths of intervals of R² on ``load_diabetes``, over ten divisions."""
     X, y = load_diabetes(return_X_y=True)
     grid = {"alpha": [0.001, 0.01, 0.1, 1.0, 10.0]}
-    ratios, n_corrected = [], []
+    ratios = []
+    n_corrected = []
     for seed in range(10):
         search = ReusableHoldoutSearchCV(Ridge(), grid, scoring="r2", random_state=seed).fit(X, y)
         n_corrected.append(np.count_nonzero(search.cv_results_["answered_from"] != "cv"))

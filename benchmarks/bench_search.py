@@ -60,7 +60,8 @@ def seconds(function):
 def line(name, theirs, ours, unit):
     """Print one comparison; the ratio is the median over pairs of runs."""
     ratio = statistics.median(b / a for a, b in zip(theirs, ours, strict=True))
-    theirs, ours = statistics.median(theirs), statistics.median(ours)
+    theirs = statistics.median(theirs)
+    ours = statistics.median(ours)
     print(f"{name:58}{theirs:>10.3g} {unit:3}{ours:>10.3g} {unit:3}{ratio:>8.3f}", flush=True)
 
 
@@ -99,7 +100,9 @@ def cheap(runs):
             clone(estimator).set_params(**params).fit(X, y)
             for params in (ParameterGrid(grid) if "SVC" in name else ())
         ]
-        theirs, predicting, ours = [], [], []
+        theirs = []
+        predicting = []
+        ours = []
         for _ in range(runs):
             peer = GridSearchCV(estimator, grid, cv=4, refit=False)
             search = ReusableHoldoutSearchCV(estimator, grid, cv=3)
@@ -116,7 +119,10 @@ def slow(runs):
     """Compare behind a transformer that takes .1 s, cv=3: ten candidates."""
     X, y, validation = sides(*make_classification(400, 10, random_state=0))
     grid = {"logisticregression__C": np.logspace(-2, 2, 10)}
-    uncached, cached, dask, ours = [], [], [], []
+    uncached = []
+    cached = []
+    dask = []
+    ours = []
     dask_search = _dask_ml()
     for _ in range(runs):
         pipeline = make_pipeline(SlowScaler(), LogisticRegression())
@@ -165,7 +171,8 @@ def memory(runs):
     X, y, validation = sides(*make_classification(400, 200, random_state=0))
     network = MLPClassifier((1000,), max_iter=2, random_state=0)
     grid = {"alpha": list(np.logspace(-6, -1, 8))}
-    theirs, ours = [], []
+    theirs = []
+    ours = []
     model = len(pickle.dumps(network.fit(X, y))) / 1e6
     for _ in range(max(1, runs // 2)):
         theirs.append(model + peak(lambda: GridSearchCV(network, grid, cv=3).fit(X, y)))
@@ -178,7 +185,8 @@ def shipped(search, *args, **validation):
     """Return the bytes of what joblib is given to send to two workers, in MB."""
     from joblib import Parallel
 
-    size, original_call = 0, Parallel.__call__
+    size = 0
+    original_call = Parallel.__call__
 
     def weighed(self, iterable):
         nonlocal size
@@ -208,9 +216,11 @@ def rows(runs):
     """Compare on a million rows, ours with the holdout in them, GridSearchCV on the other rows."""
     X, y = make_classification(1_000_000, 10, random_state=0)
     X_train, _, y_train, _ = train_test_split(X, y, random_state=0)
-    tree, grid = DecisionTreeClassifier(random_state=0), {"max_depth": [3, 6]}
+    tree = DecisionTreeClassifier(random_state=0)
+    grid = {"max_depth": [3, 6]}
     for scoring in ("accuracy", "roc_auc"):
-        theirs, ours = [], []
+        theirs = []
+        ours = []
         for _ in range(max(1, runs // 4)):
             peer = GridSearchCV(tree, grid, scoring=scoring)
             theirs.append(seconds(partial(peer.fit, X_train, y_train)))

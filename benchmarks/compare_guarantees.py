@@ -83,9 +83,12 @@ def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05, final=False):
     ``final``: of a final report after them. Nothing is random: the quiet queries agree with their
     training values, the overfit ones do not.
     """
-    tail, code = ModelTail(Independent(), n), PredictiveCode()
+    tail = ModelTail(Independent(), n)
+    code = PredictiveCode()
     scales = auto_scales(float(n), failure=noise_share(0.1 * beta, 0) / 2, beta=beta)
-    released, rounds, every = 0.0, 0, n_queries // overfit
+    released = 0.0
+    rounds = 0
+    every = n_queries // overfit
 
     @functools.cache
     def margins(n_above):
@@ -111,8 +114,10 @@ def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05, final=False):
             training_factors=np.full(1, 4 / 3),
             deviation=lambda positions, predictions: tail.standard_deviation(predictions),
         ).run(paced(AlphaSpending(), query, math.log(0.9 * beta / 2) - spent))
-        released, rounds = released + outcome.released, rounds + outcome.n_above
-    lowest, highest = outcome.least, outcome.most
+        released += outcome.released
+        rounds += outcome.n_above
+    lowest = outcome.least
+    highest = outcome.most
     if final:
         spent = final_code_length(released=released, n_batches=n_queries)
         lowest, highest = (np.array([score + sign * margins(rounds)[1]]) for sign in (-1, 1))
@@ -124,7 +129,9 @@ def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05, final=False):
 
 def print_widths():
     """Print certified widths at n = 10,000 and the number of all-holdout answers at 100,000."""
-    n, m, overfit = 10_000, 1000, 10
+    n = 10_000
+    m = 1000
+    overfit = 10
     floor = math.sqrt(math.log(2 * m / 0.05) / (2 * n))
     rows = [
         ("as used (G7, score .9)", as_used_width(n, m, overfit)),
@@ -144,7 +151,8 @@ def print_widths():
     print(f"\nCertified half-width, n = {n:,}, {m:,} sequential queries, {overfit} overfit")
     for name, width in rows:
         print(f"  {name:<50}{min(width, 1.0):.4f}")
-    n, k = 100_000, 400
+    n = 100_000
+    k = 400
     print(f"\nAll {k} answers from the holdout, n = {n:,}")
     for name, width in (
         ("rounded answers (G2)", certify(n, n_queries=k, budget=k, c=None).tau),
@@ -164,7 +172,8 @@ def print_private(n=100_000, epsilon=0.02, budget=10):
     Every query overfits by .1 to .3, up or down, and is corrected by the holdout. The same
     questions go to a holdout without a level, whose answers rest on the code alone.
     """
-    rng, data = np.random.default_rng(1), (np.zeros((n, 1)), np.zeros(n))
+    rng = np.random.default_rng(1)
+    data = (np.zeros((n, 1)), np.zeros(n))
     private = ReusableHoldout(*data, epsilon=epsilon, budget=budget, random_state=0)
     exact = ReusableHoldout(*data, random_state=0)
     tail = ModelTail(Independent(), n)

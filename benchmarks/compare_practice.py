@@ -35,7 +35,11 @@ from sklearn_bdp.exceptions import SecondHoldoutWarning
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "doc" / "_static" / "practice.svg"
-BETA, CANDIDATES, FEATURES, USEFUL, SHIFT = 0.05, 30, 40, 5, 0.25
+BETA = 0.05
+CANDIDATES = 30
+FEATURES = 40
+USEFUL = 5
+SHIFT = 0.25
 METHODS = (
     "one holdout",
     "cross-validation",
@@ -140,7 +144,8 @@ def binomial(score, n, level):
 def search(n, rounds, seed, ask):
     """Play the rounds; ``ask`` returns score, interval and model of each candidate of a round."""
     rng = np.random.default_rng(seed)
-    best, top = None, (-np.inf, None, None)
+    best = None
+    top = (-np.inf, None, None)
     for round_ in range(rounds):
         candidates = proposals(best, rng)
         scores, intervals, models = ask(candidates, round_)
@@ -170,7 +175,8 @@ class Replication:
         self.X_holdout = self.X[holdout]
         self.y_holdout = self.y[holdout]
         self.folds = folds(n, rng)
-        X_train, y_train = self.X[train], self.y[train]
+        X_train = self.X[train]
+        y_train = self.y[train]
         self.train_folds = trained(X_train, y_train, folds(len(train), rng))
         self.train_means = class_means(X_train, y_train)
         self.all_means = class_means(self.X, self.y)
@@ -190,7 +196,9 @@ class Replication:
         score, (low, high), model = search(n, self.rounds, seed, ask)
         if self.method == "final report":
             row = self.holdout.final_report(Linear(model), score, scoring="accuracy")
-            score, low, high = row.value, row.lower, row.upper
+            score = row.value
+            low = row.lower
+            high = row.upper
         if self.method in ("one look", "two test sets"):
             first = len(self.y_holdout) // 2 if self.method == "two test sets" else 0
             hit = hits(model, self.X_holdout[first:], self.y_holdout[first:])

@@ -103,10 +103,12 @@ class Life:
 def simulate_life(workload, seed):
     """Search, report, and compare the report with the expected score."""
     X, y, groups, n = (make_visits if workload.patients else make_records)(seed)
-    model, name = LogisticRegression(), "C"
+    model = LogisticRegression()
+    name = "C"
     scoring = workload.scoring
     if workload.patients:
-        model, name = Ridge(), "alpha"
+        model = Ridge()
+        name = "alpha"
         scoring = get_metric(workload.scoring, bounds=TARGET_RANGE)
     center = 1.0
     holdout = 0.25

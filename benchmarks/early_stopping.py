@@ -18,8 +18,11 @@ from sklearn.metrics import accuracy_score
 
 from sklearn_bdp import ReusableHoldout
 
-N_TRAIN, N_HOLDOUT, N_TEST = 2_000, 1_000, 20_000
-MOST, PATIENCE = 100, 10
+N_TRAIN = 2_000
+N_HOLDOUT = 1_000
+N_TEST = 20_000
+MOST = 100
+PATIENCE = 10
 
 
 def main(arguments=None):
@@ -45,7 +48,8 @@ def measured(method, seed):
     X, y = make_classification(
         N_TRAIN + N_HOLDOUT + N_TEST, 20, n_informative=6, flip_y=0.15, random_state=seed
     )
-    first, second = N_TRAIN, N_TRAIN + N_HOLDOUT
+    first = N_TRAIN
+    second = N_TRAIN + N_HOLDOUT
     holdout = ReusableHoldout(X[first:second], y[first:second], random_state=seed)
     model, value = method(X[:first], y[:first], holdout, seed)
     answer = holdout.score(model, value)
@@ -69,7 +73,9 @@ def by_holdout(X, y, holdout, seed, *, every):
     """Stop where the verified score has not improved for so many iterations."""
     part = np.random.default_rng(seed).permutation(len(y)) < len(y) // 10
     model = boosting(seed, early_stopping=False, warm_start=True)
-    best, n_waited, value = -np.inf, 0, 0.5
+    best = -np.inf
+    n_waited = 0
+    value = 0.5
     for count in range(every, MOST + 1, every):
         model.set_params(max_iter=count).fit(X[~part], y[~part])
         value = accuracy_score(y[part], model.predict(X[part]))

@@ -35,7 +35,8 @@ class Covariance(PredictiveCode):
 
     def __init__(self, pool, account, *, spreads):
         super().__init__()
-        self.tail, self.factor = account.tail, 1 + account.n / account.n_train
+        self.tail = account.tail
+        self.factor = 1 + account.n / account.n_train
         self.values, rows = np.unique(distinct(pool.cv_scores), return_index=True)
         self.correlation = np.nan_to_num(np.corrcoef(pool.training_scores[rows]))
         self.least = 0.25 if spreads else 1.0
@@ -51,12 +52,11 @@ class Covariance(PredictiveCode):
             return *super().predict(queried), np.full(queried.shape, self.factor**0.5)
         values, differences, variances = np.array(self.pairs[-spending.REMEMBERED :]).T
         errors = self._errors(values + differences, values), self._errors(queried, queried)
-        error, cross_error = (
-            self._covariance(errors[0], errors[0]),
-            self._covariance(errors[1], errors[0]),
-        )
+        error = self._covariance(errors[0], errors[0])
+        cross_error = self._covariance(errors[1], errors[0])
         released = np.diag(np.maximum(variances - np.diag(error), 0.04 * np.diag(error)))
-        offset, shared = (_offset(values, values), _offset(queried, values))
+        offset = _offset(values, values)
+        shared = _offset(queried, values)
         gain = np.linalg.solve(error + offset + released, (cross_error + shared).T).T
         prior_variance = errors[1][0] ** 2 * self.scale**2
         remaining = prior_variance - (
@@ -92,7 +92,8 @@ class Spreads(Account):
 
 class _Asked:
     def __init__(self, code, training):
-        self.code, self.training = code, training
+        self.code = code
+        self.training = training
 
     def __getitem__(self, positions):
         return self.code.posterior(self.training[positions])[2] ** 2
@@ -143,7 +144,8 @@ def open_account(code_name, pool, seed):
 def searches(code_name, pool, seed):
     """Return half-widths of the selected after the first and the fourth search, and the nats."""
     account = open_account(code_name, pool, seed)
-    training, means = distinct(pool.cv_scores), pool.scores.mean(axis=1)
+    training = distinct(pool.cv_scores)
+    means = pool.scores.mean(axis=1)
     answers = real_searches.play(pool, lambda rows: account.answer(training[rows], means[rows]))
     first, *_, last = 0.5 * (answers[:, 2] - answers[:, 1])
     return first, last, account.nats
@@ -152,7 +154,9 @@ def searches(code_name, pool, seed):
 def mixed(code_name, pool, seed):
     """Return half-widths of lone queries (mean) and of the last selected, and the nats."""
     account = open_account(code_name, pool, seed)
-    means, batches, lone = pool.scores.mean(axis=1), [], []
+    means = pool.scores.mean(axis=1)
+    batches = []
+    lone = []
 
     def answer(rows):
         if len(batches) == real_searches.SEARCHES // 2:

@@ -29,7 +29,8 @@ from sklearn_bdp.accounting.noise_calibration import RELAXED_PART
 from sklearn_bdp.correlation import Independent
 from sklearn_bdp.intervals.concentration import ModelTail
 
-SEARCHES, SIZE = 4, 40
+SEARCHES = 4
+SIZE = 40
 
 
 def machine(model):
@@ -44,7 +45,8 @@ def trees(depth, tenths):
     return ExtraTreesClassifier(3, max_depth=int(depth), max_features=tenths / 10, random_state=0)
 
 
-LOGS, TREES = ((-1.0, -5.0), (3.0, -0.5)), ((3.0, 1.0), (15.0, 10.0))
+LOGS = ((-1.0, -5.0), (3.0, -0.5))
+TREES = ((3.0, 1.0), (15.0, 10.0))
 DATA = {
     "digits": (load_digits, 200, machine(SVC), LOGS),
     "breast cancer": (load_breast_cancer, 150, machine(SVC), LOGS),
@@ -87,7 +89,9 @@ def make_pool(name, seed, count=SEARCHES * SIZE):
     X, X_holdout, y, y_holdout = train_test_split(X, y, test_size=n_holdout, random_state=seed)
     rng = np.random.default_rng(seed)
     parameters = rng.uniform(*ranges, (count, 2))
-    training, fitted, scores = [], [], []
+    training = []
+    fitted = []
+    scores = []
     for pair in parameters:
         estimator = make(*pair)
         training.append(score(y, cross_val_predict(estimator, X, y, cv=3), y))
@@ -110,7 +114,9 @@ def play(pool, answer):
     ``answer(positions)`` returns released values, lower and upper ends.
     """
     is_open = np.ones(len(pool.parameters), dtype=bool)
-    chosen, best, answers = np.arange(SIZE), (-math.inf, 0), []
+    chosen = np.arange(SIZE)
+    best = (-math.inf, 0)
+    answers = []
     for _ in range(SEARCHES):
         values, lower, upper = answer(chosen)
         is_open[chosen] = False

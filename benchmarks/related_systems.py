@@ -28,7 +28,9 @@ from benchmarks.papers.routes import certify_by_route
 from sklearn_bdp.exceptions import UninformativeIntervalWarning
 from sklearn_bdp.planning import certify, expected_half_width
 
-N, M, B = 10_000, 1000, 10
+N = 10_000
+M = 1000
+B = 10
 
 
 def widths():
@@ -76,7 +78,10 @@ def _best(make, common):
 
 def composition():
     """Yield (name, ε) at δ = 1e-6 for 16,000 Laplace answers on 200,000 records."""
-    n, m, scale, delta = 200_000, 16_000, 0.0147, 1e-6
+    n = 200_000
+    m = 16_000
+    scale = 0.0147
+    delta = 1e-6
     mechanism = NoiseAddition(scale, n_queries=m)
     rho = mechanism.zcdp_rho(1.0 / n)
     yield "sum of pure levels", mechanism.dp_epsilon(1.0 / n)

@@ -45,8 +45,12 @@ try:
 except ImportError:  # the column stays empty
     confidenceinterval = None
 
-N_PATIENTS, N_FEATURES, RANDOM_EFFECT, PREVALENCE = 2_000, 10, 0.8, 0.3
-N_SEARCHES, N_CANDIDATES = 10, 20
+N_PATIENTS = 2_000
+N_FEATURES = 10
+RANDOM_EFFECT = 0.8
+PREVALENCE = 0.3
+N_SEARCHES = 10
+N_CANDIDATES = 20
 METRICS = ("roc_auc", "neg_brier_score", "specificity", "calibration_intercept", "accuracy")
 #: Normal quantile of a 95% interval.
 Z = 1.96
@@ -180,7 +184,8 @@ STAKES = np.linspace(0.0, 0.99, 20)
 #: Distances of a mean from the expected score, in half-widths of a normal approximation.
 DISTANCES = np.array([0.85, 1.05, 1.25, 1.5])
 #: Difference of Brier scores that counts in full: the same rule as that of a report.
-MAX_QUANTILE, MAX_FACTOR = 0.999, 1.1
+MAX_QUANTILE = 0.999
+MAX_FACTOR = 1.1
 
 
 def unit_scores(name, X, y, units, models):

@@ -72,11 +72,14 @@ class Account:
         self, n, choice, rng, *, beta=0.05, n_train=None, model=None, binary=True,
         relaxed_part=RELAXED_PART,
     ):  # fmt: skip
-        self.n, self.choice, self.relaxed_part = n, choice, relaxed_part
+        self.n = n
+        self.choice = choice
+        self.relaxed_part = relaxed_part
         self.model = model or Independent()
         self.tail = ModelTail(self.model, n, binary=binary)
         self.n_train = n_train or 3 * n
-        self.sampling, self.noise_failure = (1 - NOISE_PART) * beta, NOISE_PART * beta
+        self.sampling = (1 - NOISE_PART) * beta
+        self.noise_failure = NOISE_PART * beta
         share = noise_share(self.noise_failure, 0) / 2
         options = {} if choice.noise is None else {"fraction": choice.noise}
         self.scales = auto_scales(self.model.effective_n(n), failure=share, beta=beta, **options)
@@ -84,8 +87,12 @@ class Account:
         self.mechanism = Thresholdout(
             0.0, **dict(zip(names, self.scales, strict=True)), random_state=rng
         )
-        self.code, self.rng = PredictiveCode(choice.log_weights), rng
-        self.released, self.n_above, self.batch, self.nats = 0.0, 0, 0, 0.0
+        self.code = PredictiveCode(choice.log_weights)
+        self.rng = rng
+        self.released = 0.0
+        self.n_above = 0
+        self.batch = 0
+        self.nats = 0.0
 
     def margins(self, n_above):
         """Noise margins of a round."""
@@ -110,7 +117,8 @@ class Account:
             run = self.mechanism.answer_run(
                 asked.predictions, holdout[asked.positions], thresholds=asked.thresholds
             )
-            at, cell = len(run.values) - 1, None
+            at = len(run.values) - 1
+            cell = None
             if run.above[at]:
                 cell = asked.cells(at).place(float(run.values[at]))
             return at + 1, cell
@@ -142,7 +150,8 @@ class Account:
         spent = final_code_length(
             released=self.released, n_batches=self.batch, spending=self.choice.spending
         )
-        margin, side = self.margins(self.n_above)[1], math.log(self.sampling / 2) - spent
+        margin = self.margins(self.n_above)[1]
+        side = math.log(self.sampling / 2) - spent
         value = holdout + self.rng.laplace(0.0, self.scales[2])
         least, most = np.clip([value - margin, value + margin], 0.0, 1.0)
         return float(self.tail.lower_limit(least, side)), float(self.tail.upper_limit(most, side))
@@ -205,7 +214,8 @@ WORKLOADS = (
     Workload(1000, candidates=5),
     Workload(1000, bias=0.05, lazy=True),
 )
-INTERIM, REPORTS = (1, 5, 10, 20), (1, 10, 20, 50)
+INTERIM = (1, 5, 10, 20)
+REPORTS = (1, 10, 20, 50)
 
 
 def simulate_year(work, choice, seed, *, searches=20, shared=0.7):
@@ -214,7 +224,10 @@ def simulate_year(work, choice, seed, *, searches=20, shared=0.7):
     account = Account(work.n, choice, rng, model=MarkovChain(LAZY) if work.lazy else None)
     sizes = work.n, account.n_train
     counts = [draw_counts(size, rng, lazy=work.lazy) for size in sizes]
-    center, wrong, missed, rows = work.top - 0.08, False, 0, []
+    center = work.top - 0.08
+    wrong = False
+    missed = 0
+    rows = []
     for number in range(searches):
         accuracy = rng.normal(center, 0.015, work.candidates)
         accuracy = np.clip(accuracy, work.top - 0.1, work.top)
@@ -277,7 +290,8 @@ def pace_with(name, value):
     """Return the pace of batches with another value; a row has one for batch 1, 2, 5, ..."""
 
     def pace(spending, batch_index, log_failure):
-        usual, asked = paced(spending, batch_index, log_failure), value
+        usual = paced(spending, batch_index, log_failure)
+        asked = value
         if np.ndim(value):
             asked = float(np.interp(math.log(batch_index), np.log([1, 2, 5, 10, 20, 50]), value))
         return OtherPace(**(vars(usual) | {name: asked}))
@@ -339,7 +353,8 @@ def real_half_widths(pool, choice, seed):
         pool.scores.shape[1], choice, np.random.default_rng(seed),
         n_train=pool.n_train, binary=pool.binary,
     )  # fmt: skip
-    means, last = pool.scores.mean(axis=1), None
+    means = pool.scores.mean(axis=1)
+    last = None
 
     def ask(chosen):
         nonlocal last

@@ -16,7 +16,9 @@ from scipy.stats import norm
 from benchmarks.dependence.past import newey_west
 from sklearn_bdp.intervals.bounds import past_limits
 
-DATES, NOISE, LEVEL = 375, 0.45, 0.05
+DATES = 375
+NOISE = 0.45
+LEVEL = 0.05
 #: Part of the level that the limit takes which would show the expected direction.
 BETTER_SHARE = 0.8
 #: Rows that share the level, and nats that earlier answers have released.
@@ -37,7 +39,8 @@ def shown(runs, rng):
     counts = {}
     for _ in range(runs):
         scores, distance = differences(4 * DATES, rng)
-        earlier, holdout_scores = scores[: 3 * DATES], scores[3 * DATES :]
+        earlier = scores[: 3 * DATES]
+        holdout_scores = scores[3 * DATES :]
         held_distance = distance[3 * DATES :]
         by_newey_west = holdout_scores.mean() > newey_west(holdout_scores)
         for report, (n_rows, nats) in REPORTS.items():

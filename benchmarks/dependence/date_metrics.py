@@ -33,7 +33,8 @@ from sklearn_bdp.metrics.registry import statistic_of
 LEVELS = (0.05, 0.01)
 DATES = (150, 375)
 #: Largest width over that of the bootstrap: of most metrics, and of losses.
-WIDEST, WIDEST_LOSS = 1.5, 1.9
+WIDEST = 1.5
+WIDEST_LOSS = 1.9
 CLASS_METRICS = ("roc_auc", "f1")
 NUMBER_METRICS = (
     "r2",
@@ -44,7 +45,8 @@ NUMBER_METRICS = (
 )
 METRICS = (*CLASS_METRICS, *NUMBER_METRICS)
 #: Mean of the training targets, and the error of forecasts in deviations of the noise.
-CENTER, BIAS = 20.0, 0.3
+CENTER = 20.0
+BIAS = 0.3
 #: Noise takes the values of 240 quantiles, dense in the tails, so that expectations are exact.
 _TAIL = np.geomspace(1e-6, 0.02, 41)
 _EDGES = np.concatenate(
@@ -279,7 +281,8 @@ def widths_of_absolute_errors(n, runs, rng):
     for _ in range(runs):
         sample = draw("autoregression .98", "neg_mean_absolute_error", 4 * n, rng)
         errors = np.abs(sample.y - sample.predictions)
-        earlier, losses = errors[: 3 * n], errors[3 * n :]
+        earlier = errors[: 3 * n]
+        losses = errors[3 * n :]
         by_newey_west = newey_west(losses)
         lower, upper = date_interval(losses.mean(), left_out_means(losses), 0.05, scale="raw")
         approximate.append(0.5 * (upper - lower) / by_newey_west)

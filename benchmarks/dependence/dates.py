@@ -59,7 +59,9 @@ def root_mean_square(rng, n=75):
 
 def absolute_error(rng, n=150):
     """Return an MAE of errors whose volatility clusters: GARCH with t4 shocks."""
-    shocks, spreads, variance = rng.standard_t(4, n) / math.sqrt(2.0), np.empty(n), 1.0
+    shocks = rng.standard_t(4, n) / math.sqrt(2.0)
+    spreads = np.empty(n)
+    variance = 1.0
     for date in range(n):
         spreads[date] = math.sqrt(variance)
         variance = 0.05 + 0.15 * (spreads[date] * shocks[date]) ** 2 + 0.8 * variance
@@ -72,7 +74,8 @@ def explained(rng, n=75):
     """Return R² of t4 errors about a level that changes."""
     mean = slow_level(n, 0.9, rng)
     y = mean + rng.standard_t(4, n)
-    errors, squares = (y - 0.8 * mean) ** 2, y**2
+    errors = (y - 0.8 * mean) ** 2
+    squares = y**2
     value = 1.0 - errors.sum() / squares.sum()
     left_out = 1.0 - (errors.sum() - errors) / (squares.sum() - squares)
     truth = 1.0 - np.sum((0.2 * mean) ** 2 + 2.0) / np.sum(mean**2 + 2.0)
@@ -89,7 +92,9 @@ def panel(rng, n=75, n_records=10):
 
 def outcomes_with_feedback(rng, n, feedback):
     """Return scores, chances and outcomes that make the next one likelier."""
-    scores, chances, y = rng.normal(size=n), np.empty(n), np.zeros(n, dtype=int)
+    scores = rng.normal(size=n)
+    chances = np.empty(n)
+    y = np.zeros(n, dtype=int)
     for date in range(n):
         push = feedback * (2 * y[date - 1] - 1) if date else 0.0
         chances[date] = expit(0.8 * scores[date] + push)
@@ -177,7 +182,8 @@ def sample(name, n, rng):
 
 def bootstrap_width(statistic, y, predictions, rng, draws=300):
     """Return the width of the 95 % interval of a bootstrap of independent dates."""
-    n, values = len(y), []
+    n = len(y)
+    values = []
     for _ in range(draws):
         rows = rng.integers(0, n, n)
         halves = np.arange(n) % 2  # of no use here
@@ -188,7 +194,8 @@ def bootstrap_width(statistic, y, predictions, rng, draws=300):
 
 def relative_widths(name, n, runs, rng):
     """Return mean widths over those of a bootstrap and, of absolute errors, of Newey-West."""
-    by_bootstrap, by_newey_west = [], []
+    by_bootstrap = []
+    by_newey_west = []
     statistic = about_training_mean(statistic_of(name), 10.0)
     for _ in range(runs):
         y, predictions = sample(name, n, rng)

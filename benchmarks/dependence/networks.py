@@ -56,9 +56,12 @@ def fitted(graph, x, labels, train):
 
 def one_run(graph, neighbors, rng, sweeps):
     """Return (half-width, covered) of every way of judging on one draw of all labels."""
-    n, z, results = graph.shape[0], 1.96, {}
+    n = graph.shape[0]
+    z = 1.96
+    results = {}
     x = rng.normal(size=n)
-    field, coupling = 1.2 * x, COUPLING * n / graph.nnz
+    field = 1.2 * x
+    coupling = COUPLING * n / graph.nnz
     labels = gibbs(neighbors, rng.integers(0, 2, n), np.arange(n), coupling, field, rng, 30)
 
     network = MarkovNetwork(graph)
@@ -91,13 +94,15 @@ def one_run(graph, neighbors, rng, sweeps):
     features, model = fitted(graph, x, labels, other_nodes)
     guess = model.predict(features[random_nodes])
     low, high = wilson(float((labels[random_nodes] == guess).mean()), len(random_nodes))
-    means, state = [], labels.copy()
+    means = []
+    state = labels.copy()
     for _ in range(sweeps):
         state = gibbs(neighbors, state, random_nodes, coupling, field, rng, 1)
         means.append(float((state[random_nodes] == guess).mean()))
     results["random split, Wilson"] = (high - low) / 2.0, low <= np.mean(means) <= high
 
-    order, scores = reverse_cuthill_mckee(graph, symmetric_mode=True), np.empty(n)
+    order = reverse_cuthill_mckee(graph, symmetric_mode=True)
+    scores = np.empty(n)
     for block in np.array_split(order, 10):
         features, model = fitted(graph, x, labels, np.setdiff1d(np.arange(n), block))
         scores[block] = model.predict(features[block]) == labels[block]
@@ -128,7 +133,8 @@ def show_network(replications, rng):
         )
         graph = sparse.csr_array(matrix.maximum(matrix.T).astype(float))
         neighbors = np.split(graph.indices, graph.indptr[1:-1])
-        began, runs = time.process_time(), []
+        began = time.process_time()
+        runs = []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for _ in range(replications):

@@ -22,7 +22,8 @@ LEVELS = (0.05, 0.01, 0.001)
 def roc_auc(chance, score, call):
     """Return how often a node of label 1 has the higher score; scores have no ties."""
     order = np.argsort(score, kind="stable")
-    positive, negative = chance[..., order], 1.0 - chance[..., order]
+    positive = chance[..., order]
+    negative = 1.0 - chance[..., order]
     below = np.cumsum(negative, axis=-1) - 0.5 * negative
     return (positive * below).sum(axis=-1) / (positive.sum(axis=-1) * negative.sum(axis=-1))
 
@@ -64,9 +65,11 @@ def one_dataset(field, seed, n_draws):
     X, y = field.draw()
     network = MarkovNetwork(field.graph)
     split = network.split(len(y), 0.25, random_state=seed)
-    train, holdout = split.train, split.holdout
+    train = split.train
+    holdout = split.holdout
     model = NeighborVote(field.graph).fit(X[train], y[train])
-    response, call = model.predict_proba(X[holdout])[:, 1], model.predict(X[holdout])
+    response = model.predict_proba(X[holdout])[:, 1]
+    call = model.predict(X[holdout])
     chance = field.chances(y, X[:, 1], holdout)
     draws = (field.rng.random((n_draws, len(holdout))) < chance).astype(float)
     folds = match_nodes(network, train, holdout).folds(5)

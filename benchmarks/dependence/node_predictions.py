@@ -35,7 +35,8 @@ def pedigree(n_nodes, n_per_generation, rng):
 
 def graphs():
     """Return graphs of 900 nodes by name."""
-    inside, between = 0.02, 0.002
+    inside = 0.02
+    between = 0.002
     blocks = np.full((3, 3), between) + (inside - between) * np.eye(3)
     return {
         "grid": nx.convert_node_labels_to_integers(nx.grid_2d_graph(30, 30)),
@@ -92,7 +93,8 @@ class Field:
     """Two-class Potts model on a graph: labels that neighbors pull along, and a feature."""
 
     def __init__(self, graph, rng):
-        self.graph, self.rng = graph, rng
+        self.graph = graph
+        self.rng = rng
         self.degree = np.diff(graph.indptr)
         self.coupling = COUPLING * graph.shape[0] / graph.nnz
         colors = nx.greedy_color(nx.from_scipy_sparse_array(graph))

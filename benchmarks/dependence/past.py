@@ -16,7 +16,9 @@ from scipy.stats import norm
 
 from sklearn_bdp.intervals.bounds import past_limits
 
-NATS, DATES, MEAN = 3.7, (75, 300, 750, 1250), 0.75
+NATS = 3.7
+DATES = (75, 300, 750, 1250)
+MEAN = 0.75
 
 
 def bits(means, rng):
@@ -56,12 +58,17 @@ def long_memory(n, rng, *, d=0.4, terms=20_000):
 
 def regimes(n, rng, *, leave=(0.02, 0.02), scores=(0.95, 0.55)):
     """Return bits whose mean follows two hidden regimes."""
-    state, chances, states = 0, rng.random(n + 500), []
+    state = 0
+    chances = rng.random(n + 500)
+    states = []
     for chance in chances:
         state = 1 - state if chance < leave[state] else state
         states.append(state)
-    states, scores, leave = np.array(states), np.array(scores), np.array(leave)
-    now, previous_states = states[-n:], states[-n - 1 : -1]
+    states = np.array(states)
+    scores = np.array(scores)
+    leave = np.array(leave)
+    now = states[-n:]
+    previous_states = states[-n - 1 : -1]
     hits = (rng.random(n) < scores[now]).astype(float)
     expected = (1.0 - leave[previous_states]) * scores[previous_states] + leave[
         previous_states
@@ -104,13 +111,15 @@ def pair(n, rng, *, horizon, forecast_time=False, phi=0.8):
     Sales with a week and an autoregression; both forecasts are made ``horizon`` days ahead.
     Expectations are given the day before, or given the forecast time.
     """
-    spread, start = np.sqrt(1.0 - phi**2), 60
+    spread = np.sqrt(1.0 - phi**2)
+    start = 60
     level = lfilter([spread], [1.0, -phi], rng.normal(size=n + start))
     days = np.arange(start, n + start)
     good = phi**horizon * level[days - horizon]
     naive = level[days - 7]
     lag = horizon if forecast_time else 1
-    mean, error = phi**lag * level[days - lag], np.sqrt(1.0 - phi ** (2 * lag))
+    mean = phi**lag * level[days - lag]
+    error = np.sqrt(1.0 - phi ** (2 * lag))
     gained = np.abs(level[days] - naive) - np.abs(level[days] - good)
     expected = folded(mean - naive, error) - folded(mean - good, error)
     root = np.sqrt(2.0 / np.pi)
@@ -120,7 +129,8 @@ def pair(n, rng, *, horizon, forecast_time=False, phi=0.8):
 
 def newey_west(scores):
     """Return the half-width by Newey-West errors with a usual bandwidth."""
-    n, centered = len(scores), scores - scores.mean()
+    n = len(scores)
+    centered = scores - scores.mean()
     lags = int(np.ceil(4.0 * (n / 100.0) ** (2.0 / 9.0))) + 7
     variance = centered @ centered / n
     for lag in range(1, lags + 1):
@@ -159,7 +169,8 @@ def one(name, dates, rng):
     """Return the results of one series: covered, outside, half-width; the same by both rivals."""
     make, variance_kind, horizon = PROCESSES[name]
     scores, expected, mean, *bounds = make(4 * dates, rng)
-    past_scores, holdout_scores = scores[: 3 * dates], scores[3 * dates :]
+    past_scores = scores[: 3 * dates]
+    holdout_scores = scores[3 * dates :]
     ends = {}
     if bounds:
         ends = {"lowest": -bounds[0][3 * dates :], "highest": bounds[0][3 * dates :]}

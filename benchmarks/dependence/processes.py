@@ -22,12 +22,16 @@ def threshold_weights(mean, terms=20_000):
     The tetrachoric series: the autocovariance at lag ``k`` of ``level < q`` is
     ``sum_j (He_{j-1}(q) pdf(q))^2 / j! phi^{jk}``.
     """
-    at, previous, current = float(ndtri(mean)), 0.0, 1.0  # He_{j-1} / sqrt((j-1)!)
+    threshold = float(ndtri(mean))
+    previous = 0.0
+    current = 1.0  # He_{j-1}(threshold) / sqrt((j-1)!)
     squares = np.empty(terms)
     for j in range(1, terms + 1):
         squares[j - 1] = current**2 / j
-        previous, current = current, (at * current - math.sqrt(j - 1) * previous) / math.sqrt(j)
-    return squares * norm.pdf(at) ** 2 / (mean * (1.0 - mean))
+        following = (threshold * current - math.sqrt(j - 1) * previous) / math.sqrt(j)
+        previous = current
+        current = following
+    return squares * norm.pdf(threshold) ** 2 / (mean * (1.0 - mean))
 
 
 def threshold_time(phi, mean):
@@ -60,11 +64,14 @@ def regimes(time, share=0.5, scores=(0.95, 0.45)):
     leave = (1.0 - contraction) * np.array([share, 1.0 - share])
 
     def sample(n, rng):
-        state, parts, total = int(rng.random() < share), [], 0
+        state = int(rng.random() < share)
+        parts = []
+        total = 0
         while total < n:
             length = int(rng.geometric(leave[state]))
             parts.append(np.full(length, state))
-            total, state = total + length, 1 - state
+            total += length
+            state = 1 - state
         states = np.concatenate(parts)[:n]
         return (rng.random(n) < np.asarray(scores)[states]).astype(float)
 
@@ -74,6 +81,8 @@ def regimes(time, share=0.5, scores=(0.95, 0.45)):
 
 def interval(model, scores):
     """Return the interval of one fixed query at ``BETA``."""
-    n, value, level = len(scores), float(scores.mean()), math.log(BETA / 2.0)
+    n = len(scores)
+    value = float(scores.mean())
+    level = math.log(BETA / 2.0)
     low = float(model.mean_lower_limit(value, level, n))
     return low, 1.0 - float(model.mean_lower_limit(1.0 - value, level, n))

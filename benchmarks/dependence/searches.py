@@ -23,7 +23,8 @@ class Direction(ClassifierMixin, BaseEstimator):
 
     def fit(self, X, y):
         """Return itself."""
-        self.classes_, self.n_features_in_ = np.array([0, 1]), X.shape[1]
+        self.classes_ = np.array([0, 1])
+        self.n_features_in_ = X.shape[1]
         return self
 
     def predict(self, X):
@@ -68,7 +69,8 @@ def play(X, y, correlation, truth, *, groups=None):
     for search in (first, second):
         results = search.cv_results_
         expected = np.array([truth(first, params["angle"]) for params in results["params"]])
-        low, high = results["holdout_lower"], results["holdout_upper"]
+        low = results["holdout_lower"]
+        high = results["holdout_upper"]
         missed |= bool(np.any((low > expected) | (high < expected)))
     warned = any(issubclass(w.category, DependenceWarning) for w in caught)
     low, high = second.best_interval_
@@ -108,7 +110,8 @@ def patients(n, rng, time):
 def nodes(n, rng, time, *, influence=0.4):
     """Return the nodes of a path of spins; the truth is exact given the training labels."""
     n = n // 8
-    X, coupling = rng.normal(size=(n, 2)), influence / 4.0
+    X = rng.normal(size=(n, 2))
+    coupling = influence / 4.0
     fields = 0.8 * X[:, 0]
     spins = np.empty(n)
     for i, chance in enumerate(_forward(fields, coupling)):  # backward sampling, read forward
@@ -137,7 +140,8 @@ def _message(odds, coupling):
 
 def _forward(fields, coupling):
     """Return log odds of each spin given the one before, less that one's direct effect."""
-    result, message = np.empty(len(fields)), 0.0
+    result = np.empty(len(fields))
+    message = 0.0
     for i in range(len(fields) - 1, -1, -1):
         result[i] = 2.0 * fields[i] + message
         message = _message(result[i], coupling)
@@ -148,7 +152,8 @@ def _marginals(fields, coupling, clamped):
     """Return log odds of every spin given the clamped ones: belief propagation on a path."""
 
     def sweep(order):
-        incoming, message = np.zeros(len(fields)), 0.0
+        incoming = np.zeros(len(fields))
+        message = 0.0
         for i in order:
             incoming[i] = message
             odds = 2.0 * fields[i] + message

@@ -33,8 +33,10 @@ def show_series(path, target, *, windows):
     for start in np.linspace(0, len(y) - length, windows).astype(int):
         part = slice(start, start + length)
         n_past = int(0.8 * length)
-        past_features, labels = X[part][:n_past], y[part][:n_past]
-        aside, truth = X[part][n_past:], y[part][n_past:]
+        past_features = X[part][:n_past]
+        labels = y[part][:n_past]
+        aside = X[part][n_past:]
+        truth = y[part][n_past:]
         chain = MarkovChain.from_states(labels[: 2 * n_past // 3])
         first = 2 * n_past // 5
         model = linear.fit(past_features[:first], labels[:first])
@@ -59,11 +61,14 @@ def show_series(path, target, *, windows):
 
 def adaptive(search_class, rounds, X, y, correlation):
     """Return the interval of the model chosen last of three rounds, each knowing the one before."""
-    holdout, best, parts = 0.25, None, [*rounds, None]
+    holdout = 0.25
+    best = None
+    parts = [*rounds, None]
     train = None
     for estimator_grid in parts:
         if estimator_grid is None:  # go on around the better one
-            estimator, grid = best.estimator, refine(best.best_params_)
+            estimator = best.estimator
+            grid = refine(best.best_params_)
         else:
             estimator, grid = estimator_grid
         search = search_class(
@@ -73,8 +78,10 @@ def adaptive(search_class, rounds, X, y, correlation):
             warnings.simplefilter("ignore")
             search.fit(*((X, y) if train is None else (X[train], y[train])))
         if train is None:
-            first, train = search, search.train_indices_
-            holdout, correlation = search.holdout_, None
+            first = search
+            train = search.train_indices_
+            holdout = search.holdout_
+            correlation = None
         if best is None or search.best_score_ > best.best_score_:
             best = search
     low, high = best.best_interval_

@@ -79,7 +79,8 @@ class OutOfFold:
     """A model that knows the predictions of its folds: scorers are given row numbers."""
 
     def __init__(self, probability):
-        self.probability, self.classes_ = probability, np.array([0, 1])
+        self.probability = probability
+        self.classes_ = np.array([0, 1])
 
     def predict_proba(self, rows):
         """Return out-of-fold probabilities."""
@@ -104,7 +105,9 @@ def clusters(search, X, y, patient, rng):
         model = LogisticRegression(**search.best_params_).fit(X[train], y[train])
         chance[test] = model.predict_proba(X[test])[:, 1]
     rows = np.split(np.arange(len(y)), np.flatnonzero(np.diff(patient)) + 1)
-    model, scorer, values = OutOfFold(chance), get_scorer(search.scoring), []
+    model = OutOfFold(chance)
+    scorer = get_scorer(search.scoring)
+    values = []
     for _ in range(DRAWS):
         resampled = np.concatenate([rows[i] for i in rng.integers(0, len(rows), len(rows))])
         values.append(scorer(model, resampled, y[resampled]))
@@ -125,19 +128,25 @@ def shops(n_days, n_shops, rng):
 def panels(order, declared, *, n_days=1600, n_shops=10):
     """Return a maker of panels, shop after shop or day after day; the target is new dates."""
     wide_X, wide_y = shops(40_000, 1, np.random.default_rng(1))
-    new_X, new_y = wide_X[:, 0], wide_y[:, 0]
+    new_X = wide_X[:, 0]
+    new_y = wide_y[:, 0]
 
     def make(rng):
         X, y = shops(n_days, n_shops, rng)
         day = np.repeat(np.arange(n_days), n_shops).reshape(n_days, n_shops)
         if order == "shops":
-            X, y, day = X.swapaxes(0, 1), y.T, day.T
-        X, y, day = X.reshape(-1, 3), y.ravel(), day.ravel()
+            X = X.swapaxes(0, 1)
+            y = y.T
+            day = day.T
+        X = X.reshape(-1, 3)
+        y = y.ravel()
+        day = day.ravel()
 
         def peer(_):
             by_day = np.argsort(day, kind="stable")
             cut = 3 * len(y) // 4
-            past, future = by_day[:cut], by_day[cut:]
+            past = by_day[:cut]
+            future = by_day[cut:]
             search = GridSearchCV(LogisticRegression(), GRID, cv=TimeSeriesSplit(3))
             search.fit(X[past], y[past])
             means = (search.predict(X[future]) == y[future]).reshape(-1, n_shops).mean(axis=1)
@@ -157,7 +166,8 @@ def panels(order, declared, *, n_days=1600, n_shops=10):
 def lattice(side):
     """Return the adjacency of a square map, and its blocks of five by five cells."""
     row, column = np.divmod(np.arange(side * side), side)
-    right, down = np.flatnonzero(column < side - 1), np.flatnonzero(row < side - 1)
+    right = np.flatnonzero(column < side - 1)
+    down = np.flatnonzero(row < side - 1)
     at = np.r_[right, down], np.r_[right + 1, down + side]
     half = sparse.coo_array((np.ones(len(at[0])), at), shape=(side * side,) * 2)
     return sparse.csr_array(half + half.T), row // 5 * side + column // 5
@@ -165,7 +175,8 @@ def lattice(side):
 
 def blocks_of_friends(n):
     """Return two blocks of nodes, five edges each on average and four times as many inside."""
-    rng, block = np.random.default_rng(2), np.arange(n) % 2
+    rng = np.random.default_rng(2)
+    block = np.arange(n) % 2
     rates = np.where(block[:, None] == block[None, :], 8.0 / n, 2.0 / n)
     upper = np.triu(rng.random((n, n)) < rates, 1)
     return sparse.csr_array((upper + upper.T).astype(float))
@@ -198,12 +209,14 @@ def spins(graph, influence, declared, *, blocks=None, slope=1.0):
     ``slope``: how much a feature of the node itself tells of its label; without it models predict
     one class, and their scores depend on each other as labels do.
     """
-    n, colors = graph.shape[0], coloring(graph)
+    n = graph.shape[0]
+    colors = coloring(graph)
     network = MarkovNetwork(graph, influence=influence if declared == "right" else declared)
 
     def make(rng):
         X = rng.normal(size=(n, 3))
-        is_free, start = np.ones(n, dtype=bool), rng.integers(0, 2, (n, 1)).astype(float)
+        is_free = np.ones(n, dtype=bool)
+        start = rng.integers(0, 2, (n, 1)).astype(float)
         y = drawn_again(graph, colors, start, is_free, influence, slope * X[:, 0], rng, sweeps=60)[
             :, 0
         ]
@@ -249,7 +262,8 @@ def slow_paths(declared, *, n=48, length=100, stay=0.97, means=(0.95, 0.45)):
     size = n * length
     sources = np.delete(np.arange(size - 1), np.arange(1, n) * length - 1)
     half = sparse.coo_array((np.ones(len(sources)), (sources, sources + 1)), shape=(size, size))
-    graph, means = sparse.csr_array(half + half.T), np.array(means)
+    graph = sparse.csr_array(half + half.T)
+    means = np.array(means)
     step = np.array([[stay, 1 - stay], [1 - stay, stay]])
 
     def make(rng):
@@ -356,7 +370,8 @@ def studies():
     for order in ("days", "shops"):
         rows.append((f"panel by {order}", "groups of a day", False, panels(order, "groups")))
     rows.append(("panel by days", "None", False, panels("days", None)))
-    (grid, block), friends = lattice(32), blocks_of_friends(1200)
+    grid, block = lattice(32)
+    friends = blocks_of_friends(1200)
     for description, graph, blocks, strong in (
         ("map", grid, block, 1.2),
         ("friends", friends, None, 0.8),

@@ -90,8 +90,10 @@ def run_repetition(population, sample, n, sizes, rng, *, answering, order="filte
         where nothing is), on fresh data and on the population, and the number of "above" answers
         so far. Where no attribute is used all accuracies are 1/2.
     """
-    training, holdout = sample(population, n, rng), sample(population, n, rng)
-    on_training, on_holdout = training.correlations(), holdout.correlations()
+    training = sample(population, n, rng)
+    holdout = sample(population, n, rng)
+    on_training = training.correlations()
+    on_holdout = holdout.correlations()
     reusable = answering.begin(n, rng)
     answered, above = reusable.correlations(on_training, on_holdout, holdout)
     weights = np.vstack(
@@ -103,11 +105,13 @@ def run_repetition(population, sample, n, sizes, rng, *, answering, order="filte
     k = len(sizes)
     result = np.full((len(ANALYSTS), k, len(COLUMNS)), np.nan)
     put = result.reshape(2 * k, -1).T  # a view: one row per column
-    put[0], put[1] = training.accuracies(weights), holdout.accuracies(weights)
+    put[0] = training.accuracies(weights)
+    put[1] = holdout.accuracies(weights)
     reports, limits, n_report_above = reusable.accuracies(
         put[0, k:], put[1, k:], holdout, weights[k:]
     )
-    put[1, k:], put[2:4, k:] = reports, limits
+    put[1, k:] = reports
+    put[2:4, k:] = limits
     del training, holdout  # room for the fresh records
     put[4] = sample(population, n, rng).accuracies(weights)
     put[5] = population.distribution.accuracy(weights, np.zeros(len(weights)))

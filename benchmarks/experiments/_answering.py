@@ -38,7 +38,10 @@ class Practical:
 
 class _PracticalHoldout:
     def __init__(self, threshold, sigma, noise, rng):
-        self.threshold, self.sigma, self.noise, self.rng = threshold, sigma, noise, rng
+        self.threshold = threshold
+        self.sigma = sigma
+        self.noise = noise
+        self.rng = rng
 
     def correlations(self, training, holdout, sample):
         """Answers in units of the correlation, and how many came from the holdout."""
@@ -52,7 +55,8 @@ class _PracticalHoldout:
     def _ask(self, training, holdout, *, low):
         """Map [low, 1] to [0, 1], threshold and noise along, and back."""
         width = 1.0 - low
-        threshold, sigma = self.threshold / width, self.sigma / width
+        threshold = self.threshold / width
+        sigma = self.sigma / width
         if self.noise == "paper":
             mechanism = Thresholdout.dwork2017_practical(
                 threshold=threshold, sigma=sigma, random_state=self.rng
@@ -96,7 +100,8 @@ class _Algorithm1Holdout:
     """One mechanism and one budget for correlations and accuracies; NaN once it is spent."""
 
     def __init__(self, mechanism, tau):
-        self.mechanism, self.tau = mechanism, tau
+        self.mechanism = mechanism
+        self.tau = tau
 
     def correlations(self, training, holdout, sample):
         """Answers in units of the correlation, and how many came from the holdout."""

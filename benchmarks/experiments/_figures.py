@@ -31,12 +31,14 @@ def draw(path, panels, sizes, title):
 
     figure = Figure(figsize=(0.8 + 4.1 * len(panels), 4.0), layout="constrained", dpi=150)
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    tops, bottoms = [], [0.48]
+    tops = []
+    bottoms = [0.48]
     for ax, (heading, results) in zip(axes, panels, strict=True):
         mean, spread = moments(results)
         for name, label, colour, marker, dash in LINES:
             column = COLUMNS.index(name)
-            centre, width = mean[:, column], spread[:, column]
+            centre = mean[:, column]
+            width = spread[:, column]
             ax.fill_between(sizes, centre - width, centre + width, color=colour, alpha=0.2, lw=0)
             ax.plot(sizes, centre, dash, color=colour, marker=marker, ms=4, lw=1.5, label=label)
             tops.append(np.nanmax(centre + width) + 0.02)

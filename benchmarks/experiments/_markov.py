@@ -147,7 +147,8 @@ def mood_distribution(shifts, loadings, neighbour_correlation):
 
 def _sample(shifts, loadings, stay, correlation, dtype, n, rng):
     step = two_state_transition(stay)
-    label, mood = simulate_states(step, n, rng), simulate_states(step, n, rng)
+    label = simulate_states(step, n, rng)
+    mood = simulate_states(step, n, rng)
     X = neighbour_noise(rng.standard_normal((n, len(shifts)), dtype=dtype), correlation)
     X *= np.sqrt(1.0 - loadings**2).astype(dtype)
     X += (2 * mood - 1).astype(dtype)[:, None] * loadings.astype(dtype)

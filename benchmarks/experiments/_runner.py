@@ -21,7 +21,9 @@ class Progress:
     """A bar on a terminal, a line every few seconds elsewhere."""
 
     def __init__(self, label, total, n_done, stream=None):
-        self._label, self._total, self._first = label, total, n_done
+        self._label = label
+        self._total = total
+        self._first = n_done
         self._stream = sys.stderr if stream is None else stream
         self._start = time.monotonic()
         self._last = 0.0
@@ -130,7 +132,8 @@ def run(population, answering, settings, *, output, name, repetitions, jobs=1, r
         If the folder holds repetitions of other settings and ``restart`` is not set.
     """
     output.mkdir(parents=True, exist_ok=True)
-    table, note = output / f"{name}-repetitions.csv", output / f"{name}-settings.json"
+    table = output / f"{name}-repetitions.csv"
+    note = output / f"{name}-settings.json"
     sizes = settings["sizes"]
     finished = {}
     if not restart and table.exists() and note.exists():

@@ -85,7 +85,8 @@ class RecordSample:
 
     def __init__(self, population, n, rng):
         data = population.make(n, random_state=rng)
-        self._X, self._sign = data.X, (2 * data.y - 1).astype(data.X.dtype)
+        self._X = data.X
+        self._sign = (2 * data.y - 1).astype(data.X.dtype)
 
     def correlations(self):
         """Return the mean of label times attribute, for each attribute."""
@@ -110,7 +111,8 @@ class StatisticSample:
     """The same two answers from their exact joint distribution."""
 
     def __init__(self, population, n, rng):
-        self._n, self._rng = n, rng
+        self._n = n
+        self._rng = rng
         self._shifts, self._loadings, self._scales, self._r = population.statistics
         self._sign = self._draw_signs(population.stay)
         noise = neighbour_noise(rng.standard_normal(len(self._shifts)), self._r)

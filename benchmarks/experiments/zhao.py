@@ -62,7 +62,8 @@ def _population(settings):
 
 
 def _theorem_2(session, n, d, sizes, repetitions):
-    options, m = session.options, d + len(sizes)
+    options = session.options
+    m = d + len(sizes)
     chain = sign_chain(options.stay)
     promise = {"n_queries": m, "budget": options.budget, "beta": BETA, "c": options.c}
     required_n = zhao_required_n(tau=1.0, model=chain, **promise)
@@ -80,7 +81,8 @@ def _theorem_2(session, n, d, sizes, repetitions):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UninformativeIntervalWarning)  # tau is printed
         certificate = certify_by_route(n, correlation=chain, route="zhao2017", **promise)
-    mechanism, tau = certificate.mechanism, _printed_tau(certificate, options.c)
+    mechanism = certificate.mechanism
+    tau = _printed_tau(certificate, options.c)
     print_calibration(certificate, tau, options.c, n, chain)
     answering = Algorithm1(tau, BETA, m, options.budget, options.c)
     settings = _settings(
@@ -120,8 +122,10 @@ def print_calibration(certificate, tau, c, n, chain):
 
 
 def _default(session, n, sizes, repetitions):
-    options, name = session.options, f"zhao-default-{session.options.size}"
-    chain, m = sign_chain(options.stay), n + len(sizes)
+    options = session.options
+    name = f"zhao-default-{session.options.size}"
+    chain = sign_chain(options.stay)
+    m = n + len(sizes)
     promise = {"n_queries": m, "budget": options.budget, "beta": BETA, "c": options.c}
     required_n = zhao_required_n(tau=1.0, model=chain, **promise)
     print(

@@ -275,7 +275,9 @@ def _check_queries(task, mechanism):
 def _noise_addition(task, mechanism):
     """Smallest bound that applies: G2 (grid), G1 and G6 (Laplace), strong composition (i.i.d.)."""
     _check_queries(task, mechanism)
-    m, scale, eta = mechanism.n_queries, mechanism.scale, mechanism.resolution
+    m = mechanism.n_queries
+    scale = mechanism.scale
+    eta = mechanism.resolution
     delta = 1.0 / task.n
     level = m * delta / scale if mechanism.noise == "laplace" else math.inf
     widths = []
@@ -333,11 +335,14 @@ def _strong_composition(task, mechanism):
     """Error by (ε, δ)-DP of all answers together: grows like √m, the sum of pure levels like m."""
     # Jung et al. 2020, Theorem 3.5: α + e^ε − 1 + c + 2d at β0/c + δ/d. ρ = m(Δ/σ)²/2 for Gaussian
     # and for Laplace noise (Bun, Steinke 2016, Prop. 1.6 and 1.4).
-    m, scale = mechanism.n_queries, mechanism.scale
+    m = mechanism.n_queries
+    scale = mechanism.scale
     rho = mechanism.zcdp_rho(1.0 / task.n)
 
     def parts(x):
-        log_beta0, log_delta, share = x[0], x[1], 1.0 / (1.0 + math.exp(-x[2]))
+        log_beta0 = x[0]
+        log_delta = x[1]
+        share = 1.0 / (1.0 + math.exp(-x[2]))
         if mechanism.noise == "gaussian":
             alpha = scale * norm.isf(math.exp(log_beta0) / (2.0 * m))
         else:

@@ -124,7 +124,8 @@ class MultiplicativeWeights:
         shape = (None, self._histogram.size)
         queries = check_array("queries", queries, shape=shape, low=0.0, high=1.0)
         truth = np.clip(queries @ self._histogram, 0.0, 1.0)
-        runs, start = [], 0
+        runs = []
+        start = 0
         while start < len(queries):
             predicted = queries[start:] @ self.hypothesis
             run = self.mechanism.answer_run(predicted, truth[start:])

@@ -111,7 +111,8 @@ class NoiseAddition(_EveryQuery):
         super().__init__(n_queries)
         self.scale = check_real("scale", scale, low=0.0, high=2.0**20, closed="right")
         self._rule = _always_above(self.scale, noise, resolution, random_state)
-        self.noise, self.resolution = self._rule.noise, self._rule.resolution
+        self.noise = self._rule.noise
+        self.resolution = self._rule.resolution
         # The grid that noise lives on: at most this step (Thresholdout, Notes).
         self._step = 2.0**-44 * max(1.0, self.scale / 2.0)
 

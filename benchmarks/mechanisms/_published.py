@@ -47,7 +47,8 @@ def jung_half_width(
     Jung, Ligett, Neel, Roth, Sharifi-Malvajerdi and Shenfeld, *A new analysis of differential
     privacy's generalization guarantees*, ITCS 2020, Theorem 3.5 (arXiv:1909.03577).
     """
-    size, k = check_integer("n", n, low=1), check_integer("n_queries", n_queries, low=1)
+    size = check_integer("n", n, low=1)
+    k = check_integer("n_queries", n_queries, low=1)
     beta = check_probability("beta", beta)
     check_option("noise", noise, ("gaussian", "laplace"))
 
@@ -55,7 +56,8 @@ def jung_half_width(
         # zCDP of k answers: ρ = k(Δ/σ)²/2 for Gaussian and for Laplace noise of scale σ (Bun,
         # Steinke 2016, Prop. 1.4 and 1.6); ρ-zCDP is (ρ + 2√(ρ ln(1/δ)), δ)-DP (Prop. 1.3).
         rho, log_delta, log_beta0, share = parameters
-        rho, share = math.exp(rho), 1.0 / (1.0 + math.exp(-share))
+        rho = math.exp(rho)
+        share = 1.0 / (1.0 + math.exp(-share))
         sigma = math.sqrt(k / (2.0 * rho)) / size
         if noise == "gaussian":
             alpha = sigma * norm.isf(math.exp(log_beta0) / (2.0 * k))
@@ -67,7 +69,8 @@ def jung_half_width(
         return alpha + math.expm1(min(epsilon, 50.0)) + c + 2.0 * d
 
     def pure(parameters):
-        epsilon, log_beta0 = math.exp(parameters[0]), parameters[1]
+        epsilon = math.exp(parameters[0])
+        log_beta0 = parameters[1]
         alpha = k / (size * epsilon) * (math.log(k) - log_beta0)
         return alpha + math.expm1(min(epsilon, 50.0)) + math.exp(log_beta0) / beta
 
@@ -125,7 +128,8 @@ def rogers_half_width(n: int, *, n_queries: int, beta: float = 0.05) -> float:
     Rogers, Roth, Smith, Srebro, Thakkar and Woodworth, *Guaranteed validity for empirical
     approaches to adaptive data analysis*, AISTATS 2020, Theorem 2.1 (arXiv:1906.09231).
     """
-    size, k = check_integer("n", n, low=1), check_integer("n_queries", n_queries, low=1)
+    size = check_integer("n", n, low=1)
+    k = check_integer("n_queries", n_queries, low=1)
     beta = check_probability("beta", beta)
 
     def width(log_rho):
@@ -169,8 +173,10 @@ def rogers_thresholdout_half_width(
     ----------
     Rogers et al. 2020, Theorem B.9.
     """
-    size, m = check_integer("n", n, low=1), check_integer("n_queries", n_queries, low=1)
-    rounds, beta = check_integer("budget", budget, low=1), check_probability("beta", beta)
+    size = check_integer("n", n, low=1)
+    m = check_integer("n_queries", n_queries, low=1)
+    rounds = check_integer("budget", budget, low=1)
+    beta = check_probability("beta", beta)
     rng = np.random.default_rng(seed)
     largest = rng.laplace(size=(100, m)).max(axis=1) * 4.0
     largest += rng.laplace(size=(100, rounds)).max(axis=1) * 2.0
