@@ -24,7 +24,7 @@ from scipy.signal import lfilter
 from scipy.stats import norm, rankdata
 
 from sklearn_bdp.accounting.spending import final_code_length
-from sklearn_bdp.intervals.bounds import share_limits, star_limits, unit_moments
+from sklearn_bdp.intervals.bounds import betting_interval, clopper_pearson_interval, unit_moments
 from sklearn_bdp.intervals.jackknife import approximate_row
 from sklearn_bdp.metrics.registry import statistic_of
 
@@ -244,7 +244,7 @@ def proven(metric, row_kind, holdout, training, level):
     has_one_record_per_unit = len(holdout.sample.units) == holdout.sample.units.max() + 1
     if has_one_record_per_unit and form == "labels" and not is_difference:
         return _share_ends(metric, sums, counts, level)
-    ends = star_limits(
+    ends = betting_interval(
         sums,
         counts,
         bound=holdout_terms[2],
@@ -260,9 +260,9 @@ def proven(metric, row_kind, holdout, training, level):
 def _share_ends(metric, sums, counts, level):
     """Return the exact ends of a share of records; F1 has those of Jaccard's share."""
     if metric != "F1":
-        return share_limits(round(float(sums.sum())), round(float(counts.sum())), level)
+        return clopper_pearson_interval(round(float(sums.sum())), round(float(counts.sum())), level)
     n_both = sums.sum() / 2
-    jaccard_ends = share_limits(int(n_both), int(counts.sum() - n_both), level)
+    jaccard_ends = clopper_pearson_interval(int(n_both), int(counts.sum() - n_both), level)
     return [2.0 * end / (1.0 + end) for end in jaccard_ends]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.stats import norm
 
 from benchmarks.dependence.past import newey_west
-from sklearn_bdp.intervals.bounds import past_limits
+from sklearn_bdp.intervals.bounds import martingale_interval
 
 DATES = 375
 NOISE = 0.45
@@ -52,7 +52,7 @@ def shown(runs, rng):
                 "best stake": holdout_scores.mean() > math.sqrt(-2.0 * log_lower) * deviation,
             }
             for name, lower_share in (("equal levels", 0.5), ("proven", BETTER_SHARE)):
-                lower, _ = past_limits(
+                lower, _ = martingale_interval(
                     holdout_scores,
                     log_side,
                     expected=float(earlier.mean()),

@@ -19,7 +19,7 @@ from scipy.stats import t as student
 
 from benchmarks.dependence.dates import left_out_means, slow_level, weekly_horizon
 from benchmarks.dependence.past import newey_west
-from sklearn_bdp.intervals.bounds import past_limits
+from sklearn_bdp.intervals.bounds import martingale_interval
 from sklearn_bdp.intervals.dates import (
     about_training_mean,
     date_interval,
@@ -289,7 +289,7 @@ def widths_of_absolute_errors(n, runs, rng):
         clip = ErrorClips.from_errors(earlier).absolute
         scores = np.minimum(losses, clip) / clip
         training = np.minimum(earlier, clip) / clip
-        ends = past_limits(
+        ends = martingale_interval(
             scores, math.log(0.025), expected=training.mean(), variance=float(training.var())
         )
         proven.append(0.5 * clip * (ends[1] - ends[0]) / by_newey_west)

@@ -14,7 +14,7 @@ from scipy.signal import fftconvolve, lfilter
 from scipy.special import gammaln, ndtr, ndtri
 from scipy.stats import norm
 
-from sklearn_bdp.intervals.bounds import past_limits
+from sklearn_bdp.intervals.bounds import martingale_interval
 
 NATS = 3.7
 DATES = (75, 300, 750, 1250)
@@ -174,7 +174,7 @@ def one(name, dates, rng):
     ends = {}
     if bounds:
         ends = {"lowest": -bounds[0][3 * dates :], "highest": bounds[0][3 * dates :]}
-    low, high = past_limits(
+    low, high = martingale_interval(
         holdout_scores, -NATS, expected=past_scores.mean(), horizon=horizon, **ends,
         variance=None if variance_kind is None else float(past_scores.var()),
     )  # fmt: skip

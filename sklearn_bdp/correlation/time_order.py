@@ -58,8 +58,8 @@ class TimeOrdered(CorrelationModel):
     -----
     :meth:`log_tail` and :meth:`mean_lower_limit` are the bound of Azuma and Hoeffding, which holds
     for any queries. Searches use sharper limits at stakes that are fixed in advance
-    (:func:`~sklearn_bdp.intervals.past_lower_limit`). Undeclared dependence bounds no leakage, so
-    that levels of Bayesian differential privacy raise ``ValueError``.
+    (:func:`~sklearn_bdp.intervals.bounds.martingale_lower_limit`). Undeclared dependence bounds no
+    leakage, so that levels of Bayesian differential privacy raise ``ValueError``.
 
     Examples
     --------

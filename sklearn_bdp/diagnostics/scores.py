@@ -357,7 +357,7 @@ def warn_about_selected_model(
     low, high = interval
     if training > high and _is_optimistic(metric, division, training, high):
         OPTIMISTIC_CV_SCORE.warn(
-            measured=metric.measured, of=of, training=training, score=score, low=low, high=high
+            measured=metric.display_name, of=of, training=training, score=score, low=low, high=high
         )
     share = (high - low) / (metric.upper - metric.lower)
     if not (has_interval and share >= UNINFORMATIVE_SHARE and math.isfinite(score)):
@@ -365,7 +365,7 @@ def warn_about_selected_model(
     if not (holdout.is_small or holdout.account.has_shown(TOO_FEW_GROUPS)):
         scheme = holdout.dependence.sampling_scheme(holdout.n)
         UNINFORMATIVE_INTERVAL.warn(
-            measured=metric.measured,
+            measured=metric.display_name,
             of=of,
             score=score,
             low=low,
@@ -388,10 +388,10 @@ def _is_optimistic(metric, division, training, high):
 
 def warn_clipped_score(metric, clipping, of):
     """Warn if clipping changes the training score, and name a remedy; return whether it does."""
-    if clipping is None or not clipping.bites:
+    if clipping is None or not clipping.is_noticeable:
         return False
     CLIPPED_SCORE.warn(
-        measured=metric.measured,
+        measured=metric.display_name,
         name=metric.name,
         of=of,
         n=clipping.n,
@@ -541,7 +541,7 @@ class BatchDependenceCheck:
         ``X``, ``y``: training rows, with the columns that the model was fitted on.
         """
         n = num_samples(X)
-        if metric.by_predictions or not metric.is_mean or metric in self._scores:
+        if metric.uses_predictions_only or not metric.is_mean or metric in self._scores:
             return
         self._scores.append(metric)
         if n < FEWEST_ROWS or is_batch_dependent(model, X):  # which has a warning of its own

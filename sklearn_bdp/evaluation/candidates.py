@@ -347,7 +347,7 @@ class PrefixMemory:
         ``label``: name of ``X``, unique within a part of the data; ``metric``: the metric that
         will score the model. A caller's own score gets the model as it is.
         """
-        is_custom_score = metric is not None and not metric.by_predictions
+        is_custom_score = metric is not None and not metric.uses_predictions_only
         if is_custom_score or not self._place or type(model) is not Pipeline:
             return model
         return SharedPipeline(model, self, (*self._place, ("records", label)), num_samples(X))
@@ -574,7 +574,9 @@ def in_units_of(metric, record):
     names = ("cv_score", "value", "lower", "upper")
     units = {name: metric.to_unit(getattr(in_unit_range, name)) for name in names}
     _, *scale = record.scale
-    return replace(record, **units, scale=(metric.measured, metric.lower, metric.upper, *scale[2:]))
+    return replace(
+        record, **units, scale=(metric.display_name, metric.lower, metric.upper, *scale[2:])
+    )
 
 
 def _has_scores(query):

@@ -564,11 +564,12 @@ class CrossValidation:
     def _needs_predictions(self, fold):
         """Return whether a finished fit lacks predictions that a metric needs."""
         metrics = [self.metric, *self.secondary.values()]
-        by_predictions = any(
-            isinstance(metric, ApproximateMetric) and metric.by_predictions for metric in metrics
+        uses_predictions_only = any(
+            isinstance(metric, ApproximateMetric) and metric.uses_predictions_only
+            for metric in metrics
         )
         failed = bool(fold.result.get("fit_error"))
-        return by_predictions and fold.predictions is None and not failed
+        return uses_predictions_only and fold.predictions is None and not failed
 
     def use_public_ranges(self):
         """Set the range of metrics without a proven bound from the scores of the candidates."""
@@ -649,7 +650,7 @@ class CrossValidation:
             metric = self.metric if name is None else self.secondary[name]
             reference = TrainingReference()
             predictions = None
-            if metric.by_predictions:
+            if metric.uses_predictions_only:
                 predictions = self.progress.predictions(row, len(self.splits), metric.name)
             if predictions is not None:
                 unit_codes, reason = tested_units(self.division, self.splits)

@@ -107,7 +107,7 @@ class MetricScorer:
 
     def _approximate_score(self, fit_record, estimator, X, y):
         """Return the scorer's value; record the predictions of test records."""
-        if not self.metric.by_predictions:
+        if not self.metric.uses_predictions_only:
             score = self.metric.scorer(estimator, X, y)
             if isinstance(score, dict):  # scikit-learn would write NaN and go on
                 fit_record.breach = ValueError(
@@ -260,7 +260,7 @@ def _metric_of_callable(search, division):
 def _informed(search, scoring, division):
     """Return the bounded metric that knows the training targets."""
     metric = bounded_metric(search, scoring, division)
-    return metric.informed(division.y, division.train_groups())
+    return metric.with_training_targets(division.y, division.train_groups())
 
 
 def bounded_metric(search, scoring, division):
@@ -353,7 +353,7 @@ def certified(
         caveats.append(_APPROXIMATE.format(metric.name))
     with holdout.account.read_transaction(latest=False) as book:  # with the state of these answers
         certificate = plain_certificate(holdout, division, book)
-    certificate = certificate.in_units(metric.measured, metric.lower, metric.upper)
+    certificate = certificate.in_units(metric.display_name, metric.lower, metric.upper)
     components = None
     if has_interval:
         components = half_width_components(
@@ -361,7 +361,7 @@ def certified(
         )
     lower, upper = interval
     selected = SelectedScore(
-        description=f"{metric.measured} of {of}",
+        description=f"{metric.display_name} of {of}",
         score=score,
         lower=lower,
         upper=upper,

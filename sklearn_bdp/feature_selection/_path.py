@@ -252,7 +252,7 @@ def _score(setting, columns, fold, classes):
     class_scores = evaluation.by_class
     if class_scores is not None and class_scores.shape.kind == "pairs":
         return FoldResult(scores, scores - 0.5)
-    hits = scores if class_scores is None else class_scores.rows
+    hits = scores if class_scores is None else class_scores.record_values
     return FoldResult(scores, _beyond_chance(np.nan_to_num(hits), labels, classes))
 
 
@@ -276,7 +276,7 @@ def _approximate_score(setting, model, tested, labels, classes):
     metric = setting.metric
     predictions = None
     try:
-        if metric.by_predictions:
+        if metric.uses_predictions_only:
             predictions = metric.predictions(model, tested, labels)
         scores = np.full(len(labels), metric.score_model(model, tested, labels))
         chance_corrected = scores
@@ -298,13 +298,13 @@ def influence_values(evaluation):
     correctly with (DeLong et al. 1988).
     """
     if evaluation.shape.kind != "pairs":
-        counted = evaluation.shape.counted
+        counted = evaluation.shape.counted_classes
         if counted is None:
             counted = range(len(evaluation.shape.classes))
-        return by_class(np.nan_to_num(evaluation.rows), evaluation.index, counted)
-    positive = evaluation.index == 1
+        return by_class(np.nan_to_num(evaluation.record_values), evaluation.class_index, counted)
+    positive = evaluation.class_index == 1
     worst_scores = np.where(positive, -np.inf, np.inf)
-    rows = np.where(np.isnan(evaluation.rows), worst_scores, evaluation.rows)
+    rows = np.where(np.isnan(evaluation.record_values), worst_scores, evaluation.rows)
     ranks = rankdata(rows)
     win_rates = np.full(len(rows), 0.5)
     for in_class in (positive, ~positive):
@@ -313,7 +313,7 @@ def influence_values(evaluation):
     win_rates[~positive] = 1.0 - win_rates[~positive]
     if not positive.any():
         return win_rates
-    return 2.0 * by_class(win_rates, evaluation.index, (0, 1)) - win_rates[positive].mean()
+    return 2.0 * by_class(win_rates, evaluation.class_index, (0, 1)) - win_rates[positive].mean()
 
 
 def by_class(hits, index, counted):
@@ -443,7 +443,7 @@ def _p_value_of_best(proposals, candidates, best, constant, setting):
     if proposals[best].chance_corrected is not None:
         gains = np.array([proposals[index].chance_corrected for index in candidates])
         deviation_ratio = overlap(setting.folds)
-    elif isinstance(setting.metric, ApproximateMetric) and not setting.metric.by_predictions:
+    elif isinstance(setting.metric, ApproximateMetric) and not setting.metric.uses_predictions_only:
         gains_of_best = proposals[best].scores - constant_scores
         return _p_value_of_folds(gains_of_best, setting.folds, len(candidates))
     else:

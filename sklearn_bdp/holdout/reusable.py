@@ -740,7 +740,7 @@ class ReusableHoldout:
             metric.check_estimator(model)
         except TypeError:
             raise model.unsupported_error(metric.name, metric.methods) from None
-        if not metric.by_predictions:
+        if not metric.uses_predictions_only:
             raise ValueError(
                 f"scoring={metric.name!r} asks a model for more than predictions. Use a metric by "
                 "name, such as 'accuracy'. The holdout was not queried."

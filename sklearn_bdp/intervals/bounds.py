@@ -81,7 +81,7 @@ class Units:
         return cls(n, 1.0 / n, 1.0 / n, n, 1.0 / n)
 
 
-def squares_lower_limit(values, log_failure, units, *, center, squares, rate):
+def empirical_bernstein_lower_limit(values, log_failure, units, *, center, squares, rate):
     r"""Return lower limits for the expectation of a mean of independent scores in [0, 1].
 
     Theory G15, G18, after Fan, Grama and Liu 2015 and Howard et al. 2021. ``center`` :math:`c` and
@@ -153,7 +153,7 @@ class SquaresPlan:
 
     def _lower_limit(self, query, center, value, log_failure, squares):
         """Return the lower limit of one query, at the best rate if the score is as predicted."""
-        predicted_limits = squares_lower_limit(
+        predicted_limits = empirical_bernstein_lower_limit(
             np.full(_RATES.shape, center),
             self.log_failure,
             self.units,
@@ -161,7 +161,7 @@ class SquaresPlan:
             squares=self.levels[query, 0] + self.margin,
             rate=_RATES,
         )
-        return squares_lower_limit(
+        return empirical_bernstein_lower_limit(
             value,
             log_failure,
             self.units,
@@ -186,7 +186,7 @@ def plan_squares(
     log_failure = check_real("log_failure", log_failure, high=0.0)
     centers = np.clip(predictions, 1e-3, 1.0 - 1e-3)
     worst = centers * (1.0 - centers)
-    expected = drawn_variances(variances, worst, training_sizes)
+    expected = shrunken_variances(variances, worst, training_sizes)
     eligible = np.isfinite(expected) & (expected < 0.7 * worst)
     expected = np.where(eligible, expected, worst)
     allowed = _ALLOWED_DEVIATIONS * np.sqrt(np.fmax(kurtosis, 1.0) - 1.0)
@@ -196,7 +196,7 @@ def plan_squares(
     return SquaresPlan(centers, np.minimum(levels, 1.0), margin, eligible, log_failure, units)
 
 
-def drawn_variances(variances: Array, worst: Array, training_sizes: Array) -> Array:
+def shrunken_variances(variances: Array, worst: Array, training_sizes: Array) -> Array:
     """Return training-side variances, drawn towards the worst case by two records.
 
     Positive where ``worst``, the largest they can be, is; NaN stands for unknown ones.
@@ -217,7 +217,7 @@ _BLOCK = 32  # units whose bets are prepared in one go; rejected points drop out
 class UnitMoments(NamedTuple):
     """Moments of the units' sums S and counts k on the training set, scored out of fold.
 
-    :func:`star_limits` sets its bets by them.
+    :func:`betting_interval` sets its bets by them.
     """
 
     center: float  # sum of S over sum of k, drawn toward 1/2
@@ -251,7 +251,7 @@ def unit_moments(sums: ArrayLike, counts: ArrayLike) -> UnitMoments:
     return UnitMoments(center, max(min_variance, float(variance)), mean_count)
 
 
-def star_limits(sums, counts, *, bound, moments, log_inverse_level):
+def betting_interval(sums, counts, *, bound, moments, log_inverse_level):
     r"""Return limits for ``E S / E k`` of units that are independent and identically distributed.
 
     Each of the two limits fails with probability at most ``exp(-log_inverse_level)``: pass
@@ -359,11 +359,11 @@ def _count_rejected(sums, counts, points, bound, variance, level):
     return [int(position[side == i].min(initial=len(grid))) for i, grid in enumerate(points)]
 
 
-def order_free_limits(sums, counts, *, bound, moments, log_inverse_level):
+def order_free_interval(sums, counts, *, bound, moments, log_inverse_level):
     r"""Return limits for ``sum E S_g / sum E k_g`` of independent units that need not be alike.
 
     For stratified holdouts, holdouts given the rest, regimes that are seen. Parameters as in
-    :func:`star_limits`; the order says nothing. A mean ``m`` is rejected where
+    :func:`betting_interval`; the order says nothing. A mean ``m`` is rejected where
 
     .. math:: \sum_g \ln\Bigl(1 + \lambda\frac{S_g - m k_g}{m K}\Bigr) \ge L,
 
@@ -392,7 +392,9 @@ def order_free_limits(sums, counts, *, bound, moments, log_inverse_level):
     return ends[0] if ends[0] > 1e-299 else 0.0, 1.0 - ends[1]
 
 
-def share_limits(hits: int, count: int, level: float, *, alike: bool = True) -> tuple[float, float]:
+def clopper_pearson_interval(
+    hits: int, count: int, level: float, *, alike: bool = True
+) -> tuple[float, float]:
     """Return Clopper-Pearson limits of a share of independent records (theory G8).
 
     Together they fail with probability at most ``level``. Where records are not ``alike`` (means
@@ -420,7 +422,7 @@ STAKES, SHARES = (1.0, 0.25, 0.5, 2.0, 4.0), (0.8, 0.05, 0.05, 0.05, 0.05)
 _ROOM = 0.9
 
 
-def past_lower_limit(
+def martingale_lower_limit(
     scores: ArrayLike,
     log_failure: float,
     *,
@@ -489,7 +491,7 @@ def past_lower_limit(
     return max(low, floor)
 
 
-def past_limits(
+def martingale_interval(
     scores: ArrayLike,
     log_failure: float,
     *,
@@ -536,7 +538,7 @@ def past_limits(
     ):
         log_side = min(-1e-9, log_failure + math.log(2.0 * share))
         if variance is None:
-            limit = past_lower_limit(
+            limit = martingale_lower_limit(
                 sign * scores,
                 log_side,
                 stakes=bit_stake(sign * expected - low.mean(), log_side, size, horizon),
@@ -546,7 +548,7 @@ def past_limits(
             )
         else:
             best_stake = math.sqrt(-2.0 * horizon * log_side / (size * max(variance, 1e-12)))
-            limit = past_lower_limit(
+            limit = martingale_lower_limit(
                 sign * scores,
                 log_side,
                 stakes=best_stake * np.array(STAKES),
@@ -579,7 +581,7 @@ def bit_stake(share: Any, log_failure: Any, n: int, horizon: int = 1) -> Array:
     return value * (1.0 - p) / (p * (1.0 - value)) - 1.0
 
 
-def past_mean_limit(
+def martingale_mean_lower_limit(
     values: ArrayLike, log_failure: ArrayLike, n: int, *, expected: ArrayLike
 ) -> Array:
     """Return lower limits from means alone of ``n`` dates with scores in [0, 1] (theory G26).

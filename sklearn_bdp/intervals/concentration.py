@@ -27,7 +27,7 @@ from sklearn_bdp.intervals.approximate import (
     InfluenceSpread,
     MedianLimits,
 )
-from sklearn_bdp.intervals.bounds import past_mean_limit
+from sklearn_bdp.intervals.bounds import martingale_mean_lower_limit
 from sklearn_bdp.intervals.ratios import RatioLimits, expected_floor
 from sklearn_bdp.utils.root_finding import last_accepted
 from sklearn_bdp.utils.validation import check_array, check_integer, check_option, check_real
@@ -141,8 +141,10 @@ class ModelTail(Tail):
         # Shrunken to 1/2: a score of 1 in cross-validation would expect no miss at all.
         n_dates = scheme.n_units
         shrunken = 0.95 * np.asarray(expected) + 0.025
-        lower = past_mean_limit(lowest, log_failure, n_dates, expected=shrunken)
-        complement = past_mean_limit(1.0 - highest, log_failure, n_dates, expected=1.0 - shrunken)
+        lower = martingale_mean_lower_limit(lowest, log_failure, n_dates, expected=shrunken)
+        complement = martingale_mean_lower_limit(
+            1.0 - highest, log_failure, n_dates, expected=1.0 - shrunken
+        )
         return np.minimum(lower, lowest), np.maximum(1.0 - complement, highest)
 
     def standard_deviation(self, prediction: FloatOrArray) -> Array:
@@ -185,7 +187,7 @@ _INSIDE, _INSIDE_VARIANCE = 0.25, 0.5
 _RIM = 0.01
 
 
-def half_of(tail, score, side, known_to=0.0):
+def half_width_at(tail, score, side, known_to=0.0):
     """Return half the distance of the limits for a score that is known up to ``known_to``."""
     low_end = np.array([max(0.0, score - known_to)])
     high_end = np.array([min(1.0, score + known_to)])
@@ -194,7 +196,7 @@ def half_of(tail, score, side, known_to=0.0):
 
 
 @dataclasses.dataclass(frozen=True)
-class ShareCells:
+class ProportionGrid:
     """A partition of [0, 1] into cells in which the share of a class is released (theory G20).
 
     Edges are angles ``arcsin(sqrt(share))``, whose variance is the same for every share. The
@@ -212,7 +214,7 @@ class ShareCells:
     error: float  # deviation of the difference between the least shares of two classes
 
     @classmethod
-    def around(cls, share, n, n_training, n_classes, *, inside=0.0):
+    def around(cls, share, n, n_training, n_classes, *, within_group_fraction=0.0):
         """Return cells around a predicted share of ``n`` records, or groups of them.
 
         ``n_training``: those that the prediction was read off, ``None`` for a guess; ``inside``:
@@ -221,24 +223,24 @@ class ShareCells:
         """
         training_variance = 0.0 if n_training is None else 1.0 / n_training
         guess_variance = 0.0
-        if inside is None:
-            inside = _INSIDE
+        if within_group_fraction is None:
+            within_group_fraction = _INSIDE
             guess_variance = _INSIDE_VARIANCE
         # The deviation of arcsin(sqrt(share)) is 1/2 sqrt(1/n), whatever the share. Between groups
         # shares of slices vary together; inside, the least of them is far down.
         half_deviation = 0.5 * _CELL
-        least_variance = _LEAST_VARIANCE * inside
-        holdout_variance = (1.0 - inside + least_variance + guess_variance) / n
+        least_variance = _LEAST_VARIANCE * within_group_fraction
+        holdout_variance = (1.0 - within_group_fraction + least_variance + guess_variance) / n
         half = half_deviation * math.sqrt(holdout_variance + training_variance)
         step = (_NEXT if n_classes == 2 else _NEXT_OF_MANY) * math.sqrt(1.0 / n)
-        low = 0.5 * _LEAST * math.sqrt(inside / n)
+        low = 0.5 * _LEAST * math.sqrt(within_group_fraction / n)
         angle = max(0.0, math.asin(math.sqrt(share)) - low)
         surprise = _UNKNOWN if n_training is None else _SURPRISE
         error = half_deviation * math.sqrt((2.0 * least_variance + 4.0 * guess_variance) / n)
         center, edges = _edges(angle, half, step)
         return cls(center, edges, surprise, step, low, error)
 
-    def of_other(self, low: float, high: float) -> Self:
+    def complement(self, low: float, high: float) -> Self:
         """Return the cells of the other of two classes, once this one's share lies between ends."""
         ends = [math.asin(math.sqrt(end)) for end in (low, high)]
         angle = 0.5 * (math.pi - sum(ends)) - 2.0 * self.low
@@ -252,12 +254,12 @@ class ShareCells:
         low, high = (math.sin(edge) ** 2 for edge in self.edges[edge_index : edge_index + 2])
         return low, high
 
-    def place(self, value: float) -> int:
+    def cell_of(self, value: float) -> int:
         """Return the cell of a value in [0, 1]."""
         angle = math.asin(math.sqrt(min(1.0, max(0.0, value))))
         return bisect.bisect_right(self.edges[1:-1], angle) - self.center
 
-    def price(self, cell: int | None) -> float:
+    def code_length(self, cell: int | None) -> float:
         """Return the code length of a release: half of the surprise near the center, half alike."""
         if not cell:
             return -math.log(_RIM if cell == 0 else 1.0 - _RIM - self.surprise)
@@ -280,17 +282,17 @@ def _edges(angle, half, step):
     return len(sides[0]) - 1, (*reversed(sides[0]), *sides[1])
 
 
-def shares_needed(n_classes, counted, *, sliced):
+def needed_classes(n_classes, counted_classes, *, sliced):
     """Return the classes whose shares are asked: of two, the second implies the first.
 
     ``sliced``: shares are the least of many slices (theory G19), which do not add up to 1.
     """
     if n_classes == 2 and not sliced:
         return (1,)
-    return tuple(range(n_classes)) if counted is None else tuple(counted)
+    return tuple(range(n_classes)) if counted_classes is None else tuple(counted_classes)
 
 
-def least_counts(ends, n, n_classes, *, sliced):
+def min_class_counts(ends, n, n_classes, *, sliced):
     """Return the least counts of all classes that shares between such ends allow."""
     least_shares = {c: low for c, (low, _) in ends.items()}
     if n_classes == 2 and not sliced:
@@ -298,7 +300,7 @@ def least_counts(ends, n, n_classes, *, sliced):
     return tuple(max(0, math.ceil(n * least_shares.get(c, 0.0) - 1e-6)) for c in range(n_classes))
 
 
-def share_cells(class_counts, n_classes, model, n, inside=None):
+def proportion_grids(class_counts, n_classes, model, n, within_group_fractions=None):
     """Return the cells of every class's share, around those of training labels or of equal ones.
 
     Of dependent records whole groups are counted, in the holdout as in the training data;
@@ -307,15 +309,21 @@ def share_cells(class_counts, n_classes, model, n, inside=None):
     scheme = model.sampling_scheme(n)
     n_training = None
     shares = [1.0 / n_classes] * n_classes
-    inside_groups: Sequence[Any] = inside or [None] * n_classes
+    inside_groups: Sequence[Any] = within_group_fractions or [None] * n_classes
     if scheme.has_independent_records:
         inside_groups = [0.0] * n_classes
     if class_counts is not None:
         n_training = sum(class_counts) * scheme.n_units / n
         shares = [count / sum(class_counts) for count in class_counts]
     return [
-        ShareCells.around(share, scheme.n_units, n_training, n_classes, inside=inside_share)
-        for share, inside_share in zip(shares, inside_groups, strict=True)
+        ProportionGrid.around(
+            share,
+            scheme.n_units,
+            n_training,
+            n_classes,
+            within_group_fraction=within_group_fraction,
+        )
+        for share, within_group_fraction in zip(shares, inside_groups, strict=True)
     ]
 
 
@@ -391,18 +399,18 @@ class ClassMeansTail(Tail):
 
 
 @dataclasses.dataclass(frozen=True)
-class KnownTail(Tail):
+class ConstantScoreTail(Tail):
     """The tail of a score that is known by construction, as a constant prediction's AUC."""
 
-    known: float
+    score: float
 
     def lower_limit(self, values: FloatOrArray, log_failure: FloatOrArray) -> Array:
-        return np.full(broadcast_limit_arguments(values, log_failure)[0].shape, self.known)
+        return np.full(broadcast_limit_arguments(values, log_failure)[0].shape, self.score)
 
     def limits(
         self, lowest: Array, highest: Array, log_failure: Array, expected: Array | None = None
     ) -> tuple[Array, Array]:
-        return np.full(len(lowest), self.known), np.full(len(lowest), self.known)
+        return np.full(len(lowest), self.score), np.full(len(lowest), self.score)
 
     upper_limit = lower_limit
 
@@ -466,10 +474,10 @@ def score_tail(
     binary: bool = False,
     classes: Sequence[str] = (),
     class_counts: tuple[int, ...] | None = None,
-    counted: tuple[int, ...] | None = None,
+    counted_classes: tuple[int, ...] | None = None,
     class_floors: tuple[int, ...] | None = None,
-    known: float | None = None,
-    inside: tuple[float, ...] | None = None,
+    constant_score: float | None = None,
+    within_group_fractions: tuple[float, ...] | None = None,
     family: str = "",
     spread: Sequence[float] | None = None,
 ) -> Tail:
@@ -493,14 +501,14 @@ def score_tail(
         The classes, for means over classes and pairs.
     class_counts : tuple of int, optional
         Records of each class in the training data: a prediction, without any guarantee.
-    counted : tuple of int, optional
+    counted_classes : tuple of int, optional
         Positions of the classes that count; all by default.
     class_floors : tuple of int, optional
         Least counts of all classes in the holdout, which its mechanism was asked for; by default
         those to be expected from ``class_counts``.
-    known : float, optional
+    constant_score : float, optional
         The score of kind ``"known"``.
-    inside : tuple of float, optional
+    within_group_fractions : tuple of float, optional
         Part of the variance of each class's share that lies inside groups of the training data.
     family : {"proportion", "loss", "median", "none"} or {"share", "f1"}, optional
         Limits of kind ``"approximate"``; see
@@ -540,19 +548,21 @@ def score_tail(
     if kind == "ratio":
         return _ratio_tail(family, class_floors, class_counts, n)
     if kind == "known":
-        return KnownTail(check_real("known", known, low=0.0, high=1.0))
+        return ConstantScoreTail(check_real("constant_score", constant_score, low=0.0, high=1.0))
     n_classes = _count_classes(class_floors, class_counts, classes)
     floors = class_floors
     if floors is None:  # those to be expected before the first query
         scheme = model.sampling_scheme(n)
         sliced = not scheme.has_independent_records
-        cells = share_cells(class_counts, n_classes, model, n, inside)
-        needed = shares_needed(n_classes, counted, sliced=sliced)
+        cells = proportion_grids(class_counts, n_classes, model, n, within_group_fractions)
+        needed = needed_classes(n_classes, counted_classes, sliced=sliced)
         ends = {c: cells[c].ends(None) for c in needed}
-        floors = least_counts(ends, scheme.n_units, n_classes, sliced=sliced)
+        floors = min_class_counts(ends, scheme.n_units, n_classes, sliced=sliced)
     if kind == "pairs":
         return PairsTail(tuple(floors))
-    return ClassMeansTail(tuple(floors if counted is None else (floors[c] for c in counted)))
+    return ClassMeansTail(
+        tuple(floors if counted_classes is None else (floors[c] for c in counted_classes))
+    )
 
 
 def _count_classes(floors, counts, classes):

@@ -152,7 +152,7 @@ class FloorCells:
         index = len(self.edges) - 2 + (cell or 0)
         return math.sin(self.edges[index]) ** 2, math.sin(self.edges[index + 1]) ** 2
 
-    def place(self, value: float) -> int:
+    def cell_of(self, value: float) -> int:
         """Return the cell of a share.
 
         Parameters
@@ -168,7 +168,7 @@ class FloorCells:
         angle = math.asin(math.sqrt(min(1.0, max(0.0, value))))
         return bisect.bisect_right(self.edges[1:-1], angle) - (len(self.edges) - 2)
 
-    def price(self, cell: int | None, surprise: float) -> float:
+    def code_length(self, cell: int | None, surprise: float) -> float:
         """Return the code length of a release in nats.
 
         Parameters

@@ -35,7 +35,7 @@ from sklearn_bdp.metrics.base import (
     Evaluation,
     ScoreShape,
     as_labels,
-    silenced,
+    suppress_output,
 )
 from sklearn_bdp.metrics.confusion import confusion_scores
 from sklearn_bdp.metrics.influence import influence_on_score, record_losses
@@ -236,7 +236,7 @@ class ApproximateMetric(BoundedMetric):
     # -- predictions ------------------------------------------------------------------------------
 
     @property
-    def by_predictions(self) -> bool:  # type: ignore[override] # it depends on the scorer
+    def uses_predictions_only(self) -> bool:  # type: ignore[override] # it depends on the scorer
         """Whether the scorer is a function of one response of the model."""
         return hasattr(self.scorer, "_score_func")
 
@@ -463,7 +463,7 @@ class ApproximateMetric(BoundedMetric):
             value = evaluation.by_class
         elif evaluation.by_class is not None:
             try:
-                with silenced():
+                with suppress_output():
                     value = self.statistic(evaluation.by_class, reference)
             except Exception:  # an undefined score, whatever the function raises
                 value = math.nan
@@ -497,8 +497,8 @@ class ApproximateMetric(BoundedMetric):
         """
         predictions: Any = None
         try:
-            with silenced():
-                if self.by_predictions:
+            with suppress_output():
+                if self.uses_predictions_only:
                     predictions = self.predictions(estimator, X, y)
                 else:
                     predictions = float(self.scorer(estimator, X, y))
@@ -530,7 +530,7 @@ class ApproximateMetric(BoundedMetric):
         float
             The score in score units.
         """
-        if self.by_predictions:
+        if self.uses_predictions_only:
             return self.score_predictions(self.predictions(estimator, X, y))
         return float(self.scorer(estimator, X, y))
 
@@ -635,7 +635,7 @@ class ApproximateMetric(BoundedMetric):
     def _spread_reference(self, predictions, reference, unit_codes):
         """Return the reference with the spread of influence values, or why there is none."""
         try:
-            with silenced():
+            with suppress_output():
                 spread = self._influence_spread(predictions, reference, unit_codes)
         except ValueError:  # a part of the folds has no score, for instance without a class
             return dataclasses.replace(reference, reason=_NO_VARIATION)
@@ -668,7 +668,7 @@ class ApproximateMetric(BoundedMetric):
         """
         reference = self._clips(predictions)
         try:
-            with silenced():
+            with suppress_output():
                 score = self.statistic(predictions, reference)
         except Exception:  # an undefined score, whatever the function raises
             score = math.nan
@@ -1078,7 +1078,7 @@ def _loss_of_constant(scorer, y):
     for constant in (np.median(y, axis=0), np.mean(y, axis=0)):
         predictions = np.broadcast_to(constant, y.shape)
         try:
-            with silenced():
+            with suppress_output():
                 return abs(float(scorer._score_func(y, predictions, **scorer._kwargs)))
         except Exception:  # a deviance of a median of 0, for instance
             continue

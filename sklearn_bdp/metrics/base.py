@@ -22,7 +22,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike
 
 from sklearn_bdp._typing import Array, FloatOrArray
-from sklearn_bdp.intervals.bounds import share_limits
+from sklearn_bdp.intervals.bounds import clopper_pearson_interval
 from sklearn_bdp.intervals.jackknife import GENERIC, Statistic
 from sklearn_bdp.metrics import proofs
 
@@ -68,10 +68,10 @@ def register_metric(*names: str) -> Callable[[MetricClass], MetricClass]:
 
 
 _lock = threading.Lock()
-#: Blocks of :func:`silenced` that were entered and not left, of all threads.
-_inside: list[object] = []
+#: Blocks of :func:`suppress_output` that were entered and not left, of all threads.
+_active_blocks: list[object] = []
 #: Restores filters, streams and logging; None if no block is active.
-_saved: contextlib.ExitStack | None = None
+_saved_state: contextlib.ExitStack | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,10 +86,10 @@ class ScoreShape:
     binary: bool = False
     classes: tuple = ()
     class_counts: tuple | None = None
-    counted: tuple | None = None
+    counted_classes: tuple | None = None
     class_floors: tuple | None = None
-    known: float | None = None
-    inside: tuple | None = None
+    constant_score: float | None = None
+    within_group_fractions: tuple | None = None
     family: str = ""
     spread: tuple | None = None
 
@@ -231,7 +231,7 @@ class Metric:
         return cls.build(name, classes=None, y=None, options=options)
 
     @property
-    def measured(self) -> str:
+    def display_name(self) -> str:
         """The measured quantity in words: the name, and the limit of a metric that clips."""
         return self.name
 
@@ -270,7 +270,7 @@ class Metric:
         lower, upper : float
             In [0, 1].
         """
-        return share_limits(round(numerator), round(denominator), level, alike=alike)
+        return clopper_pearson_interval(round(numerator), round(denominator), level, alike=alike)
 
     def proof(
         self,
@@ -324,7 +324,7 @@ class BoundedMetric(Metric, abc.ABC):
     #: the caller asks the model itself.
     methods: ClassVar[tuple[str, ...]] = ("predict",)
     #: Whether predictions are all that the score asks a model for, whatever object gives them.
-    by_predictions: ClassVar[bool] = False
+    uses_predictions_only: ClassVar[bool] = False
     #: Methods that prove a difference of two models if the range is unknown, by dependence.
     difference_proofs_without_range: ClassVar[Mapping[str, str]] = {}
     _multioutput: ClassVar[bool] = False
@@ -386,7 +386,9 @@ class BoundedMetric(Metric, abc.ABC):
         """
         return
 
-    def informed(self, y: ArrayLike | None, groups: ArrayLike | None = None) -> BoundedMetric:
+    def with_training_targets(
+        self, y: ArrayLike | None, groups: ArrayLike | None = None
+    ) -> BoundedMetric:
         """Return the metric with the facts that it takes from training targets.
 
         Parameters
@@ -485,7 +487,7 @@ class BoundedMetric(Metric, abc.ABC):
             If ``X`` and ``y`` differ in length, or are empty.
         """
         y = self.check_input(estimator, X, y)
-        with silenced():
+        with suppress_output():
             rows = score_rows(self.record_scores, estimator, X, y)
             evaluation = self._evaluated(estimator, rows, y)
         return dataclasses.replace(evaluation, failing=np.flatnonzero(np.isnan(rows)))
@@ -654,7 +656,7 @@ class MeanMetric(BoundedMetric):
     """A metric that averages a per-record score: sensitivity 1/n, valid for any correlation."""
 
     is_mean: ClassVar[bool] = True
-    by_predictions: ClassVar[bool] = True
+    uses_predictions_only: ClassVar[bool] = True
 
     def proof(self, dependence, *, is_difference=False, in_subgroup=False, is_private=False):
         if is_difference:
@@ -841,7 +843,7 @@ def class_probabilities(estimator, X):
 
 
 @contextlib.contextmanager
-def silenced():
+def suppress_output():
     """Show nothing inside the block: no warning, no printed text, no log message.
 
     Filters, streams and logging belong to the process: when blocks of several threads overlap, the
@@ -862,27 +864,27 @@ def silenced():
 
 def _mute(block):
     """Silence the process until the last of the overlapping blocks leaves; ``block`` is a token."""
-    global _saved
+    global _saved_state
     with _lock:
-        _inside.append(block)
-        if _saved is not None:
+        _active_blocks.append(block)
+        if _saved_state is not None:
             return
-        _saved = contextlib.ExitStack()  # _unmute leaves all contexts entered from here on
-        _saved.enter_context(warnings.catch_warnings())
+        _saved_state = contextlib.ExitStack()  # _unmute leaves all contexts entered from here on
+        _saved_state.enter_context(warnings.catch_warnings())
         warnings.resetwarnings()  # joblib tasks re-apply every filter
         warnings.simplefilter("ignore")
-        nowhere = _saved.enter_context(open(os.devnull, "w"))  # noqa: SIM115
-        _saved.enter_context(contextlib.redirect_stdout(nowhere))
-        _saved.enter_context(contextlib.redirect_stderr(nowhere))
-        _saved.callback(logging.disable, logging.root.manager.disable)
+        nowhere = _saved_state.enter_context(open(os.devnull, "w"))  # noqa: SIM115
+        _saved_state.enter_context(contextlib.redirect_stdout(nowhere))
+        _saved_state.enter_context(contextlib.redirect_stderr(nowhere))
+        _saved_state.callback(logging.disable, logging.root.manager.disable)
         logging.disable(sys.maxsize)  # also levels above CRITICAL
 
 
 def _unmute(block):
     """Restore everything if this block was the last one inside; a second call changes nothing."""
-    global _saved
+    global _saved_state
     with _lock:
-        _inside[:] = [other for other in _inside if other is not block]
-        if not _inside and _saved is not None:
-            _saved.close()
-            _saved = None
+        _active_blocks[:] = [other for other in _active_blocks if other is not block]
+        if not _active_blocks and _saved_state is not None:
+            _saved_state.close()
+            _saved_state = None

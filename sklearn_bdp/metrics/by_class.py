@@ -30,17 +30,17 @@ from sklearn_bdp.metrics.statistics import class_cells, confusion_cells
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ClassRows:
+class ClassScores:
     """The raw scores of one model with the classes of their records: for a mechanism only."""
 
     shape: ScoreShape
-    rows: np.ndarray  # responses or hits; NaN for records that the model failed on
-    index: np.ndarray  # position of each record's class
+    record_values: np.ndarray  # responses or hits; NaN for records that the model failed on
+    class_index: np.ndarray  # position of each record's class
 
     def __repr__(self) -> str:
-        return f"<{len(self.rows)} raw scores>"
+        return f"<{len(self.record_values)} raw scores>"
 
-    def least_counts(self, n_classes: int, slices: np.ndarray | None = None) -> np.ndarray:
+    def min_class_counts(self, n_classes: int, slices: np.ndarray | None = None) -> np.ndarray:
         """Return how many records each class has, in the slice that has the fewest of them.
 
         Parameters
@@ -55,8 +55,8 @@ class ClassRows:
         ndarray of int, shape (n_classes,)
             For a mechanism only.
         """
-        index = self.index[np.newaxis] if slices is None else self.index[slices]
-        return np.array([(index == label).sum(axis=1).min() for label in range(n_classes)])
+        class_index = self.class_index[np.newaxis] if slices is None else self.class_index[slices]
+        return np.array([(class_index == label).sum(axis=1).min() for label in range(n_classes)])
 
     def value(self, class_floors: tuple, slices: np.ndarray | None = None) -> float:
         r"""Return the score, averaged over slices.
@@ -68,7 +68,7 @@ class ClassRows:
             :math:`\max(n_c, f_c)`, and each missing record counts one half, so that the
             sensitivity below holds on every dataset.
         slices : ndarray, optional
-            As for `least_counts`.
+            As for `min_class_counts`.
 
         Returns
         -------
@@ -76,16 +76,18 @@ class ClassRows:
             In [0, 1]; for a mechanism only.
         """
         selection = np.newaxis if slices is None else slices
-        rows = self.rows[selection]
-        index = self.index[selection]
+        record_values = self.record_values[selection]
+        class_index = self.class_index[selection]
         floors = np.maximum(class_floors, 1)
         if self.shape.kind == "pairs":
-            return float(_auc(rows, index == 1, floors).mean())
-        counted = range(len(floors)) if self.shape.counted is None else self.shape.counted
-        hits = np.nan_to_num(rows)
+            return float(_auc(record_values, class_index == 1, floors).mean())
+        counted_classes = (
+            range(len(floors)) if self.shape.counted_classes is None else self.shape.counted_classes
+        )
+        hits = np.nan_to_num(record_values)
         recalls = []
-        for label in counted:
-            in_class = index == label
+        for label in counted_classes:
+            in_class = class_index == label
             count = in_class.sum(axis=1)
             floor = floors[label]
             n_hits = (hits * in_class).sum(axis=1) + 0.5 * np.maximum(floor - count, 0)
@@ -107,8 +109,8 @@ class ClassRows:
             largest :math:`1/f_c`: a record may leave one class for another. At most 1.
         """
         floors = np.maximum(class_floors, 1)
-        if self.shape.counted is not None and self.shape.kind != "pairs":
-            floors = floors[list(self.shape.counted)]
+        if self.shape.counted_classes is not None and self.shape.kind != "pairs":
+            floors = floors[list(self.shape.counted_classes)]
         sensitivity = float(np.sum(1.0 / np.sort(floors)[:2]))
         if self.shape.kind != "pairs":
             sensitivity /= len(floors)
@@ -132,14 +134,17 @@ class ClassMetric(BoundedMetric):
 
     ``class_counts`` are those of the training labels, which the holdout is expected to resemble.
     Scores of records outside [0, 1] are clipped; responses that are only ranked may be any number.
-    ``inside``: proportion of the variance of each class's share that is within groups (patients).
+    ``within_group_fractions``: for each class, the fraction of the variance of its indicator that
+    lies within groups (patients); None for independent records.
     """
 
     classes: tuple | None = None
     class_counts: tuple | None = dataclasses.field(default=None, compare=False, repr=False)
-    inside: tuple | None = dataclasses.field(default=None, compare=False, repr=False)
+    within_group_fractions: tuple | None = dataclasses.field(
+        default=None, compare=False, repr=False
+    )
 
-    by_predictions: ClassVar[bool] = True
+    uses_predictions_only: ClassVar[bool] = True
     target_types: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
     #: Whether there must be two classes.
     _is_binary_only: ClassVar[bool] = False
@@ -155,7 +160,7 @@ class ClassMetric(BoundedMetric):
         public_classes = None
         if y is None and classes is not None:
             public_classes = tuple(np.asarray(classes).tolist())
-        metric = cls._with_classes(name, public_classes, options).informed(y)
+        metric = cls._with_classes(name, public_classes, options).with_training_targets(y)
         if metric.classes:
             metric.expected_shape(1)  # raises if an option does not fit, before any query
         return metric
@@ -172,16 +177,18 @@ class ClassMetric(BoundedMetric):
         return proofs.BY_CLASS.get(dependence, "")
 
     def planned_shape(self, n, class_counts):
-        planned = dataclasses.replace(self, classes=(0, 1), class_counts=class_counts, inside=None)
+        planned = dataclasses.replace(
+            self, classes=(0, 1), class_counts=class_counts, within_group_fractions=None
+        )
         return planned.expected_shape(n)
 
-    def informed(self, y, groups=None):
+    def with_training_targets(self, y, groups=None):
         if y is None or (self.class_counts is not None and groups is None):
             return self
         classes, index = np.unique(as_labels(y), return_inverse=True)
         shares = np.eye(len(classes))[index]
         n = len(index)
-        inside = None
+        within_group_fractions = None
         if groups is not None:  # one visit of each patient (theory G19)
             _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
             group_shares = np.zeros((len(sizes), len(classes)))
@@ -190,13 +197,15 @@ class ClassMetric(BoundedMetric):
             mean_shares = shares.mean(axis=0)
             within_variance = np.mean(shares * (1.0 - shares), axis=0)
             total_variance = np.maximum(mean_shares * (1.0 - mean_shares), 1e-12)
-            inside = tuple(np.clip(within_variance / total_variance, 0.0, 1.0).tolist())
+            within_group_fractions = tuple(
+                np.clip(within_variance / total_variance, 0.0, 1.0).tolist()
+            )
         counts = np.maximum(np.rint(n * shares.mean(axis=0)), 1).astype(int)
         return dataclasses.replace(
             self,
             classes=tuple(classes.tolist()),
             class_counts=tuple(counts.tolist()),
-            inside=inside,
+            within_group_fractions=within_group_fractions,
         )
 
     def expected_shape(self, n):
@@ -207,8 +216,8 @@ class ClassMetric(BoundedMetric):
             self._kind,
             classes=tuple(map(repr, classes)),  # "1" and 1 are not the same class
             class_counts=self.class_counts,
-            counted=self.counted_classes(classes),
-            inside=self.inside,
+            counted_classes=self.counted_classes(classes),
+            within_group_fractions=self.within_group_fractions,
         )
 
     def counted_classes(self, classes: Sequence[Any]) -> tuple[int, ...] | None:
@@ -239,21 +248,21 @@ class ClassMetric(BoundedMetric):
         labels = super().check_input(estimator, X, y)
         return class_index(labels, np.array(self._known_classes(estimator), dtype=object))
 
-    def _evaluated(self, estimator, rows, index):
+    def _evaluated(self, estimator, record_values, class_index):
         shape = self._shape(self._known_classes(estimator))
         type_name = f"{type(estimator).__module__}.{type(estimator).__name__}"
         if (
             type_name == "sklearn.dummy.DummyClassifier"
             and estimator.strategy in ("most_frequent", "prior", "constant")
-            and shape.counted is None
+            and shape.counted_classes is None
         ):  # constant by construction, whatever the records are
             score = 0.5 if self._kind == "pairs" else 1.0 / len(shape.classes)
-            return Evaluation(None, score, 1.0, ScoreShape("known", known=score))
+            return Evaluation(None, score, 1.0, ScoreShape("known", constant_score=score))
         # A record with a label that training lacks counts as a failure of the first class.
-        rows = np.where(index < 0, np.nan, rows)
+        record_values = np.where(class_index < 0, np.nan, record_values)
         if self._kind != "pairs":  # the tail of a mean holds for scores in [0, 1] only
-            rows = np.clip(rows, 0.0, 1.0)
-        by_class = ClassRows(shape, rows, np.maximum(index, 0))
+            record_values = np.clip(record_values, 0.0, 1.0)
+        by_class = ClassScores(shape, record_values, np.maximum(class_index, 0))
         # The sensitivity follows from floors, which only the holdout's mechanism knows.
         return Evaluation(None, by_class.value((1,) * len(shape.classes)), 1.0, shape, by_class)
 

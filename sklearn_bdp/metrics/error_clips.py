@@ -91,7 +91,7 @@ class ErrorClips(NamedTuple):
         """
         return math.sqrt(self.squared) if metric.power == 2 else self.absolute
 
-    def share_cut(self, metric: ClippedError) -> float:
+    def clipped_fraction(self, metric: ClippedError) -> float:
         """Return the share of out-of-fold training errors beyond the clip of a metric.
 
         Parameters

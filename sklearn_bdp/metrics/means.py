@@ -23,7 +23,7 @@ from sklearn_bdp.metrics.base import (
     register_metric,
     respond,
     score_rows,
-    silenced,
+    suppress_output,
 )
 from sklearn_bdp.metrics.statistics import (
     HIT_SHARE,
@@ -65,7 +65,7 @@ class Clipping:
         )
 
     @property
-    def bites(self) -> bool:
+    def is_noticeable(self) -> bool:
         """Whether clipping changes the score noticeably."""
         return self.clipped - self.plain > _BITES * abs(self.plain)
 
@@ -84,13 +84,13 @@ class ClippedMetric(MeanMetric):
         return self._limit()[1]
 
     @property
-    def measured(self) -> str:
+    def display_name(self) -> str:
         return f"{self.name} (clipped at {self._limit()[0]})"
 
     @property
     def caveat(self) -> str:
         return (
-            f"the measured quantity is {self.measured}. The plain {self.name} counts records "
+            f"the measured quantity is {self.display_name}. The plain {self.name} counts records "
             "beyond that limit in full and is worse, without a bound"
         )
 
@@ -110,7 +110,7 @@ class ClippedMetric(MeanMetric):
         total = float(self.from_unit(per_record).sum())
         if self._cut(per_record):
             try:
-                with silenced():
+                with suppress_output():
                     raw = self._raw(estimator, X, self.check_input(estimator, X, y))
             except Exception:  # other checks report a model that fails on some records
                 return None
@@ -391,7 +391,7 @@ class ClippedError(ClippedMetric):
         if not self.has_undeclared_range:
             return super().evaluate(estimator, X, y)
         y = self.check_input(estimator, X, y)
-        with silenced():
+        with suppress_output():
             errors = score_rows(self._record_errors, estimator, X, y)
             return self.evaluate_errors(errors)
 

@@ -107,7 +107,7 @@ class CustomScore(ClippedMetric):
     sign: float = 1.0
 
     methods: ClassVar[tuple[str, ...]] = ()
-    by_predictions: ClassVar[bool] = False  # the function is given the model itself
+    uses_predictions_only: ClassVar[bool] = False  # the function is given the model itself
     _multioutput: ClassVar[bool] = True
 
     def __repr__(self):
@@ -120,7 +120,7 @@ class CustomScore(ClippedMetric):
         )
 
     # The range is the caller's own.
-    measured = MeanMetric.measured
+    display_name = MeanMetric.display_name
     caveat = MeanMetric.caveat
 
     def _limit(self):

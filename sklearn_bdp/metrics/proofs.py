@@ -8,7 +8,7 @@ A dependence is one of ``"records"``, ``"groups"`` (independent units that are a
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sklearn_bdp.intervals.bounds import order_free_limits, star_limits
+from sklearn_bdp.intervals.bounds import betting_interval, order_free_interval
 
 COUNTS = "Clopper-Pearson"  # G8
 BETS = "betting interval"  # G28
@@ -20,10 +20,11 @@ RECALLS = "interval for each class"  # its recalls, each at its part of the leve
 
 #: Families of intervals for a ratio of means of independent units, by method. Each function takes
 #: ``(sums, counts, *, bound, moments, log_inverse_level)`` as
-#: :func:`~sklearn_bdp.intervals.bounds.star_limits` does, and returns a lower and an upper limit.
+#: :func:`~sklearn_bdp.intervals.bounds.betting_interval` does, and returns a lower and an upper
+#: limit.
 UNIT_INTERVALS: dict[str, Callable[..., tuple[Any, Any]]] = {
-    BETS: star_limits,
-    FREE: order_free_limits,
+    BETS: betting_interval,
+    FREE: order_free_interval,
 }
 
 #: Method by dependence; no proof for a dependence that is missing.

@@ -240,11 +240,11 @@ def cross_validated_reference(
     for train, test in folds:
         model = clone(estimator).fit(safe_indexing(X, train), safe_indexing(y, train))
         tested = safe_indexing(X, test), safe_indexing(y, test)
-        if metric.by_predictions:
+        if metric.uses_predictions_only:
             predictions.append(metric.predictions(model, *tested))
         else:
             scores.append(metric.score_model(model, *tested))
-    if not metric.by_predictions:
+    if not metric.uses_predictions_only:
         return metric.with_range(scores), TrainingReference(score=float(np.mean(scores)))
     unit_codes = None
     if groups is not None:

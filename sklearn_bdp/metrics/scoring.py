@@ -103,7 +103,7 @@ def get_metric(
     if isinstance(scoring, BoundedMetric):
         if options:
             raise TypeError(f"options must be empty for {scoring.name}, got {sorted(options)}.")
-        return scoring.informed(y)
+        return scoring.with_training_targets(y)
     scoring, scorer_options = parse_scorer(scoring)
     options |= scorer_options
     allowed = METRICS[scoring].options

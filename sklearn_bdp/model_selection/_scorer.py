@@ -340,7 +340,7 @@ class HoldoutScorer:
         ``out_of_sample``: whether the model was fitted on other rows, as in cross-validation. If
         not, clones of it are cross-validated on these rows.
         """
-        if altered or (out_of_sample and not metric.by_predictions):
+        if altered or (out_of_sample and not metric.uses_predictions_only):
             score = metric.score_model(estimator, X, y)
             reason = "columns of the training records were altered" if altered else UNKNOWN_SCORER
             return metric.with_range([score]), TrainingReference(score=score, reason=reason)

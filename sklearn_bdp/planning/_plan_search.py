@@ -20,7 +20,7 @@ from sklearn_bdp.accounting.spending import (
     final_code_length,
     rank_code_lengths,
 )
-from sklearn_bdp.intervals.concentration import half_of, score_tail
+from sklearn_bdp.intervals.concentration import half_width_at, score_tail
 from sklearn_bdp.metrics.base import BoundedMetric
 from sklearn_bdp.metrics.registry import planned_metric
 from sklearn_bdp.planning.models import continued
@@ -223,7 +223,7 @@ def expected_half_width(
         )
         margin += float(cell * tail.standard_deviation(score))
         log_failure -= leader_length
-    return half_of(tail, score, log_failure, margin)
+    return half_width_at(tail, score, log_failure, margin)
 
 
 def _metric_tail(metric, model, n, prevalence):

@@ -8,7 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_bdp.intervals.concentration import least_counts, score_tail, share_cells, shares_needed
+from sklearn_bdp.intervals.concentration import (
+    min_class_counts,
+    needed_classes,
+    proportion_grids,
+    score_tail,
+)
 from sklearn_bdp.ledger.batch_record import LedgerTotals
 from sklearn_bdp.release.batch_context import BatchContext
 from sklearn_bdp.release.query_batch import Batch, in_order_of_groups
@@ -69,7 +74,9 @@ def release_class_proportions(batch: Batch, context: BatchContext) -> tuple[Any,
 
 def _needed_classes(shape, slices):
     """Return the classes whose proportions a score by class needs."""
-    return shares_needed(len(shape["classes"]), shape["counted"], sliced=slices is not None)
+    return needed_classes(
+        len(shape["classes"]), shape["counted_classes"], sliced=slices is not None
+    )
 
 
 def _release_proportions(
@@ -91,14 +98,16 @@ def _release_proportions(
     remaining_budget = context.mechanism.remaining_budget
     if remaining_budget is not None and remaining_budget <= len(new_classes):
         return None
-    class_counts = class_scores.least_counts(n_classes, slices)
-    grids = share_cells(shape["class_counts"], n_classes, context.model, n, shape["inside"])
+    class_counts = class_scores.min_class_counts(n_classes, slices)
+    grids = proportion_grids(
+        shape["class_counts"], n_classes, context.model, n, shape["within_group_fractions"]
+    )
     for class_index in new_classes:
         grid = grids[class_index]
         if n_classes == 2:
             complement = _proportion_name(shape, 1 - class_index)
             if complement in last.shares:
-                grid = grids[1 - class_index].of_other(*last.shares[complement][1:])
+                grid = grids[1 - class_index].complement(*last.shares[complement][1:])
         last = _release_proportion(
             _proportion_name(shape, class_index),
             float(class_counts[class_index]) / n_units,
@@ -117,7 +126,7 @@ def _class_floors(shape, slices, n, last):
         for class_index in _needed_classes(shape, slices)
     }
     n_units = n if slices is None else slices.shape[1]
-    return least_counts(class_limits, n_units, len(shape["classes"]), sliced=slices is not None)
+    return min_class_counts(class_limits, n_units, len(shape["classes"]), sliced=slices is not None)
 
 
 def _proportion_name(shape: dict[str, Any], class_index: int) -> str:
@@ -147,14 +156,14 @@ def _release_proportion(
     cell = None
     margin, corrected_margin = context.settings.noise_margins(last.n_rounds)
     if run.above[0]:
-        cell = grid.place(float(run.values[0]) * record_share)
+        cell = grid.cell_of(float(run.values[0]) * record_share)
         margin = corrected_margin
         low, high = grid.ends(cell)
     limits = [max(0.0, low - margin * record_share), min(1.0, high + margin * record_share)]
     return dataclasses.replace(
         last,
         n_rounds=last.n_rounds + int(cell is not None),
-        released=last.released + grid.price(cell),
+        released=last.released + grid.code_length(cell),
         shares=last.shares | {name: [cell, *limits]},
     )
 

@@ -53,7 +53,7 @@ def release_denominator_floors(
         for index, position in enumerate(pending[:n_answered]):
             grid = grids[position]
             is_corrected = bool(run.above[index])
-            cell = grid.place(float(run.values[index])) if is_corrected else None
+            cell = grid.cell_of(float(run.values[index])) if is_corrected else None
             margin = margin_corrected if is_corrected else margin_confirmed
             lowest_share = max(0.0, grid.ends(cell)[0] - margin)
             floors[position] = max(0, math.ceil(n * lowest_share - 1e-6))
@@ -71,7 +71,7 @@ def _with_floor(last, grid, cell):
     return dataclasses.replace(
         last,
         n_rounds=last.n_rounds + int(is_corrected),
-        released=last.released + grid.price(cell, surprise),
+        released=last.released + grid.code_length(cell, surprise),
         n_floors=last.n_floors + 1,
         n_below_floor=last.n_below_floor + int(is_corrected),
     )

@@ -14,8 +14,8 @@ from sklearn_bdp.accounting.noise_calibration import auto_threshold, zhao_requir
 from sklearn_bdp.accounting.spending import PredictiveCode, code_length
 from sklearn_bdp.correlation import check_correlation
 from sklearn_bdp.exceptions import UninformativeIntervalWarning
-from sklearn_bdp.intervals.bounds import UnitMoments, star_limits
-from sklearn_bdp.intervals.concentration import ModelTail, half_of, half_width, score_tail
+from sklearn_bdp.intervals.bounds import UnitMoments, betting_interval
+from sklearn_bdp.intervals.concentration import ModelTail, half_width, half_width_at, score_tail
 from sklearn_bdp.ledger.batch_record import LedgerTotals
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.release.batch_context import cell_width_policy, information_spent, next_code_length
@@ -194,7 +194,7 @@ def report_half_width(last, settings, tail, score, *, n_attempts, unit_variance=
     length, _ = next_code_length(last, settings, report=True, n_attempts=n_attempts)
     log_one_sided = math.log(settings.sampling_failure / 2.0) - length
     margin = settings.noise_margins(last.n_rounds)[1] * settings.final_noise_ratio
-    return half_of(tail, score, log_one_sided, margin)
+    return half_width_at(tail, score, log_one_sided, margin)
 
 
 def _betting_half_width(mean, variance, n_units, log_inverse_level):
@@ -210,7 +210,7 @@ def _betting_half_width(mean, variance, n_units, log_inverse_level):
     scores = beta_distribution.ppf(
         probabilities, center * concentration, (1.0 - center) * concentration
     )
-    lower, upper = star_limits(
+    lower, upper = betting_interval(
         np.random.default_rng(0).permutation(np.nan_to_num(scores)),
         np.ones(n_simulated),
         bound=1.0,
@@ -231,8 +231,8 @@ def half_width_components(answer, settings, model):
     tail = score_tail(model, settings.n, **answer.shape)
     half = 0.5 * (answer.upper - answer.lower)
     log_one_sided = math.log(settings.sampling_failure / 2.0) - answer.code_length
-    half_of_one_query = half_of(tail, answer.value, math.log(settings.beta / 2.0))
-    half_after_queries = half_of(tail, answer.value, log_one_sided)
+    half_of_one_query = half_width_at(tail, answer.value, math.log(settings.beta / 2.0))
+    half_after_queries = half_width_at(tail, answer.value, log_one_sided)
     if not half_after_queries > 0.0:  # known by construction
         return 0.0, 0.0, half
     # If scores vary little, both parts shrink by the same factor (G15).

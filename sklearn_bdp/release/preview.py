@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from sklearn_bdp.accounting.noise_calibration import auto_threshold
 from sklearn_bdp.accounting.spending import OFFSET, rank_code_lengths
 from sklearn_bdp.intervals.bounds import plan_squares
-from sklearn_bdp.intervals.concentration import ModelTail, half_of, score_tail
+from sklearn_bdp.intervals.concentration import ModelTail, half_width_at, score_tail
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.release.batch_context import cell_width_policy, check_open, next_code_length
 from sklearn_bdp.release.class_proportions import with_prevalence
@@ -187,7 +187,7 @@ def preview_batch(
         length=length,
     )
     widths = [
-        half_of(tail, score, log_one_sided - rank_length, half)
+        half_width_at(tail, score, log_one_sided - rank_length, half)
         for half, rank_length in zip(
             cells, (rank_lengths[0], rank_lengths[(n_queries - 1) // 2]), strict=True
         )

@@ -218,7 +218,7 @@ def _query_labels(about, count):
     scales = {}
     for metric, *_ in about:
         if id(metric) not in scales:
-            scale = (metric.measured, float(metric.lower), float(metric.upper))
+            scale = (metric.display_name, float(metric.lower), float(metric.upper))
             if metric.open_ends:
                 scale += (metric.open_ends,)
             scales[id(metric)] = metric_key(metric), scale

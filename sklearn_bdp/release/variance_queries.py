@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_bdp.intervals.bounds import Units, drawn_variances, plan_squares
+from sklearn_bdp.intervals.bounds import Units, plan_squares, shrunken_variances
 from sklearn_bdp.release.batch_context import BatchContext
 from sklearn_bdp.release.graded_release import Outcome
 from sklearn_bdp.release.query_batch import Batch
@@ -60,7 +60,7 @@ def record_influence(units: Units, settings: Any) -> float:
 
 def relative_deviation(worst_variance: Any, variance: Any, training_size: Any) -> Any:
     """Return the expected deviation of scores as a fraction of that in the worst case."""
-    expected_variance = drawn_variances(variance, worst_variance, training_size)
+    expected_variance = shrunken_variances(variance, worst_variance, training_size)
     return np.minimum(np.sqrt(expected_variance / worst_variance), 1.0)
 
 

@@ -20,7 +20,7 @@ from sklearn_bdp.intervals.auc import (
     placement_limits,
     placements,
 )
-from sklearn_bdp.intervals.concentration import PairsTail, half_of, score_tail
+from sklearn_bdp.intervals.concentration import PairsTail, half_width_at, score_tail
 
 #: AUC to be expected if nothing is known.
 _DEFAULT_AUC = 0.8
@@ -59,13 +59,13 @@ def scores_by_class(by_class: Any, positions: Array) -> tuple[Array, Array]:
 
     Parameters
     ----------
-    by_class : ClassRows
+    by_class : ClassScores
         Scores and classes of all records.
     positions : ndarray of int
         Positions of the records.
     """
-    scores = by_class.rows[positions]
-    is_positive = by_class.index[positions] == 1
+    scores = by_class.record_values[positions]
+    is_positive = by_class.class_index[positions] == 1
     scores = np.where(np.isnan(scores), np.where(is_positive, -np.inf, np.inf), scores)
     return scores[is_positive], scores[~is_positive]
 
@@ -80,7 +80,7 @@ def auc_limits(
 
     Parameters
     ----------
-    by_class : ClassRows
+    by_class : ClassScores
         Scores and classes of all records.
     positions : ndarray of int
         Positions of independent records, in a secret order.
@@ -108,7 +108,7 @@ def auc_limits(
         half_width = expected_half_width(
             len(values), n_other, moments=expected, log_inverse_level=-log_side
         )
-        if half_width < half_of(tail, moments.center, log_side):
+        if half_width < half_width_at(tail, moments.center, log_side):
             return placement_limits(values, n_other, moments=expected, log_inverse_level=-log_side)
     value = np.array([values.mean()])
     lower, upper = tail.limits(value, value, np.array([log_side]))
@@ -138,7 +138,7 @@ def class_mean_limits(
     if evaluation.by_class is not None:
         one_slice = positions[np.newaxis]
         n_classes = len(evaluation.shape.classes)
-        floors = tuple(evaluation.by_class.least_counts(n_classes, one_slice).tolist())
+        floors = tuple(evaluation.by_class.min_class_counts(n_classes, one_slice).tolist())
         shape["class_floors"] = floors
         value = evaluation.by_class.value(floors, one_slice)
     tail = score_tail(model, n, **shape)

@@ -14,7 +14,7 @@ from typing import Any
 from sklearn_bdp.accounting.spending import report_attempt_length
 from sklearn_bdp.exceptions import LedgerBusyError, LedgerError, UnfinishedReportError
 from sklearn_bdp.ledger.ledger import Fact
-from sklearn_bdp.metrics.base import silenced
+from sklearn_bdp.metrics.base import suppress_output
 from sklearn_bdp.release.batch_context import BatchContext, check_open
 
 _CHARGE = (
@@ -109,7 +109,7 @@ def close_holdout(
 def _computed(compute, terms, nats):
     """Return the computed report, or raise an error that does not depend on holdout records."""
     try:
-        with silenced():  # warnings, prints and logs of a model or a scorer
+        with suppress_output():  # warnings, prints and logs of a model or a scorer
             return compute(terms)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_OPEN.format(nats=nats)) from None

@@ -23,7 +23,7 @@ from sklearn_bdp.correlation.dates import (
     shift_dates,
 )
 from sklearn_bdp.correlation.scheme import SamplingScheme
-from sklearn_bdp.intervals.bounds import UnitMoments, past_limits
+from sklearn_bdp.intervals.bounds import UnitMoments, martingale_interval
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.metrics.base import BoundedMetric
 from sklearn_bdp.metrics.error_clips import ErrorClips, has_undeclared_range
@@ -322,7 +322,7 @@ def with_clips(measure: Measure, clips: ErrorClips | None) -> Measure:
     metric = measure.metric if clips is None else clips.apply(measure.metric)
     if metric is measure.metric:
         return measure
-    name = metric.measured if measure.name == measure.metric.measured else measure.name
+    name = metric.display_name if measure.name == measure.metric.display_name else measure.name
     return dataclasses.replace(measure, name=name, metric=metric)
 
 
@@ -335,7 +335,7 @@ def without_clip(measure: Measure, *, skill: bool) -> Measure:
     metric = measure.metric
     if not has_undeclared_range(metric) or not (skill or metric.name in _BOUNDED_BY_DISTANCE):
         return measure
-    name = metric.name if measure.name == metric.measured else measure.name
+    name = metric.name if measure.name == metric.display_name else measure.name
     return Measure(name=name, metric=metric_without_range(metric.name))
 
 
@@ -355,9 +355,10 @@ def clip_notes(
     ]
     clips = plan.error_clips
     if clips is not None and clips.apply(dataclasses.replace(metric, width=math.inf)) == metric:
+        clipped_percent = 100 * clips.clipped_fraction(metric)
         notes.append(
-            f"{100 * clips.share_cut(metric):.2g}% of {clips.n_errors:,} out-of-fold training "
-            "errors are beyond the clip."
+            f"{clipped_percent:.2g}% of {clips.n_errors:,} out-of-fold training errors are beyond "
+            "the clip."
         )
         half_width = _declared_half_width(statement, records, units, plan, log_failure)
         if half_width is not None:
@@ -485,7 +486,7 @@ def past_row(
         if statement.measure.metric.is_binary and has_single_records:  # one 0 or 1 per date
             expected = 0.95 * moments.center + 0.025
             variance = None
-    ends = past_limits(
+    ends = martingale_interval(
         by_date(scores),
         log_failure - math.log(2.0),
         expected=expected,

@@ -148,7 +148,7 @@ def measure_of(scoring: Any, model: Any, y: Any, *, n_outputs: int = 1) -> Measu
             raise
     else:
         if metric.is_mean:
-            return Measure(name=metric.measured, metric=metric)
+            return Measure(name=metric.display_name, metric=metric)
     if metric is None or _is_scored_by_values(metric, scorer, classes, n_outputs):
         return _measure_by_values(scoring, scorer)
     if not _reads_one_class(metric):

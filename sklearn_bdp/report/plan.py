@@ -27,8 +27,8 @@ from sklearn_bdp._typing import Array
 from sklearn_bdp.correlation.components import check_one_kind_of_labels
 from sklearn_bdp.diagnostics.scores import check_later_rows, non_sklearn_components
 from sklearn_bdp.exceptions import ScoreContractError, UnboundedMetricError
-from sklearn_bdp.intervals.bounds import UnitMoments, share_limits, unit_moments
-from sklearn_bdp.intervals.concentration import ClassMeansTail, half_of
+from sklearn_bdp.intervals.bounds import UnitMoments, clopper_pearson_interval, unit_moments
+from sklearn_bdp.intervals.concentration import ClassMeansTail, half_width_at
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.metrics.base import BoundedMetric, as_labels, check_schema
 from sklearn_bdp.metrics.error_clips import ErrorClips, has_undeclared_range
@@ -998,7 +998,7 @@ def _with_recalls(statement, plan, scored_folds, n_units, alpha):
                 _expected_width(recall.proven, moments, n_units, alpha / len(recalls))
             )
         tail = ClassMeansTail(tuple(floors))
-        mean_half_width = half_of(tail, float(np.mean(values)), math.log(0.5 * alpha))
+        mean_half_width = half_width_at(tail, float(np.mean(values)), math.log(0.5 * alpha))
         if 0.5 * np.mean(expected_widths) < mean_half_width:
             return dataclasses.replace(statement, recalls=recalls)
     return dataclasses.replace(statement, recalls=())
@@ -1008,7 +1008,9 @@ def _expected_width(method, moments, n_units, alpha):
     """Return the width of the limits of a recall if the holdout is like the training records."""
     if method == COUNTS:
         count = max(1, round(n_units * moments.mean_count))
-        lower, upper = share_limits(round(count * moments.center), count, min(alpha, 0.5))
+        lower, upper = clopper_pearson_interval(
+            round(count * moments.center), count, min(alpha, 0.5)
+        )
         return upper - lower
     error = math.sqrt(moments.variance / n_units) / moments.mean_count
     return 2.0 * _BET_EXCESS * norm.isf(0.5 * alpha) * error

@@ -1,6 +1,6 @@
 """State of this process that belongs to no object and is kept between calls.
 
-Besides it, ``silenced`` counts the blocks that keep the streams of the process quiet.
+Besides it, ``suppress_output`` counts the blocks that keep the streams of the process quiet.
 """
 
 from __future__ import annotations

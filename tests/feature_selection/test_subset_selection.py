@@ -143,7 +143,7 @@ def test_selection_on_noise_gives_a_warning():
 def class_scores(rows, index, shape_kind="classes", counted_classes=None):
     """Return raw scores by class, as an evaluation of training records holds them."""
     shape = SimpleNamespace(
-        kind=shape_kind, classes=range(index.max() + 1), counted=counted_classes
+        kind=shape_kind, classes=range(index.max() + 1), counted_classes=counted_classes
     )
     return SimpleNamespace(rows=np.asarray(rows, dtype=float), index=index, shape=shape)
 

@@ -240,7 +240,7 @@ def test_intervals_with_many_visits_are_as_narrow_as_with_one_visit(name):
             _, training_labels, training_groups = patients(
                 1200, seed + 50, single_visit=single_visit
             )
-            metric = get_metric(name).informed(training_labels, training_groups)
+            metric = get_metric(name).with_training_targets(training_labels, training_groups)
             holdout = ReusableHoldout(
                 X, y, random_state=seed, correlation=Groups(patient_ids), spending="even"
             )

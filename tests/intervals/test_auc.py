@@ -13,7 +13,7 @@ from sklearn_bdp.intervals.auc import (
     placement_limits,
     placements,
 )
-from sklearn_bdp.intervals.concentration import PairsTail, half_of
+from sklearn_bdp.intervals.concentration import PairsTail, half_width_at
 from sklearn_bdp.intervals.jackknife import approximate_row
 from sklearn_bdp.metrics import get_metric
 
@@ -102,7 +102,7 @@ def test_rare_classes_get_less_than_twice_the_width_of_one_look(n):
         one_look = approximate_row(statistic, y, sides, units=np.arange(n), level=0.05)
         ratios.append((upper - lower) / (one_look.upper - one_look.lower))
     assert np.mean(ratios) < 1.8
-    pairs = half_of(PairsTail((n - n_positive, n_positive)), 0.8, -math.log(40.0))
+    pairs = half_width_at(PairsTail((n - n_positive, n_positive)), 0.8, -math.log(40.0))
     expected = expected_half_width(
         n_positive, n - n_positive, moments=MOMENTS, log_inverse_level=math.log(40.0)
     )
@@ -111,6 +111,6 @@ def test_rare_classes_get_less_than_twice_the_width_of_one_look(n):
 
 
 def test_equal_classes_are_better_compared_in_pairs():
-    pairs = half_of(PairsTail((500, 500)), 0.8, -math.log(40.0))
+    pairs = half_width_at(PairsTail((500, 500)), 0.8, -math.log(40.0))
     expected = expected_half_width(500, 500, moments=MOMENTS, log_inverse_level=math.log(40.0))
     assert pairs < expected

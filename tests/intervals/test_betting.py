@@ -9,9 +9,9 @@ from scipy.stats import binomtest, norm
 
 from sklearn_bdp.intervals.bounds import (
     UnitMoments,
-    order_free_limits,
-    share_limits,
-    star_limits,
+    betting_interval,
+    clopper_pearson_interval,
+    order_free_interval,
     unit_moments,
 )
 from tests.facts import refused
@@ -63,7 +63,7 @@ def test_no_small_law_fails_more_often_than_the_level(level, moment_guess, n_few
             moments = UnitMoments(1.0 - moments.center, 3.0 * moments.variance, moments.mean_count)
 
         def limits(sums, counts, bound=bound, moments=moments):
-            return star_limits(
+            return betting_interval(
                 sums, counts, bound=bound, moments=moments, log_inverse_level=-math.log(level)
             )
 
@@ -79,9 +79,9 @@ def test_units_must_be_equal_in_a_secret_order():
     moments = UnitMoments(0.5, 0.25, 1.0)
     for _ in range(60):
         bits = (rng.random(200) < np.repeat([0.7, 0.3], 100)).astype(float)
-        limits = star_limits(bits, 1.0, bound=1.0, moments=moments, log_inverse_level=3.7)
+        limits = betting_interval(bits, 1.0, bound=1.0, moments=moments, log_inverse_level=3.7)
         shuffled = rng.permutation(bits)
-        order_free = order_free_limits(
+        order_free = order_free_interval(
             shuffled, 1.0, bound=1.0, moments=moments, log_inverse_level=3.7
         )
         n_missed += limits[0] > 0.5
@@ -96,7 +96,7 @@ def test_the_bound_is_fixed_before_the_split():
     moments = UnitMoments(target, 1.0, 2.33)
 
     def limits(sums, counts, bound):
-        return star_limits(sums, counts, bound=bound, moments=moments, log_inverse_level=3.0)
+        return betting_interval(sums, counts, bound=bound, moments=moments, log_inverse_level=3.0)
 
     promised = math.exp(-3.0)
     assert (
@@ -117,7 +117,9 @@ def test_a_redrawn_order_is_invalid():
     for _ in range(60):
         bits = (rng.random(16) < 0.7).astype(float)
         limits = [
-            star_limits(rng.permutation(bits), 1.0, log_inverse_level=-math.log(level), **options)
+            betting_interval(
+                rng.permutation(bits), 1.0, log_inverse_level=-math.log(level), **options
+            )
             for _ in range(20)
         ]
         n_missed += [limits[0][0] > 0.7, max(limits)[0] > 0.7]
@@ -132,12 +134,12 @@ def test_the_method_is_not_chosen_after_the_data():
     moments = UnitMoments(0.3, 0.21, 1.0)
 
     def bets(sums, counts):
-        return star_limits(
+        return betting_interval(
             sums, counts, bound=1.0, moments=moments, log_inverse_level=-math.log(level)
         )
 
     def exact(sums, counts):
-        return share_limits(int(sums.sum()), sums.size, 2.0 * level)
+        return clopper_pearson_interval(int(sums.sum()), sums.size, 2.0 * level)
 
     def larger(sums, counts):
         return max(bets(sums, counts)[0], exact(sums, counts)[0]), 1.0
@@ -173,9 +175,9 @@ def test_limits_are_nearly_those_of_the_normal_approximation(name, max_ratio):
         values = scores(name, rng, 1000)
         moments = unit_moments(scores(name, rng, 3000), np.ones(3000))
         options = {"bound": 1.0, "moments": moments, "log_inverse_level": 5.0}
-        width = np.ptp(star_limits(values, np.ones(1000), **options))
+        width = np.ptp(betting_interval(values, np.ones(1000), **options))
         ratios.append(width / (2.0 * norm.isf(math.exp(-5.0)) * values.std() / math.sqrt(1000)))
-        assert width < np.ptp(order_free_limits(values, np.ones(1000), **options))
+        assert width < np.ptp(order_free_interval(values, np.ones(1000), **options))
     assert np.mean(ratios) < max_ratio
 
 
@@ -201,7 +203,7 @@ def test_order_free_limits_hold_for_unequal_units(counts, center, n_copies):
         moments = UnitMoments(center, 0.25 * np.mean(unit_counts**2), unit_counts.mean())
 
         def limits(sums, counts, moments=moments):
-            return order_free_limits(
+            return order_free_interval(
                 sums, counts, bound=3.0, moments=moments, log_inverse_level=-math.log(level)
             )
 
@@ -218,7 +220,7 @@ def test_order_free_limits_are_at_least_those_of_a_fixed_center():
     values = np.random.default_rng(3).beta(8.0, 2.0, 60)
     level = 3.0
     moments = UnitMoments(0.8, 0.02, 1.0)
-    lower = order_free_limits(values, 1.0, bound=1.0, moments=moments, log_inverse_level=level)[0]
+    lower = order_free_interval(values, 1.0, bound=1.0, moments=moments, log_inverse_level=level)[0]
     rates = np.linspace(0.01, 0.99, 99)
     grown = np.log1p(rates[:, None] * (values - lower) / lower).mean(axis=1) - level / 60
     by_formula = lower + lower / rates * np.expm1(grown)
@@ -229,19 +231,23 @@ def test_order_free_limits_are_at_least_those_of_a_fixed_center():
 @pytest.mark.parametrize(("hits", "count"), [(0, 10), (3, 10), (10, 10)])
 def test_shares_have_the_limits_of_clopper_and_pearson(hits, count):
     expected = binomtest(hits, count).proportion_ci(0.98, "exact")
-    assert share_limits(hits, count, 0.02) == pytest.approx((expected.low, expected.high))
+    assert clopper_pearson_interval(hits, count, 0.02) == pytest.approx(
+        (expected.low, expected.high)
+    )
 
 
 def test_one_hit_among_unequal_records_needs_its_own_limit():
     """G8: bits (mu * n, 0, ..., 0) reach one hit more often than equal ones."""
     count = 5
     level = 0.4
-    lower, upper = share_limits(1, count, level, alike=False)
+    lower, upper = clopper_pearson_interval(1, count, level, alike=False)
     assert lower == pytest.approx(0.5 * level / count)
-    assert lower < share_limits(1, count, level)[0]
-    assert share_limits(count - 1, count, level, alike=False)[1] == pytest.approx(1.0 - lower)
-    assert upper == share_limits(1, count, level)[1]
-    mean = 0.5 * (lower + share_limits(1, count, level)[0])
+    assert lower < clopper_pearson_interval(1, count, level)[0]
+    assert clopper_pearson_interval(count - 1, count, level, alike=False)[1] == pytest.approx(
+        1.0 - lower
+    )
+    assert upper == clopper_pearson_interval(1, count, level)[1]
+    mean = 0.5 * (lower + clopper_pearson_interval(1, count, level)[0])
     assert count * mean > 0.5 * level  # the chance that the one uneven bit hits
 
 
@@ -249,6 +255,6 @@ def test_a_row_without_training_units_has_the_whole_range():
     with refused(ValueError, "counts"):
         unit_moments([0.0, 0.0], [0.0, 0.0])
     with refused(ValueError, "sums"):
-        star_limits(
+        betting_interval(
             [2.0], [1.0], bound=1.0, moments=UnitMoments(0.5, 0.2, 1.0), log_inverse_level=3
         )

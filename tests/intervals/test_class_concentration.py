@@ -11,11 +11,11 @@ from sklearn_bdp.correlation import Groups, Independent
 from sklearn_bdp.intervals.concentration import (
     ClassMeansTail,
     PairsTail,
-    ShareCells,
-    least_counts,
+    ProportionGrid,
+    min_class_counts,
+    needed_classes,
+    proportion_grids,
     score_tail,
-    share_cells,
-    shares_needed,
 )
 from sklearn_bdp.metrics import get_metric
 
@@ -167,17 +167,19 @@ def test_cells_of_shares_are_a_partition_with_a_code(training_share, n_training)
     """G20: every share is in its cell, cells fit together, and prices obey Kraft."""
     sizes = ((30, 2), (1000, 2), (1000, 7), (10**6, 2))
     all_cells = [
-        ShareCells.around(training_share, n, n_training, classes, inside=within_group_share)
+        ProportionGrid.around(
+            training_share, n, n_training, classes, within_group_fraction=within_group_share
+        )
         for (n, classes), within_group_share in itertools.product(sizes, (0.0, 0.4, None))
     ]
     all_cells += [
-        cells.of_other(*cells.ends(cell))
+        cells.complement(*cells.ends(cell))
         for cells in all_cells
-        for cell in (None, cells.place(0.9))
+        for cell in (None, cells.cell_of(0.9))
     ]
     for cells in all_cells:
-        numbers = range(cells.place(0.0), cells.place(1.0) + 1)
-        total_weight = sum(math.exp(-cells.price(number)) for number in [None, *numbers])
+        numbers = range(cells.cell_of(0.0), cells.cell_of(1.0) + 1)
+        total_weight = sum(math.exp(-cells.code_length(number)) for number in [None, *numbers])
         assert total_weight <= 1.0 + 1e-12
         cell_ends = [cells.ends(number) for number in numbers]
         assert cell_ends[0][0] == 0.0
@@ -187,27 +189,29 @@ def test_cells_of_shares_are_a_partition_with_a_code(training_share, n_training)
             for ends, next_ends in itertools.pairwise(cell_ends)
         )
         for value in np.linspace(0.0, 1.0, 301):
-            low, high = cells.ends(cells.place(value))
+            low, high = cells.ends(cells.cell_of(value))
             assert low - 1e-12 <= value <= high + 1e-12
         assert cells.ends(None) == cells.ends(0)
 
 
 def test_floors_follow_from_the_ends_of_shares():
     """G20: of two classes one share says both; with more, or in slices, each says its own."""
-    assert shares_needed(2, None, sliced=False) == shares_needed(2, (0,), sliced=False) == (1,)
-    assert shares_needed(2, None, sliced=True) == (0, 1)
-    assert shares_needed(4, (2,), sliced=False) == (2,)
-    assert least_counts({1: (0.25, 0.4)}, 100, 2, sliced=False) == (60, 25)
-    assert least_counts({0: (0.1, 0.2), 1: (0.25, 0.4)}, 10, 2, sliced=True) == (1, 3)
-    assert least_counts({2: (0.301, 0.4)}, 100, 3, sliced=False) == (0, 0, 31)
+    assert needed_classes(2, None, sliced=False) == needed_classes(2, (0,), sliced=False) == (1,)
+    assert needed_classes(2, None, sliced=True) == (0, 1)
+    assert needed_classes(4, (2,), sliced=False) == (2,)
+    assert min_class_counts({1: (0.25, 0.4)}, 100, 2, sliced=False) == (60, 25)
+    assert min_class_counts({0: (0.1, 0.2), 1: (0.25, 0.4)}, 10, 2, sliced=True) == (1, 3)
+    assert min_class_counts({2: (0.301, 0.4)}, 100, 3, sliced=False) == (0, 0, 31)
 
 
 @pytest.mark.parametrize(("n", "max_price"), [(5000, 6.9), (10**6, 7.6)])
 def test_a_balanced_training_table_gives_coarse_cells(n, max_price):
     """G20: half of the training records are ill and one in a hundred of the holdout."""
-    cells = ShareCells.around(0.5, n, 2000, 2)
-    cell = cells.place(0.01)
-    assert cells.price(cell) < max_price  # 6.9 and 9.6 where all cells were as wide as shares vary
+    cells = ProportionGrid.around(0.5, n, 2000, 2)
+    cell = cells.cell_of(0.01)
+    assert (
+        cells.code_length(cell) < max_price
+    )  # 6.9 and 9.6 where all cells were as wide as shares vary
     assert cells.ends(cell)[0] > 0.0015  # 8 records of 50, of 5,000
 
 
@@ -230,7 +234,7 @@ def test_limits_count_patients_and_not_rows():
     tail_of_patients = score_tail(Independent(), 400, **shape)
     assert tail_of_visits.class_floors[1] == pytest.approx(tail_of_patients.class_floors[1], abs=8)
     tail_of_constant_labels = score_tail(
-        model, 2000, **shape, inside=(0.0, 0.0)
+        model, 2000, **shape, within_group_fractions=(0.0, 0.0)
     )  # labels that patients keep
     tail_of_patient_counts = score_tail(Independent(), 400, **shape | {"class_counts": (1080, 120)})
     assert tail_of_constant_labels.class_floors[1] == tail_of_patient_counts.class_floors[1]
@@ -246,22 +250,26 @@ def test_class_proportions_of_patients_are_predicted_from_their_variation(label_
         label_index = group if label_type == "kept" else np.arange(len(group))
         y = (rng.random(len(group)) < 0.3)[label_index].astype(int)
         in_holdout = np.isin(group, rng.permutation(240)[:60])
-        metric = get_metric("roc_auc").informed(y[~in_holdout], group[~in_holdout])
+        metric = get_metric("roc_auc").with_training_targets(y[~in_holdout], group[~in_holdout])
         starts = np.unique(group[in_holdout], return_index=True)[1]
         sizes = np.diff([*starts, in_holdout.sum()])
         slices = starts + np.floor(rng.random((64, 60)) * sizes).astype(int)
         min_shares = [(y[in_holdout][slices] == label).mean(axis=1).min() for label in (0, 1)]
-        first_cells, _ = share_cells(
-            metric.class_counts, 2, Groups(group[in_holdout]), in_holdout.sum(), metric.inside
+        first_cells, _ = proportion_grids(
+            metric.class_counts,
+            2,
+            Groups(group[in_holdout]),
+            in_holdout.sum(),
+            metric.within_group_fractions,
         )
         cost = 0.0
         cells = first_cells
         for min_share in min_shares:
             low, high = cells.ends(None)
-            cell = None if low <= min_share <= high else cells.place(min_share)
+            cell = None if low <= min_share <= high else cells.cell_of(min_share)
             assert cells.ends(cell)[0] - 1e-9 <= min_share <= cells.ends(cell)[1] + 1e-9
-            cost += cells.price(cell)
-            cells = cells.of_other(*cells.ends(cell))
+            cost += cells.code_length(cell)
+            cells = cells.complement(*cells.ends(cell))
         costs.append(cost)
     assert np.mean(costs) < 0.7  # 1.4 where patients were taken for as regular as visits
     assert np.sum(np.array(costs) > 4.5) <= 4
@@ -291,7 +299,7 @@ def test_a_class_that_may_be_missing_leaves_its_part_open():
 
 
 def test_a_score_known_by_construction_has_no_interval():
-    tail = score_tail(Independent(), 50, kind="known", known=0.25)
+    tail = score_tail(Independent(), 50, kind="known", constant_score=0.25)
     lower, upper = tail.limits(np.array([0.1, 0.25]), np.array([0.2, 0.3]), np.full(2, -3.0))
     assert lower.tolist() == upper.tolist() == [0.25, 0.25]
     assert tail.lower_limit([0.9], -1.0) == tail.upper_limit([0.9], -1.0) == 0.25

@@ -385,7 +385,7 @@ def test_the_mechanics_of_a_tail():
         ({"kind": "typo"}, "kind='typo'"),
         ({"kind": "pairs"}, "classes"),
         ({"kind": "pairs", "class_counts": (0, 4)}, "classes"),
-        ({"kind": "known", "known": 1.5}, "known"),
+        ({"kind": "known", "constant_score": 1.5}, "constant_score"),
     ],
 )
 def test_errors_name_the_missing_argument(shape, fact):

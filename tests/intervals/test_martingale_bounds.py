@@ -10,7 +10,11 @@ from scipy.special import logsumexp, xlogy
 from scipy.stats import beta as beta_distribution
 from scipy.stats import binom
 
-from sklearn_bdp.intervals.bounds import past_limits, past_lower_limit, past_mean_limit
+from sklearn_bdp.intervals.bounds import (
+    martingale_interval,
+    martingale_lower_limit,
+    martingale_mean_lower_limit,
+)
 from tests.facts import refused
 
 GRID = 24  # expectations that an adversary may choose for each date: multiples of 1/24
@@ -58,7 +62,7 @@ def worst_failure(limit, dates, grid=GRID):
 def test_no_adversary_fails_a_fixed_stake_more_often_than_the_level(dates, level, stake):
     def limit(ones):
         scores = np.repeat([1.0, 0.0], [ones, dates - ones])
-        return past_lower_limit(scores, -level, stakes=[stake])
+        return martingale_lower_limit(scores, -level, stakes=[stake])
 
     assert worst_failure(limit, dates) <= math.exp(-level)
 
@@ -67,12 +71,16 @@ def test_the_level_is_nearly_attained():
     dates = 14
     level = 2.0
     stake = best_stake(0.9, level, dates)
-    by_mean = past_mean_limit(np.arange(15) / 14, np.full(15, -level), dates, expected=0.9)
+    by_mean = martingale_mean_lower_limit(
+        np.arange(15) / 14, np.full(15, -level), dates, expected=0.9
+    )
     failure = worst_failure(lambda ones: by_mean[ones], dates)
     assert 0.5 * math.exp(-level) < failure <= math.exp(-level)
     for ones in range(15):
         scores = np.repeat([1.0, 0.0], [ones, dates - ones])
-        assert past_lower_limit(scores, -level, stakes=[stake]) == pytest.approx(by_mean[ones])
+        assert martingale_lower_limit(scores, -level, stakes=[stake]) == pytest.approx(
+            by_mean[ones]
+        )
 
 
 def test_no_adversary_fails_a_mixture_of_stakes_more_often_than_the_level():
@@ -83,7 +91,7 @@ def test_no_adversary_fails_a_mixture_of_stakes_more_often_than_the_level():
 
     def limit(ones):
         scores = np.repeat([1.0, 0.0], [ones, dates - ones])
-        return past_lower_limit(scores, -level, stakes=stakes, shares=weights)
+        return martingale_lower_limit(scores, -level, stakes=stakes, shares=weights)
 
     assert worst_failure(limit, dates) <= math.exp(-level)
 
@@ -126,7 +134,7 @@ CHOICES = [
 )
 def test_predictable_centers_and_lower_ends_are_safe(stakes, weights):
     def lower_limit(scores, level, centers, lower_ends):
-        return past_lower_limit(
+        return martingale_lower_limit(
             scores, -level, stakes=stakes, shares=weights, center=centers, lowest=lower_ends
         )
 
@@ -140,7 +148,7 @@ def test_a_horizon_needs_its_factor():
 
     def failure(horizon):  # the score of a pair of dates is drawn once; both forecasts precede it
         limits = [
-            past_lower_limit(
+            martingale_lower_limit(
                 np.repeat([1.0, 0.0], [2 * ones, dates - 2 * ones]), -level,
                 stakes=[best_stake(0.9, level, dates, horizon)], horizon=horizon,
             )
@@ -171,7 +179,11 @@ def test_a_rate_chosen_after_the_data_is_invalid():
 
     def limit_with_chosen_rate(ones):
         observed_mean = ones / dates
-        return float(past_mean_limit([observed_mean], [-level], dates, expected=[observed_mean])[0])
+        return float(
+            martingale_mean_lower_limit([observed_mean], [-level], dates, expected=[observed_mean])[
+                0
+            ]
+        )
 
     assert worst_failure(limit_with_chosen_rate, dates, grid=12) > 1.1 * math.exp(-level)
 
@@ -184,7 +196,7 @@ def test_stakes_that_depend_on_the_past_are_invalid():
     wealth = np.log1p(stakes * (scores - grid[:, None]) / grid[:, None]).sum(axis=1)
     betting = grid[wealth >= 3.7].max()
     assert betting > 0.9  # the mean expectation is 1/2
-    fixed = past_lower_limit(scores, -3.7, stakes=[0.9 / 0.5])
+    fixed = martingale_lower_limit(scores, -3.7, stakes=[0.9 / 0.5])
     assert fixed < 0.5
 
 
@@ -197,7 +209,7 @@ def test_optional_stopping_is_invalid():
         while sum(scores[-9:]) < 9:
             scores.append(float(rng.random() < 0.5))
         tail = np.array(scores[-9:])
-        n_missed += past_lower_limit(tail, -3.0, stakes=[best_stake(0.9, 3.0, 9)]) > 0.5
+        n_missed += martingale_lower_limit(tail, -3.0, stakes=[best_stake(0.9, 3.0, 9)]) > 0.5
     assert n_missed == 300
 
 
@@ -211,7 +223,7 @@ def test_a_mixture_is_the_root_of_its_wealth():
     stakes = np.array([0.5, 1.0, 4.0])
     weights = np.array([0.2, 0.6, 0.2])
     for horizon in (1, 3):
-        mean = past_lower_limit(
+        mean = martingale_lower_limit(
             scores, -level, stakes=stakes, shares=weights, center=0.2, horizon=horizon
         )
         logs = np.log1p(stakes[:, None] * (scores - 0.2)).sum(axis=1)
@@ -221,7 +233,9 @@ def test_a_mixture_is_the_root_of_its_wealth():
 
 def half_widths(draw_scores, dates, level, **expected):
     rng = np.random.default_rng(dates)
-    intervals = [past_limits(draw_scores(rng, dates), -level, **expected) for _ in range(60)]
+    intervals = [
+        martingale_interval(draw_scores(rng, dates), -level, **expected) for _ in range(60)
+    ]
     return float(np.mean([0.5 * (high - low) for low, high in intervals]))
 
 
@@ -276,8 +290,10 @@ def test_differences_need_no_declared_range():
     distance = rng.exponential(0.05, 300)
     difference = distance * rng.choice([-1, 1], 300, p=[0.3, 0.7])
     moments = {"expected": 0.4 * 0.05, "variance": float(np.var(difference))}
-    low, high = past_limits(difference, -3.7, lowest=-distance, highest=distance, **moments)
-    interval_of_fixed_range = past_limits(difference, -3.7, lowest=-1.0, highest=1.0, **moments)
+    low, high = martingale_interval(difference, -3.7, lowest=-distance, highest=distance, **moments)
+    interval_of_fixed_range = martingale_interval(
+        difference, -3.7, lowest=-1.0, highest=1.0, **moments
+    )
     mean = 0.4 * distance.mean()
     assert low < mean < high
     assert high - low < 0.85 * (interval_of_fixed_range[1] - interval_of_fixed_range[0])
@@ -289,15 +305,15 @@ def test_the_sides_of_an_unequal_division_share_the_level():
     scores = rng.normal(0.1, 0.5, 200).clip(-1.0, 1.0)
     moments = {"expected": 0.1, "variance": 0.2, "lowest": -1.0, "highest": 1.0}
     log_half = math.log(0.025)
-    equal = past_limits(scores, log_half, **moments)
-    assert equal == past_limits(scores, log_half, lower_share=0.5, **moments)
-    low, high = past_limits(scores, log_half, lower_share=0.8, **moments)
-    lower_alone, _ = past_limits(scores, math.log(0.04), **moments)
-    _, upper_alone = past_limits(scores, math.log(0.01), **moments)
+    equal = martingale_interval(scores, log_half, **moments)
+    assert equal == martingale_interval(scores, log_half, lower_share=0.5, **moments)
+    low, high = martingale_interval(scores, log_half, lower_share=0.8, **moments)
+    lower_alone, _ = martingale_interval(scores, math.log(0.04), **moments)
+    _, upper_alone = martingale_interval(scores, math.log(0.01), **moments)
     assert (low, high) == pytest.approx((lower_alone, upper_alone))
     assert equal[0] < low < scores.mean() < equal[1] < high
     with refused(ValueError, "lower_share"):
-        past_limits(scores, log_half, lower_share=1.0, **moments)
+        martingale_interval(scores, log_half, lower_share=1.0, **moments)
 
 
 @pytest.mark.parametrize("runs", [300, pytest.param(20_000, marks=pytest.mark.slow)])
@@ -315,7 +331,7 @@ def test_an_adversary_who_sees_the_scores_does_not_beat_an_unequal_division(runs
         scores[:, date] = distance * np.where(gains, 1.0, -1.0)
     limits = np.array(
         [
-            past_limits(
+            martingale_interval(
                 row, math.log(0.5 * level), expected=0.1, variance=0.5, lowest=-1.0,
                 lower_share=0.8,
             )
@@ -334,4 +350,4 @@ def test_bad_input_is_named():
         {"shares": [2.0], "stakes": [1.0]},
     ):
         with refused(ValueError, next(iter(invalid_argument))):
-            past_lower_limit([0.0, 1.0], -1.0, **invalid_argument)
+            martingale_lower_limit([0.0, 1.0], -1.0, **invalid_argument)

@@ -83,21 +83,21 @@ def test_score_and_share_are_inverse():
 def test_code_of_floors_is_a_code(share, surprise):
     cells = FloorCells.below(share, n=200, n_train=600)
     n_below = len(cells.edges) - 2
-    lengths = [cells.price(None, surprise)]
+    lengths = [cells.code_length(None, surprise)]
     if not cells.is_trivial:
-        lengths += [cells.price(-cell, surprise) for cell in range(n_below + 1)]
+        lengths += [cells.code_length(-cell, surprise) for cell in range(n_below + 1)]
     assert sum(math.exp(-length) for length in lengths) <= 1.0 + 1e-12
     # Every share is in exactly one cell, between its ends.
     for value in np.linspace(0.0, 1.0, 101):
-        low, high = cells.ends(cells.place(value))
+        low, high = cells.ends(cells.cell_of(value))
         assert low - 1e-9 <= value <= high + 1e-9
 
 
 def test_silence_about_floors_costs_little_and_surprises_are_learned():
     cells = FloorCells.below(0.3, n=200, n_train=600)
-    silence = sum(cells.price(None, surprise_probability(i, 0)) for i in range(100))
+    silence = sum(cells.code_length(None, surprise_probability(i, 0)) for i in range(100))
     assert silence < 0.35
-    surprises = [cells.price(-1, surprise_probability(i, i)) for i in range(20)]
+    surprises = [cells.code_length(-1, surprise_probability(i, i)) for i in range(20)]
     assert surprises[0] < 5.0
     assert surprises[-1] < surprises[0] / 3.0
 

@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 from sklearn_bdp.correlation.tails import bounded_lower_limit
-from sklearn_bdp.intervals.bounds import Units, drawn_variances, plan_squares, squares_lower_limit
+from sklearn_bdp.intervals.bounds import (
+    Units,
+    empirical_bernstein_lower_limit,
+    plan_squares,
+    shrunken_variances,
+)
 
 
 def worst_ratio(points, weights, n, center, rate, level):
@@ -15,7 +20,7 @@ def worst_ratio(points, weights, n, center, rate, level):
     outcomes = np.array(list(itertools.product(range(len(points)), repeat=n)))
     largest_ratio = 0.0
     scores = points[outcomes]
-    limits = squares_lower_limit(
+    limits = empirical_bernstein_lower_limit(
         scores.mean(axis=1), level, Units.records(n), center=center,
         squares=np.mean((scores - center) ** 2, axis=1), rate=rate,
     )  # fmt: skip
@@ -63,7 +68,7 @@ def test_no_groups_miss_more_often_than_the_level(sizes, rate):
             for outcome in outcomes
         ]
         squares = (means - center) ** 2 @ squared
-        limits = squares_lower_limit(
+        limits = empirical_bernstein_lower_limit(
             means @ group_weights, level, units, center=center, squares=squares, rate=rate
         )
         largest_ratio = max(
@@ -101,13 +106,13 @@ def test_groups_of_one_are_records():
 def test_limits_rise_with_values_and_fall_with_squares():
     """G15: cells may be entered with their ends, for the limit is monotone in both."""
     values = np.linspace(0.0, 1.0, 41)
-    limits = squares_lower_limit(
+    limits = empirical_bernstein_lower_limit(
         values, -5.0, Units.records(200), center=0.7, squares=0.02, rate=0.3
     )
     assert (np.diff(limits) >= 0.0).all()
     assert (limits <= values).all()
     squares = np.linspace(0.0, 0.3, 41)
-    limits = squares_lower_limit(
+    limits = empirical_bernstein_lower_limit(
         0.7, -5.0, Units.records(200), center=0.7, squares=squares, rate=0.3
     )
     assert (np.diff(limits) <= 0.0).all()
@@ -194,5 +199,5 @@ def test_mean_squares_of_a_holdout_rarely_exceed_their_first_limit(kurtosis):
 
 
 def test_a_variance_of_zero_is_replaced():
-    variances = drawn_variances(np.array([0.0]), np.array([0.2]), np.array([98.0]))
+    variances = shrunken_variances(np.array([0.0]), np.array([0.2]), np.array([98.0]))
     assert variances == pytest.approx(0.004)

@@ -114,7 +114,7 @@ class MetricContract:
         value = evaluation.value
         sensitivity = evaluation.sensitivity
         if evaluation.by_class is not None:
-            counts = evaluation.by_class.least_counts(len(evaluation.shape.classes))
+            counts = evaluation.by_class.min_class_counts(len(evaluation.shape.classes))
             sensitivity = evaluation.by_class.sensitivity(tuple(counts))
         for row in range(len(first_replies)):
             changed = np.array(first_replies)

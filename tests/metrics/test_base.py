@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_bdp.exceptions import UnboundedMetricError
 from sklearn_bdp.metrics import PerRecordScore, get_metric
-from sklearn_bdp.metrics.base import Evaluation, silenced
+from sklearn_bdp.metrics.base import Evaluation, suppress_output
 from tests.facts import refused, warned
 
 METRICS = {
@@ -224,9 +224,9 @@ def test_an_interrupt_at_any_line_leaves_streams_filters_and_logging_as_they_wer
     while not is_finished:
         n_lines += 1
         trace = sys.gettrace()
-        sys.settrace(InterruptLine(silenced.__wrapped__.__code__.co_filename, n_lines))
+        sys.settrace(InterruptLine(suppress_output.__wrapped__.__code__.co_filename, n_lines))
         try:
-            with silenced():
+            with suppress_output():
                 print("hidden")
             is_finished = True
         except KeyboardInterrupt:
@@ -243,12 +243,12 @@ def test_overlapping_threads_stay_silent_and_restore_the_filters():
     may_leave = threading.Event()
 
     def hold_silence():
-        with silenced():
+        with suppress_output():
             is_silenced.set()
             may_leave.wait(300)
 
     thread = threading.Thread(target=hold_silence)
-    with silenced():
+    with suppress_output():
         thread.start()
         assert is_silenced.wait(300)
     assert warnings.filters[0][0] == "ignore"  # the other thread still needs it
@@ -367,9 +367,9 @@ def test_scores_by_class_are_plain_where_the_counts_reach_the_floors():
     rows = by_class("balanced_accuracy", [(0, 0), (0, 1), (0, 0), (1, 1), (1, 0)])
     assert rows.value((3, 2)) == rows.value((1, 1)) == pytest.approx(0.5 * (2 / 3 + 1 / 2))
     assert rows.value((3, 4)) == pytest.approx(0.5 * (2 / 3 + (1 + 0.5 * 2) / 4))
-    assert rows.least_counts(2).tolist() == [3, 2]
+    assert rows.min_class_counts(2).tolist() == [3, 2]
     slices = np.array([[0, 1, 3], [0, 2, 4]])
-    assert rows.least_counts(2, slices).tolist() == [2, 1]
+    assert rows.min_class_counts(2, slices).tolist() == [2, 1]
     assert rows.value((2, 1), slices) == pytest.approx(0.5 * (0.75 + 0.5))
     one_class_scores = by_class("roc_auc", [(1, 1), (1, 0)])
     assert one_class_scores.value((0, 0)) == 0.5
@@ -416,8 +416,8 @@ def test_recall_names_its_class():
         with refused(ValueError, "pos_label=1", "pos_label='b'"):
             get_metric(name, y=y)
         assert get_metric(name, y=y, pos_label="b").classes == ("a", "b")
-    assert get_metric("recall", y=[1, 2, 3], pos_label=3).expected_shape(9).counted == (2,)
-    assert get_metric("specificity", y=[0, 1]).expected_shape(9).counted == (0,)
+    assert get_metric("recall", y=[1, 2, 3], pos_label=3).expected_shape(9).counted_classes == (2,)
+    assert get_metric("specificity", y=[0, 1]).expected_shape(9).counted_classes == (0,)
     with refused(UnboundedMetricError, "specificity", "'balanced_accuracy'"):
         get_metric("specificity", y=[0, 1, 2])
 

@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
 from sklearn_bdp.correlation import Groups, MarkovChain
 from sklearn_bdp.exceptions import BudgetExhaustedError, HoldoutClosedError
-from sklearn_bdp.intervals.bounds import share_limits
+from sklearn_bdp.intervals.bounds import clopper_pearson_interval
 from tests.facts import refused
 
 # One table, many holdouts; some are small or under a level of privacy.
@@ -467,7 +467,7 @@ def test_noise_below_one_record_costs_no_width():
     X, y = prediction_columns(n=300)
     report = ReusableHoldout(X, y, random_state=0).final_report(make_column_model())
     hits = int((X[:, 0] == y).sum())
-    exact_interval = share_limits(hits, 300, report.alpha_proven)
+    exact_interval = clopper_pearson_interval(hits, 300, report.alpha_proven)
     assert report.interval == pytest.approx(exact_interval, abs=1e-3)
 
 
