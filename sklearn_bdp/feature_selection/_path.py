@@ -304,7 +304,7 @@ def influence_values(evaluation):
         return by_class(np.nan_to_num(evaluation.record_values), evaluation.class_index, counted)
     positive = evaluation.class_index == 1
     worst_scores = np.where(positive, -np.inf, np.inf)
-    rows = np.where(np.isnan(evaluation.record_values), worst_scores, evaluation.rows)
+    rows = np.where(np.isnan(evaluation.record_values), worst_scores, evaluation.record_values)
     ranks = rankdata(rows)
     win_rates = np.full(len(rows), 0.5)
     for in_class in (positive, ~positive):

@@ -145,7 +145,9 @@ def class_scores(rows, index, shape_kind="classes", counted_classes=None):
     shape = SimpleNamespace(
         kind=shape_kind, classes=range(index.max() + 1), counted_classes=counted_classes
     )
-    return SimpleNamespace(rows=np.asarray(rows, dtype=float), index=index, shape=shape)
+    return SimpleNamespace(
+        record_values=np.asarray(rows, dtype=float), class_index=index, shape=shape
+    )
 
 
 def test_contributions_to_an_area_are_its_mean_and_delongs_variance():
