@@ -2,19 +2,21 @@
 A leaderboard that cannot be climbed by chance
 ==============================================
 
-An organizer keeps the targets of a private test set. Participants submit labels and get a score
-and a place. The board scores them through a reusable holdout and follows four rules.
+An organizer keeps the targets of a private test set. Participants submit predictions and get a
+score and a place. The board scores them through a reusable holdout and follows four rules.
 
-- Scores have a step of seven standard deviations of a guess. One account is ahead of another only
-  if its score is more than one step larger. Neither luck nor a false ``expected_score`` is enough.
+- Scores have a step, by default seven standard deviations of the accuracy of a guess. One account
+  is ahead of another only if its score is more than one step larger. Neither luck nor a false
+  ``expected_score`` is enough.
 - Every account and the whole contest have a budget of information (nats). An answer that the
   expected score predicts costs little, a surprise costs several nats. The organizer sees all costs.
 - A removed account leaves the board. Its cost remains.
 - The final report gives the accounts with the first places intervals that are valid together.
 
-Standings are kept in memory, and a restarted board rebuilds them from the ledger. Submitted labels
-are kept in a folder for the final report. ``leaderboard_server.py`` is this board over HTTP, and
-``leaderboard_contests.py`` plays contests on it. Run it: ``python examples/leaderboard.py``.
+Standings are kept in memory, and a restarted board rebuilds them from the ledger. Submitted
+predictions are kept in a folder for the final report. ``leaderboard_server.py`` is this board over
+HTTP, and ``leaderboard_contests.py`` plays contests on it. Run it:
+``python examples/leaderboard.py``.
 """
 
 import bisect
@@ -33,6 +35,16 @@ from sklearn_bdp.holdout import ExpertSettings
 #: Names of notes in the ledger: a removed account, and the information spent before the report.
 REMOVED = "removed account"
 SPENT = "information spent before the final report"
+#: Scores from 0 to 1 that are released with an error of at most half a step, apart from the noise.
+SCORES = (
+    "accuracy",
+    "balanced_accuracy",
+    "roc_auc",
+    "average_precision",
+    "f1_macro",
+    "f1_micro",
+    "f1_weighted",
+)
 
 
 class SubmissionRejectedError(Exception):
@@ -46,14 +58,13 @@ class Account:
     name: str
     n_submissions: int = 0
     nats: float = 0.0  # information that the answers to this account have cost
-    last_score: float = 0.5
     best_score: float | None = None
     best_number: int | None = None  # of the submission with the best score
     best_name: str | None = None
 
 
 class SubmissionFolder:
-    """Submitted labels by number: files in a folder, or arrays in memory if there is no folder."""
+    """Submitted predictions by number, in the files of a folder, or in memory without a folder."""
 
     def __init__(self, folder=None):
         self._arrays = {}
@@ -68,31 +79,31 @@ class SubmissionFolder:
             return max(self._arrays, default=0)
         return max((int(path.stem) for path in self._folder.glob("*.npy")), default=0)
 
-    def save(self, number, labels):
-        """Store labels; after a crash there is either the whole file or none."""
+    def save(self, number, predictions):
+        """Store predictions; after a crash there is either the whole file or none."""
         if self._folder is None:
-            self._arrays[number] = labels
+            self._arrays[number] = predictions
             return
         unfinished = self._folder / f"{number:06d}.unfinished"
         with unfinished.open("wb") as file:
-            np.save(file, labels, allow_pickle=False)
+            np.save(file, predictions, allow_pickle=False)
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(self._folder / f"{number:06d}.npy")
 
     def load(self, number):
-        """Return stored labels."""
+        """Return stored predictions."""
         if self._folder is None:
             if number not in self._arrays:
                 raise ValueError(
-                    f"Labels of submission {number} were in the memory of another process. Give "
+                    f"Predictions of submission {number} were in the memory of another process. Give "
                     "Board a folder to finish after a restart. Nothing was reported."
                 )
             return self._arrays[number]
         return np.load(self._folder / f"{number:06d}.npy", allow_pickle=False)
 
     def delete(self, number):
-        """Delete labels that were not scored."""
+        """Delete predictions that were not scored."""
         if self._folder is None:
             del self._arrays[number]
         else:
@@ -107,16 +118,20 @@ class Board:
     y : array-like of shape (n,)
         Private targets.
     classes : array-like
-        All labels that a submission may contain. They are public.
+        All labels of the targets. They are public.
+    scoring : str, default="accuracy"
+        Score of the board, one of ``SCORES``. ``"roc_auc"`` and ``"average_precision"`` take a
+        column of probabilities for each class, the others take labels.
     step : float or None, default=None
-        Step of scores. ``None``: seven standard deviations of the accuracy of a guess.
+        Step of scores. ``None``: seven standard deviations of the accuracy of a guess. Other
+        scores need a number.
     quota : int, default=100
         Submissions of an account.
     account_budget, contest_budget : float, default=3.0, 100.0
         Nats. The answer that uses up a budget is the last one, so that one answer (at most about
         10 nats) may exceed it.
     folder : path or None, default=None
-        Folder of submitted labels. With ``None`` they are in memory, and a restarted board cannot
+        Folder of submitted predictions. With ``None`` they are in memory, and a restarted board cannot
         report on them.
     ledger, random_state : object
         As for :class:`~sklearn_bdp.ReusableHoldout`.
@@ -127,6 +142,7 @@ class Board:
         y,
         *,
         classes,
+        scoring="accuracy",
         step=None,
         quota=100,
         account_budget=3.0,
@@ -135,8 +151,16 @@ class Board:
         ledger=None,
         random_state=None,
     ):
+        if scoring not in SCORES:
+            raise ValueError(f"scoring must be one of {SCORES}, got {scoring!r}.")
+        if step is None and scoring != "accuracy":
+            raise ValueError(
+                f"step must be a number for scoring={scoring!r}. Take about seven standard "
+                "deviations of the score of a guess."
+            )
         guess_deviation = np.sqrt(0.25 / len(y))
         self.step = min(1.0, 7.0 * guess_deviation if step is None else step)
+        self.scoring = scoring
         self.quota = quota
         self.account_budget = account_budget
         self.contest_budget = contest_budget
@@ -177,7 +201,6 @@ class Board:
         account.n_submissions += 1
         account.nats += cost
         self._nats += cost
-        account.last_score = answer.value
         self._last_number = max(self._last_number, int(number))
         if account.best_score is not None and answer.value <= account.best_score:
             return
@@ -216,26 +239,36 @@ class Board:
         with self._lock:
             return {account.name: account.nats for account in self._accounts.values()}
 
-    def submit(self, account_name, name, labels, expected_score=None):
+    def submit(
+        self, account_name, name, predictions, expected_score=None, training_predictions=None
+    ):
         """Score one submission.
 
         ``expected_score`` is the participant's own estimate, such as a cross-validated score. It
-        changes the score by at most half a step. A good estimate makes the answer inexpensive. By
-        default the last score of the account is expected, or 0.5.
+        changes the score by at most half a step. A good estimate makes the answer inexpensive.
+        Without an estimate, the board takes the score of the training predictions, the last score
+        of the account, or 0.5.
+
+        ``training_predictions=(y, y_pred)``: training targets and out-of-fold predictions of the
+        participant. Scores without a proven bound (``average_precision``, ``f1_*``) need them.
         """
-        labels = np.asarray(labels)
-        if labels.dtype.kind not in "biufU":
-            raise TypeError(f"labels must be numbers or texts, got {labels.dtype} values.")
+        predictions = np.asarray(predictions)
+        if predictions.dtype.kind not in "biufU":
+            raise TypeError(
+                f"predictions must be numbers or texts, got {predictions.dtype} values."
+            )
         with self._lock:
             account = self._accounts.get(account_name, Account(account_name))
             self._check_rules(account)
             number = self._last_number + 1
             numbered_name = f"{number}: {name}"
-            self._submissions.save(number, labels)
+            self._submissions.save(number, predictions)
             try:
                 answer = self.holdout.answer_predictions(
-                    labels,
-                    cv_score=account.last_score if expected_score is None else expected_score,
+                    predictions,
+                    scoring=self.scoring,
+                    cv_score=expected_score,
+                    training_predictions=training_predictions,
                     name=numbered_name,
                     submitter=account_name,
                 )
@@ -291,15 +324,15 @@ class Board:
         An account is reported with its best submission.
         """
         with self._lock:
-            labels = {
+            predictions = {
                 account.name: self._submissions.load(account.best_number)
                 for account in self._ranking()
                 if self._place(account.best_score) <= count
             }
-        if not labels:
+        if not predictions:
             raise ValueError("The board is empty. Nothing was reported, and the board is open.")
         self.holdout.add_note(SPENT, self.holdout.information_spent)
-        return self.holdout.final_report(labels, scoring="accuracy")
+        return self.holdout.final_report(predictions, scoring=self.scoring)
 
 
 def majority_attack(score, n, count, rng):

@@ -2,8 +2,9 @@
 The leaderboard over HTTP
 =========================
 
-``GET /`` shows the board. ``POST /`` submits ``{"name": ..., "labels": [...], "expected_score":
-...}`` with the header ``Authorization: Bearer <token>``. With the organizer's token, ``GET /costs``
+``GET /`` shows the board. ``POST /`` submits ``{"name": ..., "predictions": [...],
+"expected_score": ..., "training_predictions": [[targets], [predictions]]}`` (the last two are
+optional) with the header ``Authorization: Bearer <token>``. With the organizer's token, ``GET /costs``
 shows what each account has cost, and ``POST /remove/<account>`` removes an account from the board.
 
 It needs Flask (``pip install '.[leaderboard]'``). For a real contest, serve ``make_app(...)`` with
@@ -29,30 +30,52 @@ MAX_CONTENT_LENGTH = 10_000_000
 
 
 def read_submission(request):
-    """Return name, labels and expected score of a request, or raise BadRequest."""
+    """Return the arguments of ``Board.submit`` that a request holds, or raise BadRequest."""
     if not request.content_length:
         raise BadRequest("Content-Length must be the number of bytes of the JSON text.")
     try:
         content = json.loads(request.get_data())
     except RecursionError:
-        raise BadRequest("The JSON text is nested too deeply. Labels are one list.") from None
+        raise BadRequest("The JSON text is nested too deeply. Predictions are a list.") from None
     except ValueError as error:
         raise BadRequest(f"The body is not JSON: {error}.") from None
     if not isinstance(content, dict):
-        raise BadRequest('The body must be a JSON object with "name" and "labels".')
+        raise BadRequest('The body must be a JSON object with "name" and "predictions".')
     name = content.get("name")
     if not isinstance(name, str) or not 0 < len(name) <= 100:
         raise BadRequest('"name" is missing or not a text of 1 to 100 characters.')
-    labels = content.get("labels")
-    if not isinstance(labels, list) or not all(
-        isinstance(each, int | float | str) for each in labels
-    ):
-        raise BadRequest('"labels" is missing or not a list of labels.')
     expected_score = content.get("expected_score")
     is_number = isinstance(expected_score, int | float) and not isinstance(expected_score, bool)
     if expected_score is not None and not (is_number and 0.0 <= expected_score <= 1.0):
         raise BadRequest('"expected_score" must be a number from 0 to 1.')
-    return name, labels, expected_score
+    training_predictions = content.get("training_predictions")
+    if training_predictions is not None:
+        training_predictions = read_training_predictions(training_predictions)
+    return {
+        "name": name,
+        "predictions": read_predictions(content.get("predictions"), "predictions"),
+        "expected_score": expected_score,
+        "training_predictions": training_predictions,
+    }
+
+
+def read_predictions(values, field):
+    """Return a list of labels, or of a list of probabilities for each record, as an array."""
+    if isinstance(values, list):
+        rows = [row if isinstance(row, list) else [row] for row in values]
+        if all(isinstance(value, int | float | str) for row in rows for value in row):
+            try:
+                return np.array(values)
+            except (OverflowError, ValueError):  # rows of different lengths, or a huge number
+                pass
+    raise BadRequest(f'"{field}" is missing or not a list of labels or of lists of probabilities.')
+
+
+def read_training_predictions(pair):
+    """Return training targets and their out-of-fold predictions as arrays."""
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise BadRequest('"training_predictions" must be a list of targets and of predictions.')
+    return tuple(read_predictions(values, "training_predictions") for values in pair)
 
 
 def make_app(board, accounts, organizer_token=None):
@@ -78,8 +101,7 @@ def make_app(board, accounts, organizer_token=None):
         account = next((accounts[token] for token in accounts if _is_same(sent_token(), token)), "")
         if not account:
             flask.abort(401, "No account has this token.")
-        name, labels, expected_score = read_submission(flask.request)
-        return board.submit(account, name, labels, expected_score)
+        return board.submit(account, **read_submission(flask.request))
 
     @app.get("/costs")
     def show_costs():
@@ -106,7 +128,7 @@ def make_app(board, accounts, organizer_token=None):
 
     @app.errorhandler(ValueError)
     @app.errorhandler(TypeError)
-    def show_invalid_labels(error):
+    def show_invalid_predictions(error):
         return {"error": str(error)}, 400  # these messages quote no target
 
     return app
@@ -124,9 +146,9 @@ def start_server(app, port=0):
     return server
 
 
-def submit(server, token, name, labels, expected_score=None):
-    """Submit labels as a participant and return the answer of the board."""
-    submission = {"name": name, "labels": np.asarray(labels).tolist()}
+def submit(server, token, name, predictions, expected_score=None):
+    """Submit predictions as a participant and return the answer of the board."""
+    submission = {"name": name, "predictions": np.asarray(predictions).tolist()}
     content = json.dumps(submission | {"expected_score": expected_score}).encode()
     url = f"http://127.0.0.1:{server.server_port}/"
     request = urllib.request.Request(url, content, {"Authorization": f"Bearer {token}"})

@@ -13,6 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import binom
+from sklearn.metrics import (
+    average_precision_score,
+    balanced_accuracy_score,
+    f1_score,
+    roc_auc_score,
+)
 
 from benchmarks.mechanisms import Ladder
 from sklearn_bdp.exceptions import HoldoutClosedError
@@ -98,6 +104,81 @@ def test_best_submission_of_an_account_counts(y, board):
     board.submit("ann", "bad", labels_with(y, 780, 2), 0.78)
     (row,) = board.standings()
     assert row["name"] == "good"
+
+
+# -- other scores -----------------------------------------------------------------------------
+
+RAW_SCORES = {
+    "balanced_accuracy": balanced_accuracy_score,
+    "roc_auc": roc_auc_score,
+    "average_precision": average_precision_score,
+    "f1_macro": functools.partial(f1_score, average="macro"),
+    "f1_micro": functools.partial(f1_score, average="micro"),
+    "f1_weighted": functools.partial(f1_score, average="weighted"),
+}
+
+
+def predictions_of(y, scoring, noise=0.3):
+    """Return predictions in the form that a score takes, and the raw score."""
+    rng = np.random.default_rng(1)
+    probability = np.clip(0.5 + 0.3 * (2 * y - 1) + noise * rng.normal(size=len(y)), 0.0, 1.0)
+    if scoring in ("roc_auc", "average_precision"):
+        columns = np.column_stack([1.0 - probability, probability])
+        return columns, RAW_SCORES[scoring](y, probability)
+    labels = (probability > 0.5).astype(int)
+    return labels, RAW_SCORES[scoring](y, labels)
+
+
+def test_every_score_of_a_board_is_tested():
+    assert {"accuracy", *RAW_SCORES} == set(leaderboard.SCORES)
+
+
+@pytest.mark.parametrize("expected_score", [0.2, 0.6, 1.0, None])
+@pytest.mark.parametrize("scoring", RAW_SCORES)
+def test_score_is_within_half_a_step_of_the_raw_score(y, scoring, expected_score):
+    board = Board(y, classes=[0, 1], scoring=scoring, step=0.2)
+    training_y = np.random.default_rng(2).integers(0, 2, 3 * N)
+    training_predictions, _ = predictions_of(training_y, scoring)
+    predictions, raw_score = predictions_of(y, scoring)
+    reply = board.submit(
+        "ann", "model", predictions, expected_score, (training_y, training_predictions)
+    )
+    assert abs(reply["score"] - raw_score) < board.step / 2 + 0.03  # noise
+
+
+def test_board_of_roc_auc_survives_a_restart_and_reports_the_first_place(y, path, tmp_path):
+    folder = tmp_path / "submissions"
+    start = functools.partial(
+        Board, y, classes=[0, 1], scoring="roc_auc", step=0.1, ledger=path, folder=folder
+    )
+    board = start()
+    best, best_score = predictions_of(y, "roc_auc", noise=0.3)
+    board.submit("ann", "model", best, 0.9)
+    board.submit("bob", "model", predictions_of(y, "roc_auc", noise=1.5)[0], 0.6)
+    assert places(board) == {"ann": 1, "bob": 2}
+    restarted = start()
+    assert restarted.standings() == board.standings()
+    (row,) = restarted.finish(1).rows
+    assert (row.model, row.metric) == ("ann", "roc_auc")
+    assert row.value == pytest.approx(best_score)
+
+
+def test_score_without_proven_bound_needs_training_predictions(y, tmp_path):
+    board = Board(y, classes=[0, 1], scoring="f1_macro", step=0.2, folder=tmp_path)
+    with refused(ValueError, "training_predictions"):
+        board.submit("ann", "model", labels_with(y, 800), 0.8)
+    assert list(tmp_path.iterdir()) == []
+    assert board.costs() == {}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"scoring": "neg_log_loss"}, {"scoring": "r2", "step": 0.1}, {"scoring": "roc_auc"}],
+    ids=str,
+)
+def test_board_rejects_scores_without_a_step(y, options):
+    with pytest.raises(ValueError):
+        Board(y, classes=[0, 1], **options)
 
 
 # -- budgets ----------------------------------------------------------------------------------
@@ -357,7 +438,7 @@ def test_finished_contest_gets_status_410(y, contest_over_http):
 
 
 def submission(y, name="model", **changes):
-    content = {"name": name, "labels": [int(label) for label in labels_with(y, 800)]} | changes
+    content = {"name": name, "predictions": [int(label) for label in labels_with(y, 800)]} | changes
     return json.dumps(content).encode()
 
 
@@ -366,14 +447,14 @@ BAD_BODIES = {
     "no JSON": b"labels: 1",
     "no text": b"\xff\xfe",
     "nested": b"[" * 200_000,
-    "nested labels": b'{"name": "x", "labels": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "nested predictions": b'{"name": "x", "predictions": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
     "list": b"[1, 2]",
     "nothing": b"{}",
-    "no labels": b'{"name": "x"}',
-    "labels of another kind": b'{"name": "x", "labels": [null, {}]}',
-    "empty labels": b'{"name": "x", "labels": []}',
-    "few labels": b'{"name": "x", "labels": [0, 1]}',
-    "long number": b'{"name": "x", "labels": [1' + b"0" * 5_000 + b"]}",
+    "no predictions": b'{"name": "x"}',
+    "predictions of another kind": b'{"name": "x", "predictions": [null, {}]}',
+    "no values": b'{"name": "x", "predictions": []}',
+    "few predictions": b'{"name": "x", "predictions": [0, 1]}',
+    "long number": b'{"name": "x", "predictions": [1' + b"0" * 5_000 + b"]}",
 }
 
 
@@ -395,17 +476,29 @@ def test_bad_body_gets_status_400_and_a_text(y, board, serve, body):
         {"expected_score": "high"},
         {"expected_score": 2.0},
         {"expected_score": float("nan")},
-        {"labels": [7] * N},
-        {"labels": [[0]] * N},
-        {"labels": "0" * N},
+        {"predictions": [7] * N},
+        {"predictions": [[0, 1], [0]]},
+        {"predictions": "0" * N},
+        {"training_predictions": [[0, 1]]},
+        {"training_predictions": [[0, 1], [0]]},
     ],
-    ids=str,
+    ids=lambda changes: str(changes)[:40],
 )
 def test_bad_field_gets_status_400_and_a_text(y, board, serve, changes):
     status, content = send(serve(board), "POST", "/", body=submission(y, **changes))
     assert status == 400
     assert len(content["error"]) > 20
     assert board.costs() == {}
+
+
+def test_probabilities_and_training_predictions_are_sent_as_json(y, serve):
+    board = Board(y, classes=[0, 1], scoring="average_precision", step=0.2, random_state=0)
+    predictions, raw_score = predictions_of(y, "average_precision")
+    training_pair = [y.tolist(), predictions.tolist()]
+    body = submission(y, predictions=predictions.tolist(), training_predictions=training_pair)
+    status, content = send(serve(board), "POST", "/", body=body)
+    assert status == 200
+    assert content["score"] == pytest.approx(raw_score, abs=0.13)
 
 
 @pytest.mark.parametrize("length", ["-1", "abc", "1e3", "", None])
