@@ -96,8 +96,8 @@ class SubmissionFolder:
         if self._folder is None:
             if number not in self._arrays:
                 raise ValueError(
-                    f"Predictions of submission {number} were in the memory of another process. Give "
-                    "Board a folder to finish after a restart. Nothing was reported."
+                    f"Predictions of submission {number} were in the memory of another process. "
+                    "Give Board a folder to finish after a restart. Nothing was reported."
                 )
             return self._arrays[number]
         return np.load(self._folder / f"{number:06d}.npy", allow_pickle=False)
@@ -131,8 +131,8 @@ class Board:
         Nats. The answer that uses up a budget is the last one, so that one answer (at most about
         10 nats) may exceed it.
     folder : path or None, default=None
-        Folder of submitted predictions. With ``None`` they are in memory, and a restarted board cannot
-        report on them.
+        Folder of submitted predictions. With ``None`` they are in memory, and a restarted board
+        cannot report on them.
     ledger, random_state : object
         As for :class:`~sklearn_bdp.ReusableHoldout`.
     """

@@ -4,8 +4,9 @@ The leaderboard over HTTP
 
 ``GET /`` shows the board. ``POST /`` submits ``{"name": ..., "predictions": [...],
 "expected_score": ..., "training_predictions": [[targets], [predictions]]}`` (the last two are
-optional) with the header ``Authorization: Bearer <token>``. With the organizer's token, ``GET /costs``
-shows what each account has cost, and ``POST /remove/<account>`` removes an account from the board.
+optional) with the header ``Authorization: Bearer <token>``. With the organizer's token,
+``GET /costs`` shows what each account has cost, and ``POST /remove/<account>`` removes an account
+from the board.
 
 It needs Flask (``pip install '.[leaderboard]'``). For a real contest, serve ``make_app(...)`` with
 a WSGI server such as gunicorn, with one process: the standings are in its memory. Run it:

@@ -177,7 +177,7 @@ def test_score_without_proven_bound_needs_training_predictions(y, tmp_path):
     ids=str,
 )
 def test_board_rejects_scores_without_a_step(y, options):
-    with pytest.raises(ValueError):
+    with refused(ValueError, options["scoring"]):
         Board(y, classes=[0, 1], **options)
 
 
