@@ -172,13 +172,11 @@ def test_score_without_proven_bound_needs_training_predictions(y, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"scoring": "neg_log_loss"}, {"scoring": "r2", "step": 0.1}, {"scoring": "roc_auc"}],
-    ids=str,
+    ("scoring", "step"), [("neg_log_loss", None), ("r2", 0.1), ("roc_auc", None)]
 )
-def test_board_rejects_scores_without_a_step(y, options):
-    with refused(ValueError, options["scoring"]):
-        Board(y, classes=[0, 1], **options)
+def test_board_rejects_scores_without_a_step(y, scoring, step):
+    with refused(ValueError, scoring):
+        Board(y, classes=[0, 1], scoring=scoring, step=step)
 
 
 # -- budgets ----------------------------------------------------------------------------------
