@@ -37,7 +37,7 @@ from sklearn_bdp.accounting.spending import (
 from sklearn_bdp.correlation import Groups, Independent, MarkovChain
 from sklearn_bdp.intervals.concentration import ModelTail
 from sklearn_bdp.planning import certify
-from sklearn_bdp.release.graded_release import Race, paced
+from sklearn_bdp.release.graded_release import GradedRelease, make_width_policy
 
 MODELS = {
     "independent": Independent(),
@@ -98,26 +98,27 @@ def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05, final=False):
 
     def exactly(comparison):
         above = abs(comparison.predictions[0] - score) > comparison.thresholds[0]
-        return 1, comparison.cells(0).place(score) if above else None
+        return 1, comparison.cells(0).cell_of(score) if above else None
 
     for query in range(1, n_queries + 1):
         wrong = query % every == 0
         spent = code_length(released=released, batch_index=query)
-        outcome = Race(
+        policy = make_width_policy(AlphaSpending(), query, math.log(0.9 * beta / 2) - spent)
+        outcome = GradedRelease(
             code=code,
-            ask=exactly,
+            compare=exactly,
             margins=margins,
-            n_above=rounds,
+            n_rounds=rounds,
             cv_scores=np.array([min(1.0, score + 0.1 * wrong)]),
             relaxed_to=np.zeros(1),
             sensitivities=np.ones(1),
             training_factors=np.full(1, 4 / 3),
             deviation=lambda positions, predictions: tail.standard_deviation(predictions),
-        ).run(paced(AlphaSpending(), query, math.log(0.9 * beta / 2) - spent))
+        ).run_leader_first(policy)
         released += outcome.released
         rounds += outcome.n_above
-    lowest = outcome.least
-    highest = outcome.most
+    lowest = outcome.lower
+    highest = outcome.upper
     if final:
         spent = final_code_length(released=released, n_batches=n_queries)
         lowest, highest = (np.array([score + sign * margins(rounds)[1]]) for sign in (-1, 1))

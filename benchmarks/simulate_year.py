@@ -6,13 +6,13 @@ Each search explores around the best verified candidate so far. Printed per work
 spending: medians of the half-width of the selected candidate after search 1, 5, 10 and 20, and of
 a final report on it after 1, 10, 20 and 50, in units of the deviation ``sqrt(p(1-p)/n)`` (chains:
 of their own ``n``), information spent, and years with an interval or a report that missed the
-truth. The constants of the code and of the race were chosen with ``--sweep``, on other seeds; it
-plays those that a parameter, a policy or a public name of the package sets:
+truth. The constants of the code and of the widths of cells were chosen with ``--sweep``, on other
+seeds; it plays those that a parameter, a policy or a public name of the package sets:
 
     python benchmarks/simulate_year.py                    # both ways of spending
     python benchmarks/simulate_year.py --sweep            # other values of each constant
     python benchmarks/simulate_year.py --sweep offset     # of one
-    python benchmarks/simulate_year.py --sweep least --work 1 5 --years 60    # interim or final
+    python benchmarks/simulate_year.py --sweep finest --work 1 5 --years 60    # interim or final
 """
 
 import argparse
@@ -43,7 +43,7 @@ from sklearn_bdp.accounting.spending import (
 from sklearn_bdp.correlation import Independent, MarkovChain
 from sklearn_bdp.intervals.concentration import ModelTail
 from sklearn_bdp.mechanisms import Thresholdout
-from sklearn_bdp.release.graded_release import FinalPace, Race, paced
+from sklearn_bdp.release.graded_release import FinalWidthPolicy, GradedRelease, make_width_policy
 
 try:
     from benchmarks import real_searches
@@ -59,7 +59,7 @@ class Choice:
     """What is under test; ``None`` and the defaults are those of the library."""
 
     spending: AlphaSpending = dataclasses.field(default_factory=AlphaSpending)
-    pace: Callable = paced
+    make_policy: Callable = make_width_policy
     noise: float | None = None
     even: float | None = None  # part of the weights of places that is spread evenly
     log_weights: np.ndarray | None = None  # of the components of the code
@@ -120,14 +120,14 @@ class Account:
             at = len(run.values) - 1
             cell = None
             if run.above[at]:
-                cell = asked.cells(at).place(float(run.values[at]))
+                cell = asked.cells(at).cell_of(float(run.values[at]))
             return at + 1, cell
 
-        race = Race(
+        graded_release = GradedRelease(
             code=self.code,
-            ask=ask,
+            compare=ask,
             margins=self.margins,
-            n_above=self.n_above,
+            n_rounds=self.n_above,
             cv_scores=training,
             relaxed_to=self.relaxed_part * (training.max() - training),
             sensitivities=np.ones(training.size),
@@ -135,11 +135,13 @@ class Account:
             deviation=lambda positions, predictions: self.tail.standard_deviation(predictions),
         )
         if self.choice.even is not None:
-            race.outcome.rank_lengths = spread(race.outcome.rank_lengths, self.choice.even)
-        outcome = race.run(self.choice.pace(spending, self.batch, log_failure))
+            release = graded_release.release
+            release.rank_lengths = spread(release.rank_lengths, self.choice.even)
+        policy = self.choice.make_policy(spending, self.batch, log_failure)
+        outcome = graded_release.run_leader_first(policy)
         side = log_failure - outcome.rank_lengths
-        lower = self.tail.lower_limit(outcome.least, side)
-        upper = self.tail.upper_limit(outcome.most, side)
+        lower = self.tail.lower_limit(outcome.lower, side)
+        upper = self.tail.upper_limit(outcome.upper, side)
         self.nats = spent + outcome.rank_lengths.min()
         self.released += outcome.released
         self.n_above += outcome.n_above
@@ -271,32 +273,33 @@ def summarise(work, choice, years, *, seed=0, searches=20):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OtherPace(FinalPace):
-    """How finely one batch asks, with other cells."""
+class OtherWidthPolicy(FinalWidthPolicy):
+    """Cell widths of one batch, with other constants."""
 
     coarse: float | None = None
-    finest: float = 0.0
+    min_fine: float = 0.0
 
-    def coarsely(self, m):
+    def coarse_half_width(self, n_queries):
         """Return the half-width of coarse cells."""
-        return self.coarse or super().coarsely(m)
+        return self.coarse or super().coarse_half_width(n_queries)
 
-    def fine(self, known, n_fine, **options):
+    def fine_half_widths(self, prediction_deviation, n_fine, **options):
         """Return half-widths of the next fine cells."""
-        return np.maximum(super().fine(known, n_fine, **options), self.finest)
+        half_widths = super().fine_half_widths(prediction_deviation, n_fine, **options)
+        return np.maximum(half_widths, self.min_fine)
 
 
-def pace_with(name, value):
-    """Return the pace of batches with another value; a row has one for batch 1, 2, 5, ..."""
+def width_policy_with(name, value):
+    """Return a function of batches to width policies; a tuple has values for batch 1, 2, 5, ..."""
 
-    def pace(spending, batch_index, log_failure):
-        usual = paced(spending, batch_index, log_failure)
+    def make_other_policy(spending, batch_index, log_failure):
+        usual = make_width_policy(spending, batch_index, log_failure)
         asked = value
         if np.ndim(value):
             asked = float(np.interp(math.log(batch_index), np.log([1, 2, 5, 10, 20, 50]), value))
-        return OtherPace(**(vars(usual) | {name: asked}))
+        return OtherWidthPolicy(**(vars(usual) | {name: asked}))
 
-    return pace
+    return make_other_policy
 
 
 def spread(places, even):
@@ -307,9 +310,9 @@ def spread(places, even):
 
 SWEEP = {  # other values
     "coarse": (5.5, 7.5),
-    "least": ((2.0,) * 6, (2.4,) * 6, (2.7, 2.5, 2.4, 2.4, 2.8, 5.0), (3.0,) * 6),
+    "finest": ((2.0,) * 6, (2.4,) * 6, (2.7, 2.5, 2.4, 2.4, 2.8, 5.0), (3.0,) * 6),
     "wanted": ((4.4, 6.8, 6.6, 7.0, 7.1, 8.4),),
-    "finest": (1.0,),
+    "min_fine": (1.0,),
     "reserve": (0.5, 0.7),
     "even": (0.05, 0.5),
     "offset": (0.02, 0.06),
@@ -322,8 +325,8 @@ SWEEP = {  # other values
 @contextlib.contextmanager
 def alternative(name, value):
     """Give the library's choice with one other value, which holds for the block."""
-    if name in ("coarse", "least", "wanted", "finest"):
-        yield Choice(pace=pace_with(name, value))
+    if name in ("coarse", "finest", "wanted", "min_fine"):
+        yield Choice(make_policy=width_policy_with(name, value))
     elif name == "reserve":
         policy = dataclasses.replace(spending.SPENDING_POLICIES["final"], reserve=value)
         with mock.patch.dict(spending.SPENDING_POLICIES, other=policy):

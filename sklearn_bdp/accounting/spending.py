@@ -45,7 +45,8 @@ class SpendingPolicy:
     batch_offset: float
     #: Part of the failure probability that only a final report may use (theory G17, amended).
     reserve: float
-    #: Whether interim queries are as coarse as wanted widths allow (:class:`FinalPace`).
+    #: Whether interim queries are as coarse as wanted widths allow (``FinalWidthPolicy`` of
+    #: :mod:`sklearn_bdp.release.graded_release`).
     coarse: bool
     #: Text of the certificate.
     description: str

@@ -281,7 +281,7 @@ class HoldoutCorrelationFilter(HoldoutSelectorBase):
             n_train=num_samples(division.X),
             keys=keys,
             training_variance=associations.variance[candidates] / 4.0,
-            own_cells=cells / 2.0,
+            fixed_half_widths=cells / 2.0,
         )
         agreement = 2.0 * answers.values - 1.0  # positive: the sign in the training set
         ends = direction * (2.0 * np.stack([answers.lower, answers.upper]) - 1.0)

@@ -40,7 +40,7 @@ from sklearn_bdp.release.query_batch import (
     check_data,
     check_keys,
     freeze_data,
-    make_batch,
+    make_query_batch,
     metric_key,
 )
 from sklearn_bdp.report.final import load_report, report_and_close
@@ -396,7 +396,7 @@ class ReusableHoldout:
         LedgerError
             One of its subclasses, if the ledger cannot be used; nothing is released.
         """
-        batch = make_batch(
+        batch = make_query_batch(
             self.n,
             self.dependence,
             cv_scores,
@@ -420,7 +420,7 @@ class ReusableHoldout:
         secondary: ArrayLike | None = None,
         training_variance: Any = None,
         training_kurtosis: Any = None,
-        own_cells: ArrayLike | None = None,
+        fixed_half_widths: ArrayLike | None = None,
         about: Sequence[tuple[Any, ...]] | None = None,
     ) -> HoldoutAnswers:
         """Answer one batch of queries given as evaluations by a bounded metric.
@@ -442,7 +442,7 @@ class ReusableHoldout:
         training_kurtosis : float or array-like of shape (m,), default=None
             Kurtosis of the same scores, 3 for normal ones; NaN: unknown. The variance of scores
             with a large kurtosis is allowed to be larger on the holdout.
-        own_cells : array-like of shape (m,), default=None
+        fixed_half_widths : array-like of shape (m,), default=None
             For queries that have nothing in common, as associations of attributes: each is asked
             once and by itself, with a cell of this half-width around its training value.
             The answer to one query then moves no other answer. Under a fixed threshold that
@@ -456,7 +456,7 @@ class ReusableHoldout:
         HoldoutAnswers
             As for :meth:`answer`.
         """
-        batch = make_batch(
+        batch = make_query_batch(
             self.n,
             self.dependence,
             cv_scores,
@@ -467,7 +467,7 @@ class ReusableHoldout:
             secondary=secondary,
             training_variance=training_variance,
             training_kurtosis=training_kurtosis,
-            own_cells=own_cells,
+            fixed_half_widths=fixed_half_widths,
             about=about,
         )
         return self.account.answer(batch, on_exhausted=self.on_exhausted)

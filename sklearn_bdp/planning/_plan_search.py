@@ -24,7 +24,7 @@ from sklearn_bdp.intervals.concentration import half_width_at, score_tail
 from sklearn_bdp.metrics.base import BoundedMetric
 from sklearn_bdp.metrics.registry import planned_metric
 from sklearn_bdp.planning.models import continued
-from sklearn_bdp.release.graded_release import paced
+from sklearn_bdp.release.graded_release import make_width_policy
 from sklearn_bdp.utils.root_finding import doubled, last_whole
 from sklearn_bdp.utils.validation import (
     check_integer,
@@ -214,8 +214,10 @@ def expected_half_width(
         log_failure -= code_length(released=released, batch_index=n_searches)
         leader_length = float(rank_code_lengths(np.zeros(n_candidates))[0])
         given_rest = model.sampling_scheme(n).is_conditional
-        cell_widths = paced(AlphaSpending(), n_searches, log_failure, given_rest=given_rest)
-        cell = cell_widths.fine(
+        cell_widths = make_width_policy(
+            AlphaSpending(), n_searches, log_failure, given_rest=given_rest
+        )
+        cell = cell_widths.fine_half_widths(
             _DIFFERENCE_DEVIATION,
             n_searches - 1,
             rank_lengths=leader_length,

@@ -243,10 +243,14 @@ def _query_identifiers(batch):
     A caller's key identifies a query only with its cross-validated score and metric: under others
     it is another query, and must not get the recorded number.
     """
-    return [
-        key and (key, None if is_content_key(key) else float(cv_score), label[0])
-        for key, cv_score, label in zip(batch.keys, batch.cv_scores, batch.labels, strict=True)
-    ]
+    identifiers = []
+    for position, key in enumerate(batch.keys):
+        identifier = None
+        if key is not None:
+            cv_score = None if is_content_key(key) else float(batch.cv_scores[position])
+            identifier = key, cv_score, batch.descriptions[position].metric
+        identifiers.append(identifier)
+    return identifiers
 
 
 def _new_positions(identifiers, recorded_answers):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from sklearn_bdp.ledger.records import Answers
 from sklearn_bdp.release.batch_context import cell_width_policy, next_code_length
 from sklearn_bdp.release.class_proportions import release_class_proportions
 from sklearn_bdp.release.denominators import release_denominator_floors
-from sklearn_bdp.release.graded_release import Outcome, Race
+from sklearn_bdp.release.graded_release import BatchRelease, GradedRelease
 from sklearn_bdp.release.variance_queries import (
     LEADER_RANK_LENGTH,
     make_variance_plan,
@@ -40,7 +41,7 @@ def answer_batch(batch, context, *, n_statements=None):
     empty list if the budget was used up before.
     """
     settings = context.settings
-    n_pairs = len(context.code.pairs)
+    n_earlier_pairs = len(context.code.pairs)
     closes = n_statements is not None
     batch, context = release_class_proportions(batch, context)
     if batch is None:
@@ -52,123 +53,146 @@ def answer_batch(batch, context, *, n_statements=None):
     )
     rank_length = math.log(n_statements) if closes else LEADER_RANK_LENGTH
     log_failure = math.log(settings.sampling_failure) - length
-    plan = make_variance_plan(batch, context, log_failure - rank_length)
+    variance_plan = make_variance_plan(batch, context, log_failure - rank_length)
     if closes:
-        outcome = _read_all(batch, context, rank_length)
+        release = _read_all(batch, context, rank_length)
     else:
-        outcome = _run_adaptive(
-            batch, context, cell_width_policy(context.last, settings, context.model, length)
-        )
-    n_answered = int(np.count_nonzero(outcome.answered))
-    if n_answered == 0:
+        policy = cell_width_policy(context.last, settings, context.model, length)
+        release = _run_adaptive(batch, context, policy)
+    if not release.answered.any():
         return None, []
-    moments = release_second_moments(plan, batch, outcome, context)
-    code_lengths = length + outcome.rank_lengths
-    lower, upper = _interval_limits(
-        batch, outcome, plan, moments, log_failure - outcome.rank_lengths
+    moments = release_second_moments(variance_plan, batch, release, context)
+    limits = _interval_limits(
+        batch, release, variance_plan, moments, log_failure - release.rank_lengths
     )
-    record = _batch_record(
-        batch,
-        context,
-        outcome,
-        moments,
-        limits=(lower[:n_answered], upper[:n_answered]),
-        length=length,
+    charge = _BatchCharge(
+        code_length=length,
         theorem=theorem,
         closes=closes,
         noise_ratio=noise_ratio,
-        code_state=context.code.state(after=n_pairs),
+        code_state=context.code.state(after=n_earlier_pairs),
+        denominator_cells=denominator_cells,
     )
-    if denominator_cells:
-        record = dataclasses.replace(
-            record, cells=record.cells | {"denominators": denominator_cells}
-        )
-    metrics, scales, models, submitters = zip(*batch.labels[:n_answered], strict=True)
+    record = _batch_record(batch, context, release, moments, limits, charge)
+    return record, _answers(batch, release, limits, record)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _BatchCharge:
+    """Spending of a batch, besides the code lengths of its released cells."""
+
+    code_length: float  # of each query without its rank, in nats
+    theorem: str  # that bounds the information spent: "code" or "leakage"
+    closes: bool  # whether the batch is a final report
+    noise_ratio: float  # factor of the DP level that the mechanism reports
+    code_state: dict[str, Any]  # of the predictive code, with the pairs of this batch
+    denominator_cells: list[list[int | None]]  # position and cell of each query of a denominator
+
+
+def _answers(batch, release, limits, record):
+    """Return the :class:`Answers` to the answered queries, which are the first of a batch."""
+    n_answered = int(np.count_nonzero(release.answered))
+    lower, upper = limits
+    descriptions = batch.descriptions[:n_answered]
+    code_lengths = record.code_length + release.rank_lengths
     columns = {
         "key": batch.keys[:n_answered],
-        "metric": metrics,
-        "model": models,
-        "submitter": submitters,
-        "corrected": outcome.above[:n_answered],
+        "metric": [description.metric for description in descriptions],
+        "model": [description.model for description in descriptions],
+        "submitter": [description.submitter for description in descriptions],
+        "corrected": release.above[:n_answered],
         "cv_score": batch.cv_scores[:n_answered],
         "code_length": code_lengths[:n_answered],
-        "value": outcome.values[:n_answered],
+        "value": release.values[:n_answered],
         "lower": lower[:n_answered],
         "upper": upper[:n_answered],
     }
-    answers = Answers(
+    return Answers(
         columns,
         batch=record.totals.number,
         time=record.totals.time,
-        scales={metric: scale for metric, scale in zip(metrics, scales, strict=True) if scale},
+        scales={
+            description.metric: description.scale
+            for description in descriptions
+            if description.scale
+        },
         shapes=batch.shapes,
-        shape_of=batch.tail_of[:n_answered],
+        shape_of=batch.shape_of[:n_answered],
     )
-    return record, answers
 
 
-def _interval_limits(batch, outcome, plan, moments, log_failures):
+def _interval_limits(batch, release, variance_plan, moments, log_failures):
     """Return the ends of the intervals of all queries.
 
-    With variance queries, each end is the better of the plain limit and of the limit by squares,
-    which share the failure probability.
+    With variance queries, each end is the better of the limit without variances and of the limit by
+    mean squares, which share the failure probability.
     """
-    cell_lower = np.fmax(outcome.least, 0.0)
-    cell_upper = np.fmin(outcome.most, 1.0)
-    if plan is None:
+    cell_lower = np.fmax(release.lower, 0.0)  # NaN: not answered
+    cell_upper = np.fmin(release.upper, 1.0)
+    if variance_plan is None:
         return batch.limits(cell_lower, cell_upper, log_failures)
-    lower, upper = batch.limits(cell_lower, cell_upper, log_failures + plan.shares[0])
-    lower_by_squares, upper_by_squares = plan.limits(
+    lower, upper = batch.limits(cell_lower, cell_upper, log_failures + variance_plan.shares[0])
+    lower_by_squares, upper_by_squares = variance_plan.limits(
         cell_lower, cell_upper, log_failures - math.log(2.0), moments.limits
     )
     return np.maximum(lower, lower_by_squares), np.minimum(upper, upper_by_squares)
 
 
-def _batch_record(
-    batch, context, outcome, moments, *, limits, length, theorem, closes, noise_ratio, code_state
-):
-    """Return the record of an answered batch, with all that was spent up to and including it.
+def _batch_record(batch, context, release, moments, limits, charge):
+    """Return the record of an answered batch, with the totals after it.
 
-    ``limits``: the ends of the intervals of the answered queries.
+    ``limits``: lower and upper ends of the intervals of all queries.
     """
+    spending = context.settings.spending
+    totals = _totals_after(batch, context, release, moments, limits, charge)
+    if charge.closes:
+        weight = spending.report_weight(context.last.number)
+    else:
+        weight = spending.batch_weight(totals.number)
+    cells = _cells(batch, release, moments.cells, theorem=charge.theorem)
+    if charge.denominator_cells:
+        cells["denominators"] = charge.denominator_cells
+    return BatchRecord(
+        totals=totals,
+        size=len(batch),
+        code_length=charge.code_length,
+        code=charge.code_state,
+        cells=cells,
+        scales={
+            description.metric: list(description.scale)
+            for description in batch.descriptions
+            if description.scale
+        },
+        spending={"name": spending.name, "weight": weight},
+    )
+
+
+def _totals_after(batch, context, release, moments, limits, charge):
+    """Return the totals of the ledger after an answered batch."""
     last = context.last
-    settings = context.settings
-    spending = settings.spending
     lower, upper = limits
-    n_answered = len(lower)
-    values = outcome.values[:n_answered]
-    is_unrelaxed = ~outcome.relaxed[:n_answered]
-    half_widths = np.maximum(values - lower, upper - values)[is_unrelaxed]
-    number = last.number + 1
-    weight = spending.report_weight(last.number) if closes else spending.batch_weight(number)
+    is_unrelaxed = release.answered & ~release.relaxed
+    half_widths = np.maximum(release.values - lower, upper - release.values)[is_unrelaxed]
+    n_answered = int(np.count_nonzero(release.answered))
     kinds = {shape["kind"] for shape in batch.shapes}
-    totals = LedgerTotals(
-        number=number,
+    return LedgerTotals(
+        number=last.number + 1,
         time=context.time,
         n_answered=last.n_answered + n_answered,
-        n_above=last.n_above + int(outcome.above.sum()),
-        n_rounds=last.n_rounds + outcome.n_above + moments.n_rejected,
-        released=last.released + outcome.released + moments.released,
+        n_above=last.n_above + int(release.above.sum()),
+        n_rounds=last.n_rounds + release.n_above + moments.n_rejected,
+        released=last.released + release.released + moments.released,
         widest=max(last.widest, float(np.max(half_widths, initial=0.0))),
         n_relaxed=last.n_relaxed + n_answered - int(is_unrelaxed.sum()),
-        dp_epsilon=_privacy_level(batch, context, noise_ratio),
+        dp_epsilon=_privacy_level(batch, context, charge.noise_ratio),
         seeded=bool(context.seeded or last.seeded),
-        closed=closes,
+        closed=charge.closes,
         shares=last.shares,
         n_floors=last.n_floors,
         n_below_floor=last.n_below_floor,
         has_pairs=last.has_pairs or "pairs" in kinds,
         has_ratios=last.has_ratios or "ratio" in kinds,
         has_approximate=last.has_approximate or "approximate" in kinds,
-    )
-    return BatchRecord(
-        totals=totals,
-        size=len(batch),
-        code_length=length,
-        code=code_state,
-        cells=_cells(batch, outcome, moments.cells, theorem=theorem),
-        scales={metric: list(scale) for metric, scale, *_ in batch.labels if scale},
-        spending={"name": spending.name, "weight": weight},
     )
 
 
@@ -186,103 +210,122 @@ def _privacy_level(batch, context, noise_ratio):
 
 
 def scale_noise(batch, context):
-    """Return a batch with noise scaled to the spread of its scores, and the factor of its level.
+    """Return a batch with noise scaled to the spread of its scores, and the factor of its DP level.
 
     Without a guaranteed level for the life of the holdout, noise is a fraction of the sampling
     error. One record of a rare class can change a score by much more: the reported level is
-    multiplied by the largest ratio of sensitivity and noise unit so far, which follows from the
-    last record.
+    multiplied by the largest ratio of sensitivity and noise unit so far. That of earlier batches
+    follows from the level in the last record.
     """
     last = context.last
     settings = context.settings
     spent_epsilon = context.mechanism.dp_epsilon_used(1.0 / settings.n)
     has_level = bool(last.dp_epsilon) and spent_epsilon > 0.0 and math.isfinite(spent_epsilon)
-    ratio = max(1.0, last.dp_epsilon / spent_epsilon) if has_level else 1.0
+    earlier_ratio = max(1.0, last.dp_epsilon / spent_epsilon) if has_level else 1.0
     if settings.budget is not None or (batch.sensitivities == 1.0).all():
-        return batch, ratio
-    reference_deviation = ModelTail(context.model, settings.n).standard_deviation(0.5)
-    noise_units = np.array(
-        [float(tail.standard_deviation(0.5) / reference_deviation) for tail in batch.tails]
+        return batch, earlier_ratio
+    deviation_of_mean = ModelTail(context.model, settings.n).standard_deviation(0.5)
+    relative_deviations = np.array(
+        [float(tail.standard_deviation(0.5) / deviation_of_mean) for tail in batch.tails]
     )
-    noise_units = np.minimum(batch.sensitivities, np.maximum(noise_units[batch.tail_of], 1.0))
-    largest_ratio = float(np.max(batch.sensitivities / noise_units))
-    return dataclasses.replace(batch, sensitivities=noise_units), max(ratio, largest_ratio)
+    noise_units = np.maximum(relative_deviations[batch.shape_of], 1.0)
+    noise_units = np.minimum(batch.sensitivities, noise_units)
+    ratio = float(np.max(batch.sensitivities / noise_units))
+    return dataclasses.replace(batch, sensitivities=noise_units), max(earlier_ratio, ratio)
 
 
 def _read_all(batch, context, rank_length):
-    """Return the :class:`Outcome` of a report: every query reads the holdout, at threshold 0."""
+    """Return the :class:`BatchRelease` of a report: every query reads the holdout, at threshold 0.
+
+    Its ends contain the noise margins. No query is answered if the budget does not suffice for all.
+    """
     mechanism = context.mechanism
     settings = context.settings
-    count = len(batch)
-    outcome = Outcome(count)
-    margins = np.empty(count)
+    m = len(batch)
+    release = BatchRelease(m)
+    noise_margins = np.empty(m)
     # Any public prediction is valid (theory G4): the far end makes every answer a correction.
-    ends = np.where(batch.cv_scores < 0.5, 1.0, 0.0)
-    for index, unit in enumerate(batch.sensitivities):
-        one_query = slice(index, index + 1)
+    far_ends = np.where(batch.cv_scores < 0.5, 1.0, 0.0)
+    for position, unit in enumerate(batch.sensitivities):
+        selection = slice(position, position + 1)
         run = mechanism.answer_run(
-            ends[one_query] / unit, batch.values[one_query] / unit, thresholds=np.zeros(1)
+            far_ends[selection] / unit, batch.values[selection] / unit, thresholds=np.zeros(1)
         )
         if not run.answered[0]:
-            return Outcome(count)
-        below, answer = settings.noise_margins(context.last.n_rounds + outcome.n_above)
-        outcome.above[index] = run.above[0]
-        outcome.n_above += int(run.above[0])
-        margins[index] = unit * (answer * settings.final_noise_ratio if run.above[0] else below)
-        outcome.values[index] = run.values[0] * unit if run.above[0] else ends[index]
-    values = outcome.values = np.clip(outcome.values, 0.0, 1.0)
-    lower = np.maximum(values - margins, 0.0)
-    upper = np.minimum(values + margins, 1.0)
+            return BatchRelease(m)
+        margin_below, margin_above = settings.noise_margins(context.last.n_rounds + release.n_above)
+        is_above = bool(run.above[0])
+        release.above[position] = is_above
+        release.n_above += int(is_above)
+        if is_above:
+            noise_margins[position] = unit * (margin_above * settings.final_noise_ratio)
+            release.values[position] = run.values[0] * unit
+        else:
+            noise_margins[position] = unit * margin_below
+            release.values[position] = far_ends[position]
+    release.values = np.clip(release.values, 0.0, 1.0)
+    release.lower = np.maximum(release.values - noise_margins, 0.0)
+    release.upper = np.minimum(release.values + noise_margins, 1.0)
     if context.model.sampling_scheme(settings.n).weights is None:
-        # A proportion counts whole records: noise below one record does not widen its interval.
-        shares = np.array([shape["kind"] == "mean" and shape["binary"] for shape in batch.shapes])
-        low = np.ceil(settings.n * lower - 1e-6) / settings.n
-        high = np.floor(settings.n * upper + 1e-6) / settings.n
-        has_whole_number = shares[batch.tail_of] & (low <= high)
-        lower = np.where(has_whole_number, low, lower)
-        upper = np.where(has_whole_number, high, upper)
-    outcome.least = lower
-    outcome.most = upper
-    outcome.rank_lengths = np.full(count, rank_length)
-    outcome.answered = np.ones(count, dtype=bool)
-    return outcome
+        _round_proportions(batch, release, settings.n)
+    release.rank_lengths = np.full(m, rank_length)
+    release.answered = np.ones(m, dtype=bool)
+    return release
+
+
+def _round_proportions(batch, release, n):
+    """Round the ends of proportions of n records inward to whole numbers of records.
+
+    A proportion counts whole records: noise below one record does not widen its interval.
+    """
+    is_proportion_shape = np.array(
+        [shape["kind"] == "mean" and shape["binary"] for shape in batch.shapes]
+    )
+    whole_lower = np.ceil(n * release.lower - 1e-6) / n
+    whole_upper = np.floor(n * release.upper + 1e-6) / n
+    has_whole_number = is_proportion_shape[batch.shape_of] & (whole_lower <= whole_upper)
+    release.lower = np.where(has_whole_number, whole_lower, release.lower)
+    release.upper = np.where(has_whole_number, whole_upper, release.upper)
 
 
 def _run_adaptive(batch, context, policy):
-    """Answer the batch by the mechanism; return the :class:`Outcome`."""
+    """Answer the batch by the mechanism; return the :class:`BatchRelease`."""
     settings = context.settings
-    race = Race(
+    graded_release = GradedRelease(
         code=context.code,
-        ask=lambda comparison: _compare(batch, context.mechanism, comparison),
+        compare=lambda comparison: _compare(batch, context.mechanism, comparison),
         margins=settings.noise_margins,
-        n_above=context.last.n_rounds,
+        n_rounds=context.last.n_rounds,
         cv_scores=batch.cv_scores,
         relaxed_to=batch.relaxed_to,
         sensitivities=batch.sensitivities,
         training_factors=1.0 + settings.n / batch.training_sizes,
         deviation=batch.deviations,
         secondary=batch.secondary,
-        sharpness=_relative_deviations(batch),
+        relative_deviations=_relative_deviations(batch),
     )
-    if settings.is_adaptive and batch.own_cells is None:
-        return race.run(policy)
+    if settings.is_adaptive and batch.fixed_half_widths is None:
+        return graded_release.run_leader_first(policy)
     if settings.is_adaptive:
-        half_widths = batch.own_cells
-        return race.walk(
-            lambda positions, _: (half_widths[positions], np.zeros(len(positions), dtype=bool)),
+        return graded_release.run_sequential(
+            lambda positions, _: (
+                batch.fixed_half_widths[positions],
+                np.zeros(len(positions), dtype=bool),
+            ),
             is_separate=True,
         )
-    return race.walk(
+    return graded_release.run_sequential(
         lambda positions, predictions: _thresholds(batch, context, positions, predictions),
         resolution=settings.resolution,
-        learned=settings.learns_offset,
+        learns_offset=settings.learns_offset,
     )
 
 
 def _compare(batch, mechanism, comparison):
-    """Compare queries up to the first corrected one; return their number and its cell.
+    """Compare queries up to the first corrected one.
 
-    The noisy value itself is not returned.
+    Return the number of compared queries, and the number of the last one's cell if it was
+    corrected, else None. The noisy value itself is not returned.
     """
     units = batch.sensitivities[comparison.positions]
     # In these units every query has the sensitivity 1/n that the noise is calibrated for.
@@ -295,7 +338,7 @@ def _compare(batch, mechanism, comparison):
     if n_compared == 0 or not run.above[n_compared - 1]:
         return n_compared, None
     noisy_value = float(run.values[n_compared - 1] * units[n_compared - 1])
-    return n_compared, comparison.cells(n_compared - 1).place(min(1.0, noisy_value))
+    return n_compared, comparison.cells(n_compared - 1).cell_of(min(1.0, noisy_value))
 
 
 def _thresholds(batch, context, positions, predictions):
@@ -307,46 +350,58 @@ def _thresholds(batch, context, positions, predictions):
     auto_thresholds = auto_threshold(
         predictions, settings.n_effective, batch.training_sizes[positions]
     )
-    plain_deviations = ModelTail(context.model, settings.n).standard_deviation(predictions)
-    auto_thresholds *= batch.deviations(positions, predictions) / plain_deviations
+    deviations_of_means = ModelTail(context.model, settings.n).standard_deviation(predictions)
+    auto_thresholds *= batch.deviations(positions, predictions) / deviations_of_means
     relaxed_to = batch.relaxed_to[positions]
     return np.maximum(auto_thresholds, relaxed_to), relaxed_to > auto_thresholds
 
 
 def _relative_deviations(batch):
-    """Return ratios of the expected deviations of scores to those of the worst case."""
-    has_variance = np.isfinite(batch.variances)
+    """Return ratios of the expected deviations of scores to those of the worst case, shape (m,)."""
+    has_variance = np.isfinite(batch.unit_variances)
     ratios = np.ones(len(batch))
     if has_variance.any():  # records are independent then, or groups of them
         positions = np.flatnonzero(has_variance)
-        worst_variances = batch.deviations(positions, batch.cv_scores[positions]) ** 2
+        worst_deviations = batch.deviations(positions, batch.cv_scores[positions])
         ratios[positions] = relative_deviation(
-            worst_variances / batch.units.squares,
-            batch.variances[positions],
+            worst_deviations**2 / batch.units.squares,
+            batch.unit_variances[positions],
             batch.training_sizes[positions],
         )
     return ratios
 
 
-def _cells(batch, outcome, squares, *, theorem):
-    """Return the released cells and the public inputs, from which all answers can be recomputed."""
-    names = ("training_sizes", "relaxed_to", "secondary", "sensitivities", "own_cells")
-    public = {name: getattr(batch, name) for name in names}
-    public["shape_of"] = batch.tail_of
+def _cells(batch, release, variance_cells, *, theorem):
+    """Return the released cells and the public inputs, from which all answers can be recomputed.
+
+    Names are those of the ledger. ``variance_cells``: position and confirmed level of each variance
+    query, or None without such queries.
+    """
+    public_inputs = {
+        "training_sizes": batch.training_sizes,
+        "relaxed_to": batch.relaxed_to,
+        "secondary": batch.secondary,
+        "sensitivities": batch.sensitivities,
+        "own_cells": batch.fixed_half_widths,
+        "shape_of": batch.shape_of,
+    }
     cells = {
         "route": theorem,
-        "first": outcome.first,
-        "fine": outcome.fine,
+        "first": release.first_pass_cells,
+        "fine": release.refined_cells,
         "shapes": list(batch.shapes),
     }
-    for name, values in public.items():
-        if values is not None:  # a single number if all are equal
-            listed = values.tolist()
-            cells[name] = listed[0] if len(set(listed)) == 1 else listed
-    if squares is not None:
-        variances = [None if math.isnan(value) else value for value in batch.variances.tolist()]
-        cells["squares"] = squares
-        cells["variances"] = variances
+    for name, values in public_inputs.items():
+        if values is None:
+            continue
+        values_of_queries = values.tolist()
+        has_one_value = len(set(values_of_queries)) == 1
+        cells[name] = values_of_queries[0] if has_one_value else values_of_queries
+    if variance_cells is not None:
+        cells["squares"] = variance_cells
+        cells["variances"] = [
+            None if math.isnan(variance) else variance for variance in batch.unit_variances.tolist()
+        ]
     return cells
 
 

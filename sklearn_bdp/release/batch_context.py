@@ -15,7 +15,7 @@ from sklearn_bdp.accounting.spending import (
 )
 from sklearn_bdp.exceptions import HoldoutClosedError
 from sklearn_bdp.ledger.batch_record import LedgerTotals
-from sklearn_bdp.release.graded_release import paced
+from sklearn_bdp.release.graded_release import make_width_policy
 
 if TYPE_CHECKING:
     from sklearn_bdp.correlation import CorrelationModel
@@ -80,7 +80,7 @@ def cell_width_policy(last, settings, model, length):
     """Return the cell widths of the batch after ``last``, at this code length."""
     log_failure = math.log(settings.sampling_failure / 2.0) - length
     given_rest = model.sampling_scheme(settings.n).is_conditional
-    return paced(settings.spending, last.number + 1, log_failure, given_rest=given_rest)
+    return make_width_policy(settings.spending, last.number + 1, log_failure, given_rest=given_rest)
 
 
 def check_open(book):

@@ -16,13 +16,13 @@ from sklearn_bdp.intervals.concentration import (
 )
 from sklearn_bdp.ledger.batch_record import LedgerTotals
 from sklearn_bdp.release.batch_context import BatchContext
-from sklearn_bdp.release.query_batch import Batch, in_order_of_groups
+from sklearn_bdp.release.query_batch import QueryBatch, in_order_of_groups
 
 #: Slices of one record per group: more make scores less noisy, and cost time.
 N_SLICES = 64
 
 
-def release_class_proportions(batch: Batch, context: BatchContext) -> tuple[Any, BatchContext]:
+def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple[Any, BatchContext]:
     """Query the class proportions that a batch needs and that are not recorded yet.
 
     Scores by class need lower bounds of their class counts (theory G20). A released proportion is
@@ -37,7 +37,7 @@ def release_class_proportions(batch: Batch, context: BatchContext) -> tuple[Any,
         for index, shape in enumerate(batch.shapes)
         if shape["kind"] in ("pairs", "class_means")
         and shape["class_floors"] is None
-        and index in batch.tail_of
+        and index in batch.shape_of
     ]
     if not shape_indices:
         return batch, context
@@ -53,7 +53,7 @@ def release_class_proportions(batch: Batch, context: BatchContext) -> tuple[Any,
     sensitivities = batch.sensitivities.copy()
     for shape_index in shape_indices:
         shape = shapes[shape_index]
-        positions = np.flatnonzero(batch.tail_of == shape_index)
+        positions = np.flatnonzero(batch.shape_of == shape_index)
         totals = _release_proportions(shape, batch.by_class[positions[0]], slices, context, last)
         if totals is None:
             return None, context

@@ -10,12 +10,12 @@ import numpy as np
 from sklearn_bdp.intervals.concentration import score_tail
 from sklearn_bdp.intervals.ratios import expected_floor, surprise_probability
 from sklearn_bdp.release.batch_context import BatchContext
-from sklearn_bdp.release.query_batch import Batch
+from sklearn_bdp.release.query_batch import QueryBatch
 
 
 def release_denominator_floors(
-    batch: Batch, context: BatchContext
-) -> tuple[Batch, BatchContext, list[list[int | None]]]:
+    batch: QueryBatch, context: BatchContext
+) -> tuple[QueryBatch, BatchContext, list[list[int | None]]]:
     """Query floors under the numbers of records that count, for precision, Jaccard and F1.
 
     A model for which fewer records count than in cross-validation is a surprise. Its number is
@@ -26,13 +26,13 @@ def release_denominator_floors(
     spent, and position and cell of each query.
     """
     ratio_shapes = [index for index, shape in enumerate(batch.shapes) if shape["kind"] == "ratio"]
-    positions = np.flatnonzero(np.isin(batch.tail_of, ratio_shapes)).tolist()
+    positions = np.flatnonzero(np.isin(batch.shape_of, ratio_shapes)).tolist()
     if not positions:
         return batch, context, []
     n = context.settings.n
     grids = {}
     for position in positions:
-        counts = batch.shapes[batch.tail_of[position]]["class_counts"]
+        counts = batch.shapes[batch.shape_of[position]]["class_counts"]
         grids[position], _ = expected_floor(counts, n)
     pending = [position for position in positions if not grids[position].is_trivial]
     remaining_budget = context.mechanism.remaining_budget
@@ -82,7 +82,7 @@ def _with_floors(batch, context, floors):
     n = context.settings.n
     shapes = list(batch.shapes)
     tails = list(batch.tails)
-    tail_of = batch.tail_of.copy()
+    shape_of = batch.shape_of.copy()
     values = batch.values.copy()
     sensitivities = batch.sensitivities.copy()
     replaced_shapes = set()
@@ -90,11 +90,11 @@ def _with_floors(batch, context, floors):
         counts = batch.by_class[position]
         values[position] = counts.value(floor)
         sensitivities[position] = max(1.0, n * counts.sensitivity(floor))
-        shape_index = int(batch.tail_of[position])
+        shape_index = int(batch.shape_of[position])
         shape = batch.shapes[shape_index] | {"class_floors": (floor,)}
         tail = score_tail(context.model, n, **shape)
         if shape_index in replaced_shapes:  # several queries expect the same number
-            tail_of[position] = len(shapes)
+            shape_of[position] = len(shapes)
             shapes.append(shape)
             tails.append(tail)
         else:
@@ -107,5 +107,5 @@ def _with_floors(batch, context, floors):
         sensitivities=sensitivities,
         shapes=tuple(shapes),
         tails=tuple(tails),
-        tail_of=tail_of,
+        shape_of=shape_of,
     )

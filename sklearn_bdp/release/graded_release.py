@@ -1,7 +1,7 @@
-"""A batch as a race: coarse cells for all, fine ones for the leader (theory G7, G17).
+"""Graded answers to a batch: coarse cells for all queries, fine ones for the leader (G7, G17).
 
 Comparisons go through one function: the mechanism of the holdout, or a test that enumerates all its
-possible replies. A race reads released cells only.
+possible replies. A graded release reads released cells only.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import ndtr, ndtri_exp
@@ -18,232 +18,331 @@ from scipy.special import ndtr, ndtri_exp
 from sklearn_bdp._typing import Array, FloatOrArray
 from sklearn_bdp.accounting.spending import OFFSET, AlphaSpending, PredictiveCode, rank_code_lengths
 
-# Noise may release the central cell as "above": it is priced like the rim of the cell (RIM), and
-# every cell has this fraction of its price in addition (CROSSING).
-RIM = 0.04
-CROSSING = 1e-4
-# Noise of a second draw may leave the cell that the first one found.
-OUTSIDE = 1e-3
+# With noise, a reply "above" may release the central cell. Its probability is that of the rim, this
+# part of the half-width of the region of "below" ...
+_RIM = 0.04
+# ... and, as for every cell, this part of the probability of the whole cell in addition.
+_CROSSING = 1e-4
+# Part of the probability of a refinement that lies outside of the cell of the first pass: the noise
+# of the second draw may lead there.
+_OUTSIDE = 1e-3
 
-_AHEAD = 8192  # queries compared in one go: an "above" moves the predictions of the rest
+#: Most queries in one comparison. A reply "above" changes the predictions of the remaining ones.
+_MAX_COMPARED = 8192
 
-# Theory G17, all by ``benchmarks/simulate_year.py`` on other seeds than are reported. Target
-# half-widths of a leader in batch 1, 2, 5, ..., in deviations, and the finest cell, in deviations
-# of the prediction, interpolated over logarithms. A finer first cell would cost the report more
-# than "even" does. Finer later cells would cause more surprises than the few remaining intervals
-# are worth (``--sweep least``).
-_AGES = np.log([1, 2, 5, 10, 20, 50])
-_WANTED, _LEAST = (5.1, 7.8, 7.9, 8.0, 8.0, 8.8), (2.6, 2.5, 2.5, 2.6, 3.2, 4.2)
-_MOST = 5.0  # coarsest fine cell, in deviations of the prediction
+# Theory G17, all by ``benchmarks/simulate_year.py`` on other seeds than are reported. Wanted
+# half-widths of a leader's interval in batch 1, 2, 5, ..., in deviations of the score, and the
+# finest cell, in deviations of the prediction, interpolated over log numbers of batches. A finer
+# first cell would cost the report more than "even" does. Finer later cells would cause more
+# surprises than the few remaining intervals are worth (``--sweep finest``).
+_LOG_BATCH_NUMBERS = np.log([1, 2, 5, 10, 20, 50])
+_WANTED_HALF_WIDTHS = (5.1, 7.8, 7.9, 8.0, 8.0, 8.8)
+_FINEST_CELLS = (2.6, 2.5, 2.5, 2.6, 3.2, 4.2)
+_COARSEST_FINE_CELL = 5.0  # in deviations of the prediction
 # Finest first cell of nodes given all others, in deviations of the difference between a score and
 # its cross-validated score. Weights leave few training nodes behind it: without this limit, one
 # honest search in six is corrected (``python -m benchmarks.dependence.node_predictions``).
-_FIRST_OF_NODES = 2.0
-_FINEST = 0.6  # finest cell, in deviations of the score
+_FINEST_FIRST_CELL_OF_NODES = 2.0
+_MIN_FINE_CELL = 0.6  # finest cell, in deviations of the score
 _SKEW = 0.12  # excess of limits over the normal quantile
-_COARSE = 6.5  # half-width of coarse cells, in deviations of prediction and score
+_COARSE_CELL = 6.5  # half-width of coarse cells, in deviations of prediction and score
 # Cells that surprises are released in: those of a leader in parts of its threshold, from the
 # second batch on, and those of others in parts of a fine cell.
-_SURPRISED, _OTHERS = 1.0 / 3.0, 0.6
-_TOWARD = (1.5, 0.04)  # how far scores may lie toward 1/2: in drifts, and of drifts up to this
-_LONE = 4.0  # number of single queries after which they are priced like the leader of a search
-_NARROW, _WIDENING = 1.5, 0.9  # coarse cells: of one query, and by how much with the log of m
+_LEADER_SURPRISE_CELL = 1.0 / 3.0
+_OTHER_SURPRISE_CELL = 0.6
+# Scores may lie nearer to 1/2 than predicted, by this many deviations of the offset; larger
+# deviations of the offset count as the second number.
+_SHIFT_IN_DRIFTS = 1.5
+_MAX_SHIFTING_DRIFT = 0.04
+#: Number of single queries after which they are priced like the leader of a search.
+_N_CHEAP_SINGLE_QUERIES = 4.0
+# Half-width of coarse cells of one query, in deviations, and its growth with the log of the number
+# of queries.
+_COARSE_CELL_OF_ONE = 1.5
+_COARSE_CELL_GROWTH = 0.9
+
+
+class CellWidthPolicy(Protocol):
+    """Public rule for the widths of the cells of one batch."""
+
+    def coarse_half_width(self, n_queries: int) -> float:
+        """Return the half-width of coarse cells in a batch of so many queries.
+
+        It is in deviations of the difference between a score and its prediction.
+        """
+
+    def fine_half_widths(
+        self,
+        prediction_deviation: FloatOrArray,
+        n_fine: int,
+        *,
+        rank_lengths: FloatOrArray = 0.0,
+        cv_deviation: FloatOrArray = 1.0,
+        is_single_query: bool = False,
+    ) -> Any:
+        """Return the half-widths of the next fine cells, in deviations of the score.
+
+        Parameters
+        ----------
+        prediction_deviation : float or ndarray
+            Deviation of each prediction, in deviations of the score.
+        n_fine : int
+            Number of earlier fine cells of the holdout.
+        rank_lengths : float or ndarray, default=0.0
+            Code length of each query's rank in the batch, in nats.
+        cv_deviation : float or ndarray, default=1.0
+            Deviation of the difference between score and cross-validated score, in deviations of
+            the score.
+        is_single_query : bool, default=False
+            Whether the batch has one query.
+        """
+
+    def surprise_half_widths(
+        self, fine: Array, thresholds: Array, *, is_leader: bool, is_first: bool
+    ) -> Array:
+        """Return the half-widths of the cells in which replies "above" are released.
+
+        Parameters
+        ----------
+        fine : ndarray of shape (k,)
+            Half-width of a fine cell of each query, in score units.
+        thresholds : ndarray of shape (k,)
+            Smallest distance of "above" of each query, in score units.
+        is_leader : bool
+            Whether the query is the leader of the batch.
+        is_first : bool
+            Whether no batch was answered before.
+        """
 
 
 @dataclasses.dataclass(frozen=True)
-class Pace:
+class EvenWidthPolicy(CellWidthPolicy):
     """Cell widths of ``spending="even"``, chosen by ``benchmarks/simulate_year.py``."""
 
     # Half-width of the coarse cells of a large batch, in deviations of prediction and score.
     coarse: float = 5.5
     # Price of a first nat, in deviations of the score: it widens every later interval.
-    price: float = 2.0
+    nat_price: float = 2.0
     # Typical number of fine cells. Near it fewer intervals are still to come and a nat is worth
     # less. Beyond it the cells of further queries widen, so that the total cost grows like the
     # logarithm of their number.
-    patience: float = 18.0
+    typical_n_fine: float = 18.0
 
-    def coarsely(self, m: int) -> float:
-        """Return the half-width of coarse cells in a batch of ``m``, in the same deviations.
+    def coarse_half_width(self, n_queries: int) -> float:
+        # A surprise costs nats, and each of many queries may be one; a few get narrower cells.
+        return min(self.coarse, _COARSE_CELL_OF_ONE + _COARSE_CELL_GROWTH * math.log(n_queries))
 
-        A surprise costs nats, and each of many queries may be one; a few get narrower cells.
-        """
-        return min(self.coarse, _NARROW + _WIDENING * math.log(m))
-
-    def fine(
-        self, relative_deviation: FloatOrArray, n_fine: int, *, alone: bool = False, **_: Any
-    ) -> Any:
-        """Return half-widths of the next fine cells, in deviations of the score.
-
-        The sum of half-width and price of the expected code length is least (normal predictions).
-        ``relative_deviation``: deviations of the predictions, in deviations of the score. The first
-        single queries (``alone``: a batch of one) get finer cells, because a holdout may never
-        answer more than one query.
-        """
-        age = n_fine / self.patience
-        nat_price = self.price * (1.0 - 1.5 * age + age**2)
-        if alone:
-            nat_price *= min(1.0, (1.0 + n_fine) / _LONE)
-        return relative_deviation * np.interp(
-            np.log(relative_deviation / nat_price), *_best_halves()
-        )
-
-    def surprised(self, fine: Array, thresholds: Array, **_: Any) -> Array:
-        """Return half-widths of the cells of surprises: those of fine cells."""
-        return fine
-
-
-@dataclasses.dataclass(frozen=True)
-class FinalPace:
-    """Cell widths of ``spending="final"`` in one batch (theory G17), from target interval widths.
-
-    An interim answer shows whether the holdout still agrees with the prediction. A cell is as wide
-    as the target interval allows, and never finer than the precision of the prediction justifies.
-    """
-
-    wanted: float  # half-width of the leader's interval, in deviations of the score
-    log_failure: float  # of one side of an interval, without the rank in the batch
-    least: float = _LEAST[0]  # finest cell, in deviations of the prediction
-    #: Finest first cell, in deviations of the difference between score and cross-validated score.
-    least_first: float = 0.0
-
-    def coarsely(self, m: int) -> float:
-        """Return the half-width of coarse cells, in deviations of prediction and score."""
-        return _COARSE
-
-    def fine(
+    def fine_half_widths(
         self,
-        relative_deviation: FloatOrArray,
+        prediction_deviation: FloatOrArray,
         n_fine: int,
         *,
         rank_lengths: FloatOrArray = 0.0,
         cv_deviation: FloatOrArray = 1.0,
-        **_: Any,
+        is_single_query: bool = False,
     ) -> Any:
-        """Return half-widths of the next fine cells, in deviations of the score.
+        # The sum of half-width and price of the expected code length is least, for normal
+        # predictions. The first single queries get finer cells, because a holdout may never answer
+        # more than one query.
+        relative_number = n_fine / self.typical_n_fine
+        nat_price = self.nat_price * (1.0 - 1.5 * relative_number + relative_number**2)
+        if is_single_query:
+            nat_price *= min(1.0, (1.0 + n_fine) / _N_CHEAP_SINGLE_QUERIES)
+        log_slopes, half_widths = _cheapest_half_widths()
+        log_slope = np.log(prediction_deviation / nat_price)
+        return prediction_deviation * np.interp(log_slope, log_slopes, half_widths)
 
-        ``relative_deviation``: deviations of the predictions in the same unit, ``cv_deviation``: of
-        the differences between scores and cross-validated scores, ``rank_lengths``: code lengths of
-        the ranks in the batch.
-        """
-        sampling = -ndtri_exp(
-            np.minimum(self.log_failure - np.asarray(rank_lengths), -math.log(2.0))
-        )
-        half = self.wanted - sampling - _SKEW
+    def surprise_half_widths(
+        self, fine: Array, thresholds: Array, *, is_leader: bool, is_first: bool
+    ) -> Array:
+        return fine
+
+
+@dataclasses.dataclass(frozen=True)
+class FinalWidthPolicy(CellWidthPolicy):
+    """Cell widths of ``spending="final"`` in one batch (theory G17), from wanted interval widths.
+
+    An interim answer shows whether the holdout still agrees with the prediction. A cell is as wide
+    as the wanted interval allows, and never finer than the precision of the prediction justifies.
+    """
+
+    wanted: float  # half-width of the leader's interval, in deviations of the score
+    log_failure: float  # of one side of an interval, without the rank in the batch
+    finest: float = _FINEST_CELLS[0]  # half-width of the finest cell, in deviations of predictions
+    #: Half-width of the finest first cell, in deviations of the difference between score and
+    #: cross-validated score.
+    finest_first: float = 0.0
+
+    def coarse_half_width(self, n_queries: int) -> float:
+        return _COARSE_CELL
+
+    def fine_half_widths(
+        self,
+        prediction_deviation: FloatOrArray,
+        n_fine: int,
+        *,
+        rank_lengths: FloatOrArray = 0.0,
+        cv_deviation: FloatOrArray = 1.0,
+        is_single_query: bool = False,
+    ) -> Any:
+        log_one_sided = np.minimum(self.log_failure - np.asarray(rank_lengths), -math.log(2.0))
+        sampling_half_width = -ndtri_exp(log_one_sided)
+        half_widths = self.wanted - sampling_half_width - _SKEW
         # Before the first fine cell, no answer has shown how precise predictions are.
-        finest = self.least_first * cv_deviation
+        finest = self.finest_first * cv_deviation
         if n_fine:
-            finest = self.least * relative_deviation
-        half = np.maximum(half, finest)
-        return np.maximum(np.minimum(half, _MOST * relative_deviation), _FINEST)
+            finest = self.finest * prediction_deviation
+        half_widths = np.maximum(half_widths, finest)
+        half_widths = np.minimum(half_widths, _COARSEST_FINE_CELL * prediction_deviation)
+        return np.maximum(half_widths, _MIN_FINE_CELL)
 
-    def surprised(self, fine: Array, thresholds: Array, *, leads: bool, first: bool) -> Array:
-        """Return half-widths of the cells of surprises.
+    def surprise_half_widths(
+        self, fine: Array, thresholds: Array, *, is_leader: bool, is_first: bool
+    ) -> Array:
+        # A surprise has used a holdout value already, and a narrow cell measures the error of the
+        # prediction.
+        if not is_leader:
+            return _OTHER_SURPRISE_CELL * fine
+        return fine if is_first else np.minimum(fine, _LEADER_SURPRISE_CELL * thresholds)
 
-        A surprise has used a holdout value already, and a narrow cell measures the error of the
-        prediction.
-        """
-        if leads:
-            return fine if first else np.minimum(fine, _SURPRISED * thresholds)
-        return _OTHERS * fine
 
-
-def paced(
+def make_width_policy(
     spending: AlphaSpending, batch_index: int, log_failure: float, *, given_rest: bool = False
-) -> Pace | FinalPace:
-    """Return the cell widths of a batch; ``log_failure``: of one side of its intervals.
+) -> EvenWidthPolicy | FinalWidthPolicy:
+    """Return the cell widths of a batch.
 
-    ``given_rest``: scores are of nodes given all others.
+    Parameters
+    ----------
+    spending : AlphaSpending
+        Spending of failure probability over the life of the holdout.
+    batch_index : int
+        Number of the batch, from 1.
+    log_failure : float
+        Log of the failure probability of one side of an interval, without the rank in the batch.
+    given_rest : bool, default=False
+        Whether scores are of nodes given all others.
     """
     if not spending.policy.coarse:
-        return Pace()
+        return EvenWidthPolicy()
     # If n_searches is given, the first interval is an interim one.
-    age = math.log(batch_index + (spending.n_searches is not None))
-    wanted_half_width, finest_half_width = (
-        float(np.interp(age, _AGES, row)) for row in (_WANTED, _LEAST)
+    log_number = math.log(batch_index + (spending.n_searches is not None))
+    return FinalWidthPolicy(
+        wanted=float(np.interp(log_number, _LOG_BATCH_NUMBERS, _WANTED_HALF_WIDTHS)),
+        log_failure=log_failure,
+        finest=float(np.interp(log_number, _LOG_BATCH_NUMBERS, _FINEST_CELLS)),
+        finest_first=_FINEST_FIRST_CELL_OF_NODES if given_rest else 0.0,
     )
-    least_first = _FIRST_OF_NODES if given_rest else 0.0
-    return FinalPace(wanted_half_width, log_failure, finest_half_width, least_first)
 
 
 @functools.cache
-def _best_halves():
-    """Return ln(slope) and the half-width x that minimises slope * x + entropy(x)."""
-    halves = np.geomspace(0.02, 6.0, 400)
-    cells = np.arange(-350.0, 351.0)
-    entropy = np.empty(halves.size)
-    for index, half in enumerate(halves):
-        mass = np.diff(ndtr((2.0 * np.append(cells, 351.0) - 1.0) * half))
-        entropy[index] = -(mass * np.log(np.maximum(mass, 1e-300))).sum()
+def _cheapest_half_widths():
+    """Return log slopes, and for each the half-width x that minimizes slope * x + entropy(x).
+
+    ``entropy(x)``: entropy in nats of the cell of a standard normal variable, for cells of
+    half-width x.
+    """
+    half_widths = np.geomspace(0.02, 6.0, 400)
+    cell_numbers = np.arange(-350.0, 351.0)
+    lower_edges = 2.0 * np.append(cell_numbers, 351.0) - 1.0  # in half-widths
+    entropies = np.empty(half_widths.size)
+    for index, half_width in enumerate(half_widths):
+        masses = np.diff(ndtr(lower_edges * half_width))
+        entropies[index] = -(masses * np.log(np.maximum(masses, 1e-300))).sum()
     slopes = np.geomspace(1e-5, 50.0, 300)
-    best = halves[np.argmin(slopes[:, None] * halves + entropy, axis=1)]
-    return np.log(slopes), best
+    costs = slopes[:, None] * half_widths + entropies
+    return np.log(slopes), half_widths[np.argmin(costs, axis=1)]
 
 
 def fine_half_width(
-    pace,
+    policy,
     code,
     *,
     predictions,
     deviation,
-    factor,
+    training_factor,
     drift,
-    sharpness=1.0,
+    relative_deviation=1.0,
     rank_lengths=0.0,
-    alone=False,
+    is_single_query=False,
 ):
     """Return half-widths of fine cells, in score units, for the precision of the predictions.
 
-    ``code`` has learned that precision, and the number of earlier fine cells. ``deviation`` returns
-    the deviation of scores at predictions, ``factor`` is ``1 + n / training size``, ``drift`` the
-    deviation of the common offset; ``sharpness`` is the deviation of scores by the training set, in
-    these deviations, ``rank_lengths`` code lengths of the ranks in the batch.
+    Parameters
+    ----------
+    policy : CellWidthPolicy
+        Widths of the cells of the batch.
+    code : PredictiveCode
+        It has learned the precision of predictions, and the number of earlier fine cells.
+    predictions : float or ndarray of shape (k,)
+        Predicted scores, in [0, 1].
+    deviation : callable
+        Returns the deviations of scores at predictions, in score units.
+    training_factor : float or ndarray of shape (k,)
+        ``1 + n / training size``: variance of the difference between score and cross-validated
+        score, in variances of the score.
+    drift : float or ndarray of shape (k,)
+        Deviation of the common offset, in score units.
+    relative_deviation : float or ndarray of shape (k,), default=1.0
+        Deviation of scores by the training set, in those of ``deviation``.
+    rank_lengths : float or ndarray of shape (k,), default=0.0
+        Code lengths of the ranks in the batch, in nats.
+    is_single_query : bool, default=False
+        Whether the batch has one query.
     """
     predictions = np.asarray(predictions, dtype=float)
-    score_deviation = deviation(predictions) * sharpness
-    scale, drift_scale = code.scales()
-    drift = drift_scale * np.asarray(drift)
-    prediction_deviation = np.hypot(scale * score_deviation * np.sqrt(factor), drift)
-    toward = _TOWARD[0] * np.minimum(drift, _TOWARD[1])
-    moved = predictions + np.minimum(np.maximum(0.5 - predictions, -toward), toward)
-    unit = np.maximum(score_deviation, deviation(moved) * sharpness)
-    return unit * pace.fine(
+    score_deviation = deviation(predictions) * relative_deviation
+    score_scale, drift_scale = code.scales()
+    scaled_drift = drift_scale * np.asarray(drift)
+    prediction_deviation = np.hypot(
+        score_scale * score_deviation * np.sqrt(training_factor), scaled_drift
+    )
+    max_shift = _SHIFT_IN_DRIFTS * np.minimum(scaled_drift, _MAX_SHIFTING_DRIFT)
+    shift = np.minimum(np.maximum(0.5 - predictions, -max_shift), max_shift)
+    # Deviations are larger near 1/2.
+    unit = np.maximum(score_deviation, deviation(predictions + shift) * relative_deviation)
+    return unit * policy.fine_half_widths(
         prediction_deviation / unit,
         code.n_fine,
         rank_lengths=rank_lengths,
-        cv_deviation=np.sqrt(factor),
-        alone=alone,
+        cv_deviation=np.sqrt(training_factor),
+        is_single_query=is_single_query,
     )
 
 
 class Cells:
-    """Possible released cells of a query, and the region of the answer "below".
+    """Possible released cells of a query, and the region of the reply "below".
 
-    Cells have half-width ``half``, one of them centered at ``center``, the prediction. If ``step``
-    is positive, they are fixed cells of that width from 0 instead.
+    Cells are numbered by integers and have half-width ``half_width``, by default the threshold. The
+    cell 0 is centered at ``center``, the prediction. If ``grid_step`` is positive, they are fixed
+    cells of that width instead, and the cell 0 begins at 0.
     """
 
     def __init__(
-        self, center: float, threshold: float, half: float | None = None, step: float = 0.0
+        self,
+        center: float,
+        threshold: float,
+        half_width: float | None = None,
+        grid_step: float = 0.0,
     ) -> None:
         self.center = center
         self.threshold = threshold
-        half = threshold if half is None else half
-        self.width = step if step > 0 else 2.0 * half
-        self.origin = 0.0 if step > 0 else center - half
-        self.first = self._place(0.0)
-        self.last = self._place(1.0)
-        if step > 0 and self.last * self.width >= 1.0 - 1e-9 and self.last > self.first:
+        half_width = threshold if half_width is None else half_width
+        self.width = grid_step if grid_step > 0 else 2.0 * half_width
+        self.origin = 0.0 if grid_step > 0 else center - half_width
+        #: Numbers of the end cells, which contain 0 and 1.
+        self.first = self._unbounded_number(0.0)
+        self.last = self._unbounded_number(1.0)
+        if grid_step > 0 and self.last * self.width >= 1.0 - 1e-9 and self.last > self.first:
             self.last -= 1  # 1 belongs to the last whole cell
 
-    def _place(self, value):
+    def _unbounded_number(self, value):
         return math.floor((value - self.origin) / self.width)
 
-    def place(self, value: float) -> int:
+    def cell_of(self, value: float) -> int:
         """Return the number of the cell of a value; end cells contain all values beyond."""
-        return min(max(self._place(value), self.first), self.last)
+        return min(max(self._unbounded_number(value), self.first), self.last)
 
-    def edges(self, number: int) -> tuple[float, ...]:
+    def edges(self, number: int) -> tuple[float, float]:
         """Return the ends of a cell; those of end cells are infinite."""
         low = self.origin + number * self.width
         return (
@@ -251,79 +350,102 @@ class Cells:
             math.inf if number == self.last else low + self.width,
         )
 
-    def central(self) -> tuple[float, ...]:
+    def central_edges(self) -> tuple[float, float]:
         """Return the ends of the region of "below" without its rim, which counts as outside."""
-        inner = (1.0 - RIM) * self.threshold
+        inner_distance = (1.0 - _RIM) * self.threshold
         return (
-            -math.inf if self.center - self.threshold <= 0.0 else self.center - inner,
-            math.inf if self.center + self.threshold >= 1.0 else self.center + inner,
+            -math.inf if self.center - self.threshold <= 0.0 else self.center - inner_distance,
+            math.inf if self.center + self.threshold >= 1.0 else self.center + inner_distance,
         )
 
 
-class Asked(NamedTuple):
+class Comparison(NamedTuple):
     """Queries to compare in this order, up to the first "above"; arrays of shape (k,)."""
 
     positions: Array  # in the batch
     predictions: Array  # values are compared with them
     thresholds: Array  # smallest distances of "above"
-    halves: Array  # half-widths of the cells of surprises
-    steps: Array  # widths of fixed cells, if positive
+    surprise_half_widths: Array  # half-widths of the cells in which "above" is released
+    grid_steps: Array  # widths of fixed cells; 0 for cells around the prediction
 
     def cells(self, index: int) -> Cells:
-        """Return the cells of the query at ``index``."""
-        return Cells(*(float(column[index]) for column in self[1:]))
+        """Return the cells of the query at ``index`` of the comparison."""
+        return Cells(
+            center=float(self.predictions[index]),
+            threshold=float(self.thresholds[index]),
+            half_width=float(self.surprise_half_widths[index]),
+            grid_step=float(self.grid_steps[index]),
+        )
 
 
-class Outcome:
+class Prediction(NamedTuple):
+    """Predictive distribution of the values of some queries; arrays of shape (k,)."""
+
+    centers: Array
+    deviations: Array  # of the difference between score and cross-validated score
+    drifts: Array  # deviations of the common offset
+
+    def take(self, selection: slice) -> Prediction:
+        """Return the distributions of a slice of the queries."""
+        return Prediction(*(column[selection] for column in self))
+
+
+class BatchRelease:
     """Released cells of a batch and values derived from them; filled as the batch is answered."""
 
     def __init__(self, size: int) -> None:
         # Released values, NaN where not answered; ends of their cells, noise margins included.
-        self.values, self.least, self.most = np.full((3, size), np.nan)
+        self.values, self.lower, self.upper = np.full((3, size), np.nan)
         # Whether a query was corrected by the holdout, answered at all, relaxed.
         self.above, self.answered, self.relaxed = np.zeros((3, size), dtype=bool)
-        self.rank_lengths = np.zeros(size)  # code lengths, fixed before the first answer
-        self.released = 0.0  # code length of all released cells
-        self.n_above = 0  # "above" answers, those of refinements included
-        # Position and cell of the "above" answers of the first pass, and of every refinement.
-        self.first: list[Any] = []
-        self.fine: list[Any] = []
+        self.rank_lengths = np.zeros(size)  # in nats, fixed before the first answer
+        self.released = 0.0  # code length of all released cells, in nats
+        self.n_above = 0  # replies "above", those of refinements included
+        #: Position and number of the cell of each reply "above" in the first pass.
+        self.first_pass_cells: list[list[int]] = []
+        #: Position and number of the cell of each refinement; None for "below".
+        self.refined_cells: list[list[int | None]] = []
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
-class Race:
+class GradedRelease:
     """Public state of one batch of ``m`` queries, in arrays of shape (m,).
 
-    It is answered once, by :meth:`run` or :meth:`walk`; both return its :class:`Outcome`.
+    It is answered once, by :meth:`run_leader_first` or :meth:`run_sequential`. Both return its
+    :class:`BatchRelease`.
     """
 
     code: PredictiveCode  # comes from the batches before and is advanced
-    #: Takes :class:`Asked`; returns how many of these were answered, and the cell of the last one
-    #: if it was "above", else None.
-    ask: Callable[[Asked], tuple[int, int | None]]
-    margins: Callable[[int], tuple[float, float]]  # of "below" and "above", after so many rounds
-    n_above: int = 0  # rounds before the batch
+    #: Takes a :class:`Comparison`; returns how many of its queries were answered, and the number of
+    #: the cell of the last one if it was "above", else None.
+    compare: Callable[[Comparison], tuple[int, int | None]]
+    #: Noise margins of "below" and "above" in score units, after a number of rounds.
+    margins: Callable[[int], tuple[float, float]]
+    n_rounds: int = 0  # answers read from the holdout before the batch
     cv_scores: Array  # in [0, 1]
     relaxed_to: Array  # least thresholds
     sensitivities: Array  # in units of 1/n: factors of the noise margins
-    # 1 + n / training size: increase of the score's variance by cross-validation.
+    # 1 + n / training size: variance of the difference between score and cross-validated score, in
+    # variances of the score.
     training_factors: Array
     deviation: Callable[[Array, Array], Array]  # of scores, for positions and predictions
     # Queries without influence on decisions, such as other metrics of the same candidates: they
     # come last, get coarse cells, and are never refined.
     secondary: Any = False  # or an array of bool
-    # Deviations of the scores by the training set, in those deviations (theory G15).
-    sharpness: Any = 1.0  # or an array of shape (m,)
+    # Deviations of the scores by the training set, in those of ``deviation`` (theory G15).
+    relative_deviations: Any = 1.0  # or an array of shape (m,)
 
     def __post_init__(self) -> None:
         m = self.cv_scores.size
-        self.outcome = Outcome(m)
-        self.sharpness = np.broadcast_to(self.sharpness, m)
-        self.low, self.high = np.full((2, m), np.nan)  # known cells, no margin
-        self.half = np.full(m, np.inf)  # half-widths they were asked with
-        self.taught: dict[int, int] = {}
+        self.release = BatchRelease(m)
+        self.relative_deviations = np.broadcast_to(self.relative_deviations, m)
+        # Ends of the released cells without noise margins, and the half-widths of these cells.
+        self.cell_lower, self.cell_upper = np.full((2, m), np.nan)
+        self.cell_half_widths = np.full(m, np.inf)
+        #: Index of the pair that the code has learned for a position.
+        self.learned_pairs: dict[int, int] = {}
         # A first surprise measures the start of the offset, not its random walk.
-        self.knew = bool(self.code.pairs)
+        self.has_earlier_pairs = bool(self.code.pairs)
         self.secondary = np.broadcast_to(self.secondary, m)
         self.code.start_batch()
         self.code.observe_cv_scores(self.cv_scores)
@@ -332,262 +454,328 @@ class Race:
             centers, _ = self.code.predict(self.cv_scores)
             self.order = np.lexsort((-centers, self.secondary))
         # Theory G7, conditions: ranks are fixed here, before the first answer of the batch.
-        self.outcome.rank_lengths = rank_code_lengths(-np.argsort(self.order))
+        self.release.rank_lengths = rank_code_lengths(-np.argsort(self.order))
 
-    def run(self, pace: Pace | FinalPace) -> Outcome:
+    def run_leader_first(self, policy: CellWidthPolicy) -> BatchRelease:
         """Pass in the order of predictions, the leader with a fine cell; then refine leaders."""
         m = self.order.size
-        leaders = int(not np.all(self.secondary))
+        n_leaders = int(not np.all(self.secondary))
 
-        def choose(positions, leads):
-            predicted = self._predicted(positions)
-            halves = self._fine(pace, positions, predicted, leads=leads)
-            min_thresholds = halves
-            if not leads:
-                plain_deviations = predicted[1] / self.sharpness[positions]
-                min_thresholds = np.maximum(halves, pace.coarsely(m) * plain_deviations)
-            relaxed_to = self.relaxed_to[positions]
-            thresholds = np.maximum(min_thresholds, relaxed_to)
-            cells = pace.surprised(halves, thresholds, leads=leads, first=not self.knew)
-            comparison = Asked(positions, predicted[0], thresholds, cells, np.zeros(positions.size))
-            # Relaxed: the candidate trails so far that a finer cell would not be worth its price.
-            return comparison, predicted, relaxed_to > halves
+        def prepare(positions):
+            return self._graded_comparison(policy, positions, is_leader=False)
 
-        budget_lasts = self._pass(self.order[:leaders], choose, leads=True)
-        budget_lasts = budget_lasts and self._pass(self.order[leaders:], choose, tail=1.0 / m)
-        guesses = self._guesses()
-        refined = {int(self.order[0])}
-        while budget_lasts and leaders and m > 1:
-            best = int(np.argmax(np.where(self.secondary, -np.inf, guesses)))
-            if best in refined:
-                break
-            refined.add(best)
-            budget_lasts = self._refine(best, pace)
-            guesses = self._guesses()
+        def prepare_leader(positions):
+            return self._graded_comparison(policy, positions, is_leader=True)
+
+        leader, others = np.split(self.order, [n_leaders])
+        budget_lasts = self._pass(leader, prepare_leader, is_leader=True)
+        budget_lasts = budget_lasts and self._pass(others, prepare, tail=1.0 / m)
+        if budget_lasts and n_leaders and m > 1:
+            self._refine_leaders(policy)
         # For every query the best guess inside its cell is released.
-        self.outcome.values = np.where(self.outcome.answered, guesses, np.nan)
-        return self.outcome
+        self.release.values = np.where(self.release.answered, self._best_guesses(), np.nan)
+        return self.release
 
-    def walk(self, thresholds, *, resolution=0.0, learned=False, is_separate=False):
-        """Answer every query once, in the order of the batch.
+    def _graded_comparison(self, policy, positions, *, is_leader):
+        """Return the comparison of queries, their predictions, and a mask of relaxed queries."""
+        prediction = self._predict(positions)
+        fine = self._fine_half_widths(policy, positions, prediction, is_leader=is_leader)
+        min_thresholds = fine
+        if not is_leader:
+            worst_case_deviations = prediction.deviations / self.relative_deviations[positions]
+            coarse = policy.coarse_half_width(self.order.size) * worst_case_deviations
+            min_thresholds = np.maximum(fine, coarse)
+        relaxed_to = self.relaxed_to[positions]
+        thresholds = np.maximum(min_thresholds, relaxed_to)
+        comparison = Comparison(
+            positions=positions,
+            predictions=prediction.centers,
+            thresholds=thresholds,
+            surprise_half_widths=policy.surprise_half_widths(
+                fine, thresholds, is_leader=is_leader, is_first=not self.has_earlier_pairs
+            ),
+            grid_steps=np.zeros(positions.size),
+        )
+        # Relaxed: the candidate trails so far that a finer cell would not be worth its price.
+        return comparison, prediction, relaxed_to > fine
 
-        ``thresholds`` takes positions and predictions and returns thresholds, and which of them are
-        relaxed; ``resolution`` is the grid step of answers at sensitivity 1; ``learned``:
-        predictions are learned, else cross-validated scores are compared unchanged;
-        ``is_separate``: each query is answered by itself, no offset is shared, nothing is learned,
-        all ranks have the same code length (any public distribution is valid, theory G7), and the
-        score's deviation is taken to be half its threshold.
+    def _refine_leaders(self, policy):
+        """Refine the best query until it has been refined or led the batch; or the budget ends."""
+        refined = {int(self.order[0])}
+        budget_lasts = True
+        while budget_lasts:
+            best = int(np.argmax(np.where(self.secondary, -np.inf, self._best_guesses())))
+            if best in refined:
+                return
+            refined.add(best)
+            budget_lasts = self._refine(best, policy)
+
+    def run_sequential(
+        self, choose_thresholds, *, resolution=0.0, learns_offset=False, is_separate=False
+    ):
+        """Answer every query once, in the order of the batch; return the :class:`BatchRelease`.
+
+        Parameters
+        ----------
+        choose_thresholds : callable
+            Takes positions and predictions; returns thresholds, and a mask of relaxed queries.
+        resolution : float, default=0.0
+            Grid step of answers at sensitivity 1; 0 for cells around the predictions.
+        learns_offset : bool, default=False
+            Whether values are compared with predictions that learn from earlier answers. If False,
+            they are compared with cross-validated scores.
+        is_separate : bool, default=False
+            Whether each query is answered by itself: no offset is shared, nothing is learned, all
+            ranks have the same code length (any public distribution is valid, theory G7), and the
+            score's deviation is taken to be half its threshold.
         """
-        all_positions = np.arange(self.order.size)
+        m = self.order.size
         if is_separate:
-            n_queries = all_positions.size
-            self.outcome.rank_lengths = np.full(n_queries, math.log(n_queries))
+            self.release.rank_lengths = np.full(m, math.log(m))
 
-        def choose(positions, _):
-            predicted = self._predicted(positions)
-            compared = predicted[0] if learned else self.cv_scores[positions]
-            distances, relaxed = thresholds(positions, compared)
+        def prepare(positions):
+            prediction = self._predict(positions)
+            centers = prediction.centers if learns_offset else self.cv_scores[positions]
+            thresholds, is_relaxed = choose_thresholds(positions, centers)
             if is_separate:
-                deviations = 0.5 * distances * np.sqrt(self.training_factors[positions])
-                predicted = (compared, deviations, np.zeros(positions.size))
-            steps = resolution * self.sensitivities[positions]
-            comparison = Asked(
+                deviations = 0.5 * thresholds * np.sqrt(self.training_factors[positions])
+                prediction = Prediction(centers, deviations, np.zeros(positions.size))
+            comparison = Comparison(
                 positions=positions,
-                predictions=compared,
-                thresholds=distances,
-                halves=distances,
-                steps=steps,
+                predictions=centers,
+                thresholds=thresholds,
+                surprise_half_widths=thresholds,
+                grid_steps=resolution * self.sensitivities[positions],
             )
-            return comparison, predicted, relaxed
+            return comparison, prediction, is_relaxed
 
-        self._pass(all_positions, choose, teaches=not is_separate)
-        return self.outcome
+        self._pass(np.arange(m), prepare, learns=not is_separate)
+        return self.release
 
-    def _pass(self, order, choose, *, leads=False, tail=1.0, teaches=True):
-        """Compare queries in this order; return whether the budget lasted.
+    def _pass(self, order, prepare, *, is_leader=False, tail=1.0, learns=True):
+        """Compare queries in an order of positions; return whether the budget lasted.
 
-        ``choose(positions, leads)`` returns the comparison, predictive distributions of the values,
-        and a mask of relaxed queries; ``tail`` is the weight of heavy tails (theory G17: queries
-        that do not lead share the surprises of a first pass).
+        ``prepare(positions)`` returns the comparison, predictive distributions of the values, and a
+        mask of relaxed queries; ``tail`` is the weight of heavy tails (theory G17: queries that do
+        not lead share the surprises of a first pass); ``learns``: whether the code learns from
+        surprises and from the leader.
         """
-        outcome = self.outcome
+        release = self.release
         code = self.code
         while order.size:
-            comparison, predicted, relaxed = choose(order[:_AHEAD], leads)
-            count, cell = self.ask(comparison)
-            if count == 0:
+            comparison, prediction, is_relaxed = prepare(order[:_MAX_COMPARED])
+            n_answered, cell = self.compare(comparison)
+            if n_answered == 0:
                 return False
-            observes_walk = leads and self.knew
-            if observes_walk and cell is not None:
-                _, deviation, drift = (float(column[0]) for column in predicted)
-                scale, drift_scale = code.scales()
-                expected_square = (scale * deviation) ** 2 + (drift_scale * drift) ** 2
-            self._record(
-                comparison, count, cell, predicted, functools.partial(code.masses, tail=tail)
-            )
-            n_below = count - (cell is not None)
-            last_position = int(comparison.positions[count - 1])
-            outcome.relaxed[comparison.positions[:n_below]] = relaxed[:n_below]
+            expected_square = self._expected_square(prediction) if is_leader else 0.0
+            mass = functools.partial(code.masses, tail=tail)
+            self._record(comparison, n_answered, cell, prediction, mass)
+            n_below = n_answered - (cell is not None)
+            release.relaxed[comparison.positions[:n_below]] = is_relaxed[:n_below]
+            last_position = int(comparison.positions[n_answered - 1])
             if cell is not None:
-                outcome.first.append([last_position, cell])
-            if teaches and (leads or cell is not None):
+                release.first_pass_cells.append([last_position, cell])
+            if learns and (is_leader or cell is not None):
                 self._learn(last_position)
-            if observes_walk:  # theory G17: the common offset walks
-                position = comparison.positions[0]
-                offset_error = (
-                    0.5 * (self.low[position] + self.high[position]) - comparison.predictions[0]
-                )
-                code.observe_surprise(
-                    0.0 if cell is None else max(0.0, offset_error**2 - 2.0 * expected_square)
-                )
-            code.n_fine += leads
-            order = order[count:]
+            if is_leader and self.has_earlier_pairs:  # theory G17: the common offset walks
+                excess_square = 0.0
+                if cell is not None:
+                    error = self._middle(last_position) - comparison.predictions[0]
+                    excess_square = max(0.0, error**2 - 2.0 * expected_square)
+                code.observe_surprise(excess_square)
+            code.n_fine += is_leader
+            order = order[n_answered:]
         return True
 
-    def _refine(self, best, pace):
-        """Query the leader again with a fine cell, given its coarse one; see :meth:`_pass`."""
-        positions = np.array([best])
-        outcome = self.outcome
-        predicted = self._predicted(positions)
-        halves = self._fine(pace, positions, predicted, leads=True)
-        halves = np.maximum(halves, self.relaxed_to[best])
-        if not halves[0] < 0.6 * self.half[best]:
+    def _expected_square(self, prediction):
+        """Return the expected squared error of the first prediction."""
+        score_scale, drift_scale = self.code.scales()
+        deviation = score_scale * float(prediction.deviations[0])
+        drift = drift_scale * float(prediction.drifts[0])
+        return deviation**2 + drift**2
+
+    def _refine(self, position, policy):
+        """Query one position again with a fine cell inside its coarse one.
+
+        Return whether the budget lasted.
+        """
+        positions = np.array([position])
+        release = self.release
+        prediction = self._predict(positions)
+        half_widths = self._fine_half_widths(policy, positions, prediction, is_leader=True)
+        half_widths = np.maximum(half_widths, self.relaxed_to[position])
+        if not half_widths[0] < 0.6 * self.cell_half_widths[position]:
             return True
-        left_end = self.low[best]
-        right_end = self.high[best]
-        min_distance = max(0.0, min(halves[0], 0.5 * (right_end - left_end)))
-        center = np.clip(
-            np.clip(predicted[0], left_end + min_distance, right_end - min_distance), 0.0, 1.0
+        coarse_lower = self.cell_lower[position]
+        coarse_upper = self.cell_upper[position]
+        min_distance = max(0.0, min(half_widths[0], 0.5 * (coarse_upper - coarse_lower)))
+        centers = np.clip(
+            prediction.centers, coarse_lower + min_distance, coarse_upper - min_distance
         )
-        comparison = Asked(positions, center, halves, halves, np.zeros(1))
-        count, cell = self.ask(comparison)
-        if count == 0:
+        comparison = Comparison(
+            positions=positions,
+            predictions=np.clip(centers, 0.0, 1.0),
+            thresholds=half_widths,
+            surprise_half_widths=half_widths,
+            grid_steps=np.zeros(1),
+        )
+        n_answered, cell = self.compare(comparison)
+        if n_answered == 0:
             return False
         self.code.n_fine += 1
-        outcome.fine.append([best, cell])
-        left_end = -math.inf if left_end <= 0.0 else left_end
-        right_end = math.inf if right_end >= 1.0 else right_end
-        total_mass = self.code.masses(left_end, right_end, *predicted)
-
-        def mass(low, high, *predicted):  # given the coarse cell of the query
-            clipped_low = np.maximum(low, left_end)
-            clipped_high = np.minimum(high, right_end)
-            inside_mass = (
-                self.code.masses(clipped_low, clipped_high, *predicted)
-                if clipped_low < clipped_high
-                else 0.0
-            )
-            outside_mass = self.code.masses(low, high, *predicted)
-            return (1.0 - OUTSIDE) * inside_mass / total_mass + OUTSIDE * outside_mass
-
-        self._record(comparison, count, cell, predicted, mass)
-        self._learn(best)
-        outcome.relaxed[best] = False
+        release.refined_cells.append([position, cell])
+        mass = self._mass_given_cell(coarse_lower, coarse_upper, prediction)
+        self._record(comparison, n_answered, cell, prediction, mass)
+        self._learn(position)
+        release.relaxed[position] = False
         return True
 
-    def _predicted(self, positions):
-        """Return predictions, deviations of the values and of the common offset.
+    def _mass_given_cell(self, cell_lower, cell_upper, prediction):
+        """Return a function like ``code.masses``, given that the value lies in a released cell."""
+        cell_lower = -math.inf if cell_lower <= 0.0 else cell_lower
+        cell_upper = math.inf if cell_upper >= 1.0 else cell_upper
+        cell_mass = self.code.masses(cell_lower, cell_upper, *prediction)
+
+        def mass(low, high, *distribution):
+            inner_low = np.maximum(low, cell_lower)
+            inner_high = np.minimum(high, cell_upper)
+            inner_mass = 0.0
+            if inner_low < inner_high:
+                inner_mass = self.code.masses(inner_low, inner_high, *distribution)
+            mass_of_any_value = self.code.masses(low, high, *distribution)
+            return (1.0 - _OUTSIDE) * inner_mass / cell_mass + _OUTSIDE * mass_of_any_value
+
+        return mass
+
+    def _predict(self, positions):
+        """Return the predictive distributions of the values at these positions.
 
         Scores that vary less than the worst case are predicted more precisely, and their offset is
-        smaller: the code prices the cells that :meth:`_fine` chooses.
+        smaller: the code prices the cells that :meth:`_fine_half_widths` chooses.
         """
-        sharpness = self.sharpness[positions]
-        centers, drifts = self.code.predict(self.cv_scores[positions])
-        deviations = self.deviation(positions, centers) * sharpness
-        offsets = np.abs(centers - self.cv_scores[positions])
-        drifts = np.minimum(drifts, np.maximum(OFFSET * sharpness, offsets))
-        return centers, deviations * np.sqrt(self.training_factors[positions]), drifts
+        relative_deviations = self.relative_deviations[positions]
+        cv_scores = self.cv_scores[positions]
+        centers, drifts = self.code.predict(cv_scores)
+        score_deviations = self.deviation(positions, centers) * relative_deviations
+        max_drifts = np.maximum(OFFSET * relative_deviations, np.abs(centers - cv_scores))
+        deviations = score_deviations * np.sqrt(self.training_factors[positions])
+        return Prediction(centers, deviations, np.minimum(drifts, max_drifts))
 
-    def _fine(self, pace, positions, predicted, *, leads):
+    def _fine_half_widths(self, policy, positions, prediction, *, is_leader):
+        """Return the half-widths of fine cells at these positions, in score units."""
         return fine_half_width(
-            pace,
+            policy,
             self.code,
-            predictions=predicted[0],
+            predictions=prediction.centers,
             deviation=lambda predictions: self.deviation(positions, predictions),
-            factor=self.training_factors[positions],
-            drift=predicted[2],
-            sharpness=self.sharpness[positions] if leads else 1.0,
-            rank_lengths=self.outcome.rank_lengths[positions],
-            alone=self.order.size == 1,
+            training_factor=self.training_factors[positions],
+            drift=prediction.drifts,
+            relative_deviation=self.relative_deviations[positions] if is_leader else 1.0,
+            rank_lengths=self.release.rank_lengths[positions],
+            is_single_query=self.order.size == 1,
         )
 
-    def _record(self, comparison, count, cell, predicted, mass):
-        """Record ``count`` answers: "below", but the last one "above" if it has a cell.
+    def _record(self, comparison, n_answered, cell, prediction, mass):
+        """Record answers: "below", but the last one "above" if it has a cell.
 
-        ``mass(low, high, *predicted)`` returns the probability of intervals by component.
+        ``mass(low, high, *prediction)`` returns the probability of intervals by component.
         """
-        outcome = self.outcome
-        n_below = count - (cell is not None)
-        rounds = self.n_above + outcome.n_above
+        n_below = n_answered - (cell is not None)
+        margin_below, margin_above = self.margins(self.n_rounds + self.release.n_above)
         if n_below:
-            positions, mu, half = (part[:n_below] for part in comparison[:3])
-            inner = (1.0 - RIM) * half
-            low = np.where(mu - half <= 0.0, -np.inf, mu - inner)
-            high = np.where(mu + half >= 1.0, np.inf, mu + inner)
-            masses = mass(low, high, *(part[:n_below] for part in predicted))
-            outcome.released += self.code.charge(np.log((1.0 - CROSSING) * masses))
-            margin = self.margins(rounds)[0] * self.sensitivities[positions]
-            self._narrow(positions, mu - half, mu + half, half, margin)
-            outcome.values[positions] = mu
-            outcome.answered[positions] = True
-        if cell is None:
-            return
-        position = comparison.positions[n_below:count]
-        cells = comparison.cells(n_below)
+            self._record_below(comparison, n_below, prediction, mass, margin_below)
+        if cell is not None:
+            self._record_above(comparison, n_below, cell, prediction, mass, margin_above)
+
+    def _record_below(self, comparison, n_below, prediction, mass, margin):
+        """Record the replies "below" of the first queries of a comparison."""
+        release = self.release
+        positions = comparison.positions[:n_below]
+        predictions = comparison.predictions[:n_below]
+        thresholds = comparison.thresholds[:n_below]
+        lower = predictions - thresholds
+        upper = predictions + thresholds
+        inner_distances = (1.0 - _RIM) * thresholds
+        inner_lower = np.where(lower <= 0.0, -np.inf, predictions - inner_distances)
+        inner_upper = np.where(upper >= 1.0, np.inf, predictions + inner_distances)
+        masses = mass(inner_lower, inner_upper, *prediction.take(slice(n_below)))
+        release.released += self.code.charge(np.log((1.0 - _CROSSING) * masses))
+        self._narrow(positions, lower, upper, thresholds, margin * self.sensitivities[positions])
+        release.values[positions] = predictions
+        release.answered[positions] = True
+
+    def _record_above(self, comparison, index, cell, prediction, mass, margin):
+        """Record the reply "above" of the query at ``index``, released in the cell ``cell``."""
+        release = self.release
+        selection = slice(index, index + 1)
+        position = comparison.positions[selection]
+        cells = comparison.cells(index)
         low, high = cells.edges(cell)
-        central_low, central_high = cells.central()
-        last_predicted = [part[n_below:count] for part in predicted]
-        cell_mass = mass(low, high, *last_predicted)
+        central_low, central_high = cells.central_edges()
+        distribution = prediction.take(selection)
+        cell_mass = mass(low, high, *distribution)
         inner_low = max(low, central_low)
         inner_high = min(high, central_high)
-        central_mass = (
-            mass(inner_low, inner_high, *last_predicted) if inner_low < inner_high else 0.0
-        )
+        central_mass = 0.0
+        if inner_low < inner_high:
+            central_mass = mass(inner_low, inner_high, *distribution)
         surprise_mass = np.maximum(cell_mass - central_mass, 0.0)
-        outcome.released += self.code.charge(
-            np.log((1.0 - CROSSING) * surprise_mass + CROSSING * cell_mass)
+        release.released += self.code.charge(
+            np.log((1.0 - _CROSSING) * surprise_mass + _CROSSING * cell_mass)
         )
-        margin = self.margins(rounds)[1] * self.sensitivities[position]
-        self._narrow(position, low, high, comparison.halves[n_below], margin)
-        outcome.n_above += 1
-        outcome.above[position] = outcome.answered[position] = True
-        fixed = comparison.steps[n_below] > 0.0
-        middle = 0.5 * (max(low, 0.0) + min(high, 1.0))
-        outcome.values[position] = min((cell + 0.5) * cells.width, 1.0) if fixed else middle
+        half_width = comparison.surprise_half_widths[index]
+        self._narrow(position, low, high, half_width, margin * self.sensitivities[position])
+        release.n_above += 1
+        release.above[position] = release.answered[position] = True
+        value = 0.5 * (max(low, 0.0) + min(high, 1.0))
+        if comparison.grid_steps[index] > 0.0:
+            value = min((cell + 0.5) * cells.width, 1.0)
+        release.values[position] = value
 
-    def _narrow(self, positions, low, high, half, margin):
-        """Narrow the cells of these positions, with their noise margins and without, in [0, 1]."""
-        outcome = self.outcome
-        cells = ((outcome.least, outcome.most, margin), (self.low, self.high, 0.0))
-        for lower, upper, slack in cells:
+    def _narrow(self, positions, low, high, half_width, margin):
+        """Intersect the cells of these positions, with and without noise margins, with new ones.
+
+        ``low``, ``high`` and ``half_width`` are those of the new cells; ends stay in [0, 1].
+        """
+        release = self.release
+        stored_ends = (
+            (release.lower, release.upper, margin),
+            (self.cell_lower, self.cell_upper, 0.0),
+        )
+        for lower, upper, slack in stored_ends:
             new_lower = np.minimum(np.maximum(low - slack, 0.0), 1.0)
             new_upper = np.minimum(np.maximum(high + slack, 0.0), 1.0)
             # NaN: the query has no earlier cell.
             common_lower = np.fmax(lower[positions], new_lower)
             common_upper = np.fmin(upper[positions], new_upper)
-            # If the intersection is empty, a noise margin has failed: the last cell is kept.
-            failed = common_lower > common_upper
-            lower[positions] = np.where(failed, new_lower, common_lower)
-            upper[positions] = np.where(failed, new_upper, common_upper)
-        self.half[positions] = half
+            # If the intersection is empty, a noise margin has failed: the new cell replaces it.
+            is_empty = common_lower > common_upper
+            lower[positions] = np.where(is_empty, new_lower, common_lower)
+            upper[positions] = np.where(is_empty, new_upper, common_upper)
+        self.cell_half_widths[positions] = half_width
+
+    def _middle(self, position):
+        """Return the middle of the released cell of a position."""
+        return 0.5 * (self.cell_lower[position] + self.cell_upper[position])
 
     def _learn(self, position):
-        """Update the predictive code with a released cell."""
-        value = 0.5 * (self.low[position] + self.high[position])
-        half = 0.5 * (self.high[position] - self.low[position])
+        """Update the predictive code with the released cell of a position."""
+        value = self._middle(position)
+        half_width = 0.5 * (self.cell_upper[position] - self.cell_lower[position])
         # The deviation at the released value, not at the prediction.
         deviation = self.deviation(np.array([position]), np.array([value]))[0]
-        deviation *= self.sharpness[position]
-        score_variance = (self.code.scales()[0] * deviation) ** 2 * self.training_factors[position]
-        self.taught[position] = self.code.learn(
+        deviation *= self.relative_deviations[position]
+        score_scale, _ = self.code.scales()
+        difference_variance = (score_scale * deviation) ** 2 * self.training_factors[position]
+        self.learned_pairs[position] = self.code.learn(
             self.cv_scores[position],
             value,
-            score_variance + half**2 / 3.0,
-            instead=self.taught.get(position),
+            difference_variance + half_width**2 / 3.0,
+            instead=self.learned_pairs.get(position),
         )
 
-    def _guesses(self):
+    def _best_guesses(self):
         """Return the best public guess of every answered value; -inf where unanswered."""
         centers, _ = self.code.predict(self.cv_scores)
-        guess = np.minimum(np.maximum(centers, self.low), self.high)
-        return np.where(self.outcome.answered, guess, -np.inf)
+        guesses = np.minimum(np.maximum(centers, self.cell_lower), self.cell_upper)
+        return np.where(self.release.answered, guesses, -np.inf)

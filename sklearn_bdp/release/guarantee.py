@@ -51,9 +51,9 @@ def _single_query_half_width(last, settings, model, code=None):
             code,
             predictions=0.5,
             deviation=lambda _: math.sqrt(0.25 / settings.n_effective),
-            factor=2.0,
+            training_factor=2.0,
             drift=code.predict([0.5])[1],
-            alone=True,
+            is_single_query=True,
         )
         threshold = float(np.max(half))
     else:

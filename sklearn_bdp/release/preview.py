@@ -241,19 +241,19 @@ def _cell_half_widths(
     deviation = float(tail.standard_deviation(score))
     below, above = settings.noise_margins(last.n_rounds)
     if settings.is_adaptive:
-        pace = cell_width_policy(last, settings, model, length)
+        policy = cell_width_policy(last, settings, model, length)
         fine = fine_half_width(
-            pace,
+            policy,
             code,
             predictions=score,
             deviation=tail.standard_deviation,
-            factor=(typical / deviation) ** 2,
+            training_factor=(typical / deviation) ** 2,
             drift=drift,
-            sharpness=sharpness,
+            relative_deviation=sharpness,
             rank_lengths=rank_lengths[0],
-            alone=n_queries == 1,
+            is_single_query=n_queries == 1,
         )
-        coarse = max(fine, pace.coarsely(n_queries) * typical)
+        coarse = max(fine, policy.coarse_half_width(n_queries) * typical)
         return fine, coarse, (fine + max(below, above), coarse + below)
     threshold = settings.threshold  # all queries are compared once
     if threshold is None:

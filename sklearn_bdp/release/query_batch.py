@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import math
 import pickle
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,15 +25,25 @@ from sklearn_bdp.utils.validation import (
     check_targets,
 )
 
-_LONGEST_KEY = 1000
-_MOST_CLASSES = 1000  # integers with more values are numbers
+_MAX_KEY_LENGTH = 1000
+_MAX_CLASSES = 1000  # integers with more values are numbers
 
 #: Fields of a batch that its queries share.
-_SHARED = {"shapes", "tails", "units"}
+_SHARED_FIELDS = {"shapes", "tails", "units"}
+
+
+class QueryDescription(NamedTuple):
+    """Names under which a query and its score are recorded in the ledger; None if not known."""
+
+    metric: str | None = None  # see :func:`metric_key`
+    #: Display name of the metric, the ends of its range, and its open ends if it has some.
+    scale: tuple[Any, ...] | None = None
+    model: str | None = None
+    submitter: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Batch:
+class QueryBatch:
     """``m`` checked queries, fixed before any of them is answered."""
 
     cv_scores: np.ndarray  # (m,): cross-validated scores, in [0, 1]
@@ -41,71 +51,79 @@ class Batch:
     values: np.ndarray = dataclasses.field(repr=False)
     shapes: tuple  # public facts about the spread of scores: arguments of ``score_tail``
     tails: tuple  # the concentration bound of each shape
-    tail_of: np.ndarray  # (m,): index of each query's tail
+    shape_of: np.ndarray  # (m,): index of each query's shape, which is that of its tail
     #: (m,): sensitivity in units of ``1/n``, at least 1: the scale of the noise.
     sensitivities: np.ndarray
     training_sizes: np.ndarray  # (m,): number of records behind each cross-validated score
     #: (m,): smallest threshold of each query if thresholds are chosen automatically.
     relaxed_to: np.ndarray
     secondary: np.ndarray  # (m,): mask of queries without influence on decisions
-    keys: list  # the keys, ``None`` for queries that cannot be repeated for free
-    #: (m,): variance of a record's cross-validated score; NaN: unknown or not used.
-    variances: np.ndarray
-    kurtosis: np.ndarray  # (m,): of the same scores, NaN: unknown
+    keys: list  # (m,): the keys, ``None`` for queries that cannot be repeated for free
+    #: (m,): expected variance of a unit's score, from cross-validation; NaN: unknown or not used.
+    unit_variances: np.ndarray
+    kurtosis: np.ndarray  # (m,): of the records' cross-validated scores, NaN: unknown
     #: (m, 2): means and mean squares of the units' scores on the holdout: for the mechanism only.
-    squares: np.ndarray = dataclasses.field(repr=False)
+    unit_moments: np.ndarray = dataclasses.field(repr=False)
     units: Units  # the independent sampling units
-    #: (m,): half-widths of separate cells for unrelated queries; or None.
-    own_cells: np.ndarray | None = None
-    #: Components of scores by class, None for others: for the mechanism only.
+    #: (m,): half-widths of the cells of unrelated queries, each answered by itself; or None.
+    fixed_half_widths: np.ndarray | None = None
+    #: (m,): components of scores by class, None for others: for the mechanism only.
     by_class: list = dataclasses.field(repr=False)
-    #: Description of each query in the ledger: metric by name, its words and range, the model.
-    labels: list
+    descriptions: list[QueryDescription]  # (m,)
 
     def __len__(self):
         return len(self.keys)
 
     def take(self, positions):
         """Return the queries at these positions, in ascending order."""
-        chosen = {}
-        for name in {field.name for field in dataclasses.fields(self)} - _SHARED:
+        fields_of_queries = {field.name for field in dataclasses.fields(self)} - _SHARED_FIELDS
+        selected = {}
+        for name in fields_of_queries:
             values = getattr(self, name)
             if isinstance(values, np.ndarray):
-                chosen[name] = values[positions]
+                selected[name] = values[positions]
             elif values is not None:
-                chosen[name] = [values[position] for position in positions]
-        return dataclasses.replace(self, **chosen)
+                selected[name] = [values[position] for position in positions]
+        return dataclasses.replace(self, **selected)
 
     def deviations(self, positions, predictions):
-        """Return standard deviations of the scores at public predictions."""
+        """Return the standard deviations of the scores at public predictions, of their shape."""
         if len(self.tails) == 1:
             return self.tails[0].standard_deviation(predictions)
-        result = np.empty(len(positions))
-        for index, tail in enumerate(self.tails):
-            chosen = self.tail_of[positions] == index
-            if chosen.any():
-                result[chosen] = tail.standard_deviation(predictions[chosen])
-        return result
+        deviations = np.empty(len(positions))
+        for shape_index, tail in enumerate(self.tails):
+            has_shape = self.shape_of[positions] == shape_index
+            if has_shape.any():
+                deviations[has_shape] = tail.standard_deviation(predictions[has_shape])
+        return deviations
 
     def limits(self, cell_lower, cell_upper, log_failure):
-        """Return the ends of intervals whose two sides share a failure probability."""
+        """Return the ends of the intervals of all queries, whose two sides share a probability.
+
+        Parameters
+        ----------
+        cell_lower, cell_upper : ndarray of shape (m,)
+            Ends of the released cells, noise margins included.
+        log_failure : ndarray of shape (m,)
+            Log of the failure probability of both sides together.
+        """
         log_one_sided = log_failure - math.log(2.0)
         if len(self.tails) == 1:
             return self.tails[0].limits(cell_lower, cell_upper, log_one_sided, self.cv_scores)
         lower, upper = np.empty((2, len(self)))
-        for index, tail in enumerate(self.tails):
-            chosen = self.tail_of == index
-            if chosen.any():
-                lower[chosen], upper[chosen] = tail.limits(
-                    cell_lower[chosen],
-                    cell_upper[chosen],
-                    log_one_sided[chosen],
-                    self.cv_scores[chosen],
+        for shape_index, tail in enumerate(self.tails):
+            has_shape = self.shape_of == shape_index
+            if has_shape.any():
+                lower[has_shape], upper[has_shape] = tail.limits(
+                    cell_lower[has_shape],
+                    cell_upper[has_shape],
+                    log_one_sided[has_shape],
+                    self.cv_scores[has_shape],
                 )
         return lower, upper
 
 
-def make_batch(
+def make_query_batch(
     n,
     model,
     cv_scores,
@@ -118,72 +136,77 @@ def make_batch(
     secondary=None,
     training_variance=None,
     training_kurtosis=None,
-    own_cells=None,
+    fixed_half_widths=None,
     about=None,
 ):
-    """Return the checked :class:`Batch` of queries about ``n`` records of ``model``.
+    """Return the checked :class:`QueryBatch` of queries about ``n`` records of ``model``.
 
     ``scores``: an ``(m, n)`` array in [0, 1]; or ``evaluations``, made by bounded metrics.
+    ``about``: the metric of each query, the name of its model, and the submitter, if any.
     """
     if evaluations is None:
         holdout_scores = _ScoresOnHoldout.from_scores(scores, n, model)
     else:
         holdout_scores = _ScoresOnHoldout.from_evaluations(evaluations, n, model)
-    count = len(holdout_scores.tail_of)
-    if count == 0:
+    m = len(holdout_scores.shape_of)
+    if m == 0:
         raise ValueError("a batch must hold at least one query, got 0.")
     checked_cv_scores = np.atleast_1d(check_array("cv_scores", cv_scores, low=0.0, high=1.0))
-    if checked_cv_scores.shape != (count,):
+    if checked_cv_scores.shape != (m,):
         raise ValueError(
-            f"cv_scores must have shape ({count},), one for each query, got "
-            f"{checked_cv_scores.shape}."
+            f"cv_scores must have shape ({m},), one for each query, got {checked_cv_scores.shape}."
         )
     units = sampling_units(model, n)
-    if own_cells is not None:
-        own_cells = check_array("own_cells", own_cells, shape=(count,), low=1e-12, high=1.0)
-    return Batch(
+    if fixed_half_widths is not None:
+        fixed_half_widths = check_array(
+            "fixed_half_widths", fixed_half_widths, shape=(m,), low=1e-12, high=1.0
+        )
+    return QueryBatch(
         cv_scores=checked_cv_scores,
         values=holdout_scores.values,
         shapes=holdout_scores.shapes,
         tails=tuple(score_tail(model, n, **shape) for shape in holdout_scores.shapes),
-        tail_of=holdout_scores.tail_of,
+        shape_of=holdout_scores.shape_of,
         sensitivities=holdout_scores.sensitivities,
-        training_sizes=_one_per_query("n_train", n if n_train is None else n_train, count, low=1.0),
+        training_sizes=_one_per_query("n_train", n if n_train is None else n_train, m, low=1.0),
         relaxed_to=_one_per_query(
-            "relaxed_to", 0.0 if relaxed_to is None else relaxed_to, count, high=1.0
+            "relaxed_to", 0.0 if relaxed_to is None else relaxed_to, m, high=1.0
         ),
-        secondary=np.full(count, False if secondary is None else secondary, dtype=bool),
-        keys=check_keys(keys, count),
-        variances=_unit_variances(training_variance, holdout_scores, units, model, n),
-        kurtosis=_checked_kurtosis(training_kurtosis, count),
-        squares=holdout_scores.squares,
+        secondary=np.full(m, False if secondary is None else secondary, dtype=bool),
+        keys=check_keys(keys, m),
+        unit_variances=_unit_variances(training_variance, holdout_scores, units, model, n),
+        kurtosis=_checked_kurtosis(training_kurtosis, m),
+        unit_moments=holdout_scores.unit_moments,
         units=units,
-        own_cells=own_cells,
+        fixed_half_widths=fixed_half_widths,
         by_class=holdout_scores.by_class,
-        labels=_query_labels(about, count),
+        descriptions=_query_descriptions(about, m),
     )
 
 
 def _unit_variances(training_variance, holdout_scores, units, model, n):
-    """Return the expected variance of a unit's score in each query; NaN if not used (G15, G18)."""
-    tail_of = holdout_scores.tail_of
+    """Return the expected variance of a unit's score in each query; NaN if not used (G15, G18).
+
+    ``training_variance``: of a record's cross-validated score, a number or one for each query.
+    """
+    shape_of = holdout_scores.shape_of
     if training_variance is None:
-        return np.full(len(tail_of), np.nan)
-    variances = np.asarray(training_variance, dtype=float)
-    _one_per_query("training_variance", np.nan_to_num(variances), len(tail_of), high=0.25)
+        return np.full(len(shape_of), np.nan)
+    record_variances = np.asarray(training_variance, dtype=float)
+    _one_per_query("training_variance", np.nan_to_num(record_variances), len(shape_of), high=0.25)
     is_binary = np.array([shape["binary"] for shape in holdout_scores.shapes])
     is_mean = np.array([shape["kind"] == "mean" for shape in holdout_scores.shapes])
-    unit_variances = unit_variance(variances, units, model, n, is_binary[tail_of])
-    return np.where(is_mean[tail_of], unit_variances, np.nan)
+    unit_variances = unit_variance(record_variances, units, model, n, is_binary[shape_of])
+    return np.where(is_mean[shape_of], unit_variances, np.nan)
 
 
-def _checked_kurtosis(training_kurtosis, count):
+def _checked_kurtosis(training_kurtosis, m):
     """Return the kurtosis of the records' cross-validated scores in each query, NaN if unknown."""
     if training_kurtosis is None:
-        return np.full(count, np.nan)
+        return np.full(m, np.nan)
     kurtosis = np.asarray(training_kurtosis, dtype=float)
-    _one_per_query("training_kurtosis", np.nan_to_num(kurtosis, nan=1.0), count, low=1.0)
-    return np.full(count, kurtosis)
+    _one_per_query("training_kurtosis", np.nan_to_num(kurtosis, nan=1.0), m, low=1.0)
+    return np.full(m, kurtosis)
 
 
 def sampling_units(model, n):
@@ -193,64 +216,82 @@ def sampling_units(model, n):
         return dataclasses.replace(Units.records(scheme.n_units), sensitivity=1.0 / n)
     if scheme.has_independent_records:
         return Units.records(n)
-    return Units.of(in_order_of_groups(model, n)[2])
+    _, _, group_sizes = in_order_of_groups(model, n)
+    return Units.of(group_sizes)
 
 
-def unit_variance(training_variance, units, model, n, is_binary):
+def unit_variance(record_variance, units, model, n, is_binary):
     """Return the expected variance of a unit's mean score; NaN for scores without a use for it.
 
-    ``training_variance``: of a record's score, in squared units of [0, 1].
+    Parameters
+    ----------
+    record_variance : float or ndarray of shape (m,)
+        Variance of a record's cross-validated score, in squared units of [0, 1].
+    units : Units
+        Of :func:`sampling_units`.
+    model : CorrelationModel
+        Dependence of the holdout records.
+    n : int
+        Number of holdout records.
+    is_binary : bool or ndarray of shape (m,)
+        Whether a record's scores are 0 or 1. Limits of their means use the variance already, unless
+        units are dates with several records.
     """
     scheme = model.sampling_scheme(n)
+    has_large_dates = scheme.calendar is not None and units.count != n
     has_equal_units = scheme.has_independent_records or scheme.calendar is not None
-    is_record_unit = scheme.calendar is None or units.count == n
-    is_useful = has_equal_units or scheme.has_independent_units
-    is_useful &= not is_record_unit or ~np.asarray(is_binary)
+    is_used = np.full(np.shape(is_binary), has_equal_units or scheme.has_independent_units)
+    if not has_large_dates:
+        is_used &= ~np.asarray(is_binary)
     # Scores in a group are assumed to have correlation 1/4: for sharp limits, not as a bound.
     mean_unit_size = 1 if has_equal_units else n * units.squares
-    return np.where(is_useful, training_variance * (0.25 + 0.75 / mean_unit_size), np.nan)
+    return np.where(is_used, record_variance * (0.25 + 0.75 / mean_unit_size), np.nan)
 
 
-def _query_labels(about, count):
-    """Return the description of each query in the ledger."""
+def _query_descriptions(about, m):
+    """Return the description of each query in the ledger.
+
+    ``about``: of each query its metric, the name of its model, and its submitter, if any; or None.
+    """
     if about is None:
-        return [(None, None, None, None)] * count
-    scales = {}
-    for metric, *_ in about:
-        if id(metric) not in scales:
+        return [QueryDescription()] * m
+    key_and_scale_of_metric = {}  # by the identity of the metric
+    descriptions = []
+    for metric, model_name, *submitters in about:
+        if id(metric) not in key_and_scale_of_metric:
             scale = (metric.display_name, float(metric.lower), float(metric.upper))
             if metric.open_ends:
                 scale += (metric.open_ends,)
-            scales[id(metric)] = metric_key(metric), scale
-    return [
-        (*scales[id(metric)], model_name, next(iter(submitter), None))
-        for metric, model_name, *submitter in about
-    ]
+            key_and_scale_of_metric[id(metric)] = metric_key(metric), scale
+        key, scale = key_and_scale_of_metric[id(metric)]
+        submitter = submitters[0] if submitters else None
+        descriptions.append(QueryDescription(key, scale, model_name, submitter))
+    return descriptions
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class _ScoresOnHoldout:
-    """Scores of a batch on the holdout, with public facts about their spread."""
+    """Scores of a batch on the holdout; fields as in :class:`QueryBatch`."""
 
     values: np.ndarray = dataclasses.field(repr=False)
-    squares: np.ndarray = dataclasses.field(repr=False)
+    unit_moments: np.ndarray = dataclasses.field(repr=False)
     sensitivities: np.ndarray
     shapes: tuple
-    tail_of: np.ndarray
+    shape_of: np.ndarray
     by_class: list = dataclasses.field(repr=False)
 
     @classmethod
     def from_scores(cls, scores, n, model):
         """Return the scores of an ``(m, n)`` array of scores of records."""
-        values, moments = per_record_moments(scores, n, model)
+        values, unit_moments = per_record_moments(scores, n, model)
         # The type of an array is public: integers in [0, 1] can only be 0 or 1.
         is_binary = np.asarray(scores).dtype.kind in {"b", "u", "i"}
         return cls(
             values=values,
-            squares=moments,
+            unit_moments=unit_moments,
             sensitivities=np.full(values.size, _mean_sensitivity(model, n)),
             shapes=({"kind": "mean", "binary": is_binary},),
-            tail_of=np.zeros(values.size, dtype=int),
+            shape_of=np.zeros(values.size, dtype=int),
             by_class=[None] * values.size,
         )
 
@@ -258,31 +299,33 @@ class _ScoresOnHoldout:
     def from_evaluations(cls, evaluations, n, model):
         """Return the scores of evaluations by bounded metrics."""
         mean_sensitivity = _mean_sensitivity(model, n)
-        shape_indices: dict[Any, int] = {}
-        tail_of = []
-        rows = []  # value, moments and sensitivity of each evaluation
+        shape_indices: dict[tuple[Any, ...], int] = {}
+        shape_of = []
+        values = []
+        unit_moments = []
+        sensitivities = []
         by_class = []
         for evaluation in evaluations:
             _check_evaluation(evaluation, n, model)
             if evaluation.per_record is not None:
                 (value,), (moments,) = per_record_moments(evaluation.per_record, n, model)
-                rows.append((value, moments, mean_sensitivity))
+                sensitivity = mean_sensitivity
             else:
                 value = float(evaluation.value)
+                moments = np.full(2, value)
                 sensitivity = max(1.0, float(evaluation.sensitivity) * n)
-                rows.append((value, np.full(2, value), sensitivity))
+            values.append(value)
+            unit_moments.append(moments)
+            sensitivities.append(sensitivity)
             shape = tuple(sorted(vars(evaluation.shape).items()))
-            tail_of.append(shape_indices.setdefault(shape, len(shape_indices)))
+            shape_of.append(shape_indices.setdefault(shape, len(shape_indices)))
             by_class.append(evaluation.by_class)
-        values, moments, sensitivities = (
-            np.array([row[column] for row in rows]) for column in range(3)
-        )
         return cls(
-            values=values,
-            squares=moments,
-            sensitivities=sensitivities,
+            values=np.array(values),
+            unit_moments=np.array(unit_moments),
+            sensitivities=np.array(sensitivities),
             shapes=tuple(map(dict, shape_indices)),
-            tail_of=np.array(tail_of, dtype=int),
+            shape_of=np.array(shape_of, dtype=int),
             by_class=by_class,
         )
 
@@ -290,7 +333,8 @@ class _ScoresOnHoldout:
 def _mean_sensitivity(model, n):
     """Return the largest change of a mean over records by one record, in units of ``1 / n``.
 
-    It is the scale of the noise for a level of privacy, which is not stated given the past.
+    It is the scale of the noise for a level of privacy. No level is stated for dates, each given
+    its past.
     """
     scheme = model.sampling_scheme(n)
     weights = scheme.weights if scheme.calendar is None else None
@@ -298,7 +342,7 @@ def _mean_sensitivity(model, n):
 
 
 def _check_evaluation(evaluation, n, model):
-    """Raise an error if an evaluation cannot be a query about records of ``model``."""
+    """Raise an error if an evaluation cannot be a query about ``n`` records of ``model``."""
     if not isinstance(evaluation, Evaluation) or (
         evaluation.per_record is None and evaluation.shape.is_mean
     ):
@@ -331,10 +375,10 @@ def _is_approximate_of_nodes_or_dates(evaluation, scheme):
 
 
 def per_record_moments(scores, n, model):
-    """Return means of the rows of an ``(m, n)`` array of scores in [0, 1], and their moments.
+    """Return means of the rows of an ``(m, n)`` array of scores in [0, 1], and unit moments.
 
-    Records have equal weights unless the model has others. Moments, of shape (m, 2), are means and
-    mean squares of the scores of independent units (G15, G18).
+    Means have shape (m,). Records have equal weights unless the model has others. Unit moments, of
+    shape (m, 2), are means and mean squares of the scores of independent units (G15, G18).
     """
     array = _checked_score_array(scores, n)
     scheme = model.sampling_scheme(n)
@@ -380,22 +424,28 @@ def _checked_score_array(scores, n):
 
 
 def in_order_of_groups(model, n):
-    """Return the records in the order of groups, and the start and size of each group."""
-    _, group = np.unique(model.components(n), return_inverse=True)
-    sizes = np.bincount(group).astype(float)
+    """Return the positions of records in the order of groups, and each group's start and size.
+
+    Starts, of type int, are positions in that order. Sizes are floats.
+    """
+    _, group_codes = np.unique(model.components(n), return_inverse=True)
+    sizes = np.bincount(group_codes).astype(float)
     starts = (np.cumsum(sizes) - sizes).astype(int)
-    return np.argsort(group, kind="stable"), starts, sizes
+    return np.argsort(group_codes, kind="stable"), starts, sizes
 
 
-def _one_per_query(name, values, count, *, low=0.0, high=math.inf):
-    """Return one number for each query from such an array or a single number."""
+def _one_per_query(name, values, m, *, low=0.0, high=math.inf):
+    """Return an array of one number for each query, from such an array or a single number.
+
+    ``name``: parameter that an error names.
+    """
     array = check_array(name, values, low=low, high=high)
-    if array.shape not in ((), (count,)):
+    if array.shape not in ((), (m,)):
         raise ValueError(
-            f"{name} must be a number or have shape ({count},), one for each query, got shape "
+            f"{name} must be a number or have shape ({m},), one for each query, got shape "
             f"{array.shape}."
         )
-    return np.full(count, array)
+    return np.full(m, array)
 
 
 def metric_key(metric):
@@ -410,9 +460,9 @@ def check_cv_score(metric, value):
     one, and a proportion is never negative.
     """
     score = check_real("cv_score", value)
-    low = metric.lower if metric.lower == 0.0 else -math.inf
+    lowest_score = metric.lower if metric.lower == 0.0 else -math.inf
     rounding = 1e-9 * (metric.upper - metric.lower)
-    if not low - rounding <= score <= metric.upper + rounding:
+    if not lowest_score - rounding <= score <= metric.upper + rounding:
         raise ValueError(
             f"cv_score must be in [{metric.lower:g}, {metric.upper:g}], the range of "
             f"{metric.name}, got cv_score={value!r}."
@@ -421,32 +471,37 @@ def check_cv_score(metric, value):
 
 
 def check_keys(keys, count=None):
-    """Return keys as a list of strings or ``None``."""
+    """Return keys as a list of strings or ``None``, from a list or a single key.
+
+    ``count``: required number of keys, None for any number.
+    """
     if keys is None:
         return [None] * (count or 0)
-    result = list(keys) if np.iterable(keys) and not isinstance(keys, str | bytes) else [keys]
-    if count is not None and len(result) != count:
-        raise ValueError(f"keys must hold one key for each query ({count}), got {len(result)}.")
-    for key in result:
+    is_single_key = not np.iterable(keys) or isinstance(keys, str | bytes)
+    key_list = [keys] if is_single_key else list(keys)
+    if count is not None and len(key_list) != count:
+        raise ValueError(f"keys must hold one key for each query ({count}), got {len(key_list)}.")
+    for key in key_list:
         if not _is_key(key):
             raise ValueError(
-                f"keys must be None or strings of 1 to {_LONGEST_KEY} characters, got {key!r:.60}."
+                f"keys must be None or strings of 1 to {_MAX_KEY_LENGTH} characters, got "
+                f"{key!r:.60}."
             )
-    return result
+    return key_list
 
 
 def _is_key(key):
     """Return whether an object can be the key of a query, or is None."""
-    return key is None or (isinstance(key, str) and 0 < len(key) <= _LONGEST_KEY)
+    return key is None or (isinstance(key, str) and 0 < len(key) <= _MAX_KEY_LENGTH)
 
 
 def check_data(X, y):
-    """Return the number of records."""
+    """Return the number of holdout records, or raise an error that names the defect of X or y."""
     if y is None:
         raise ValueError("y must hold a target for each record, got y=None.")
     for name, data in (("X", X), ("y", y)):
-        sized = hasattr(data, "shape") or hasattr(data, "__len__")
-        if isinstance(data, str | bytes | dict) or not sized:
+        has_length = hasattr(data, "shape") or hasattr(data, "__len__")
+        if isinstance(data, str | bytes | dict) or not has_length:
             raise TypeError(
                 f"{name} must be an array, frame, sparse matrix or list, got {type(data).__name__}."
             )
@@ -469,22 +524,28 @@ def freeze_data(X):
     """
     if hasattr(X, "__array_namespace__") and not isinstance(X, np.ndarray):
         return copy_data(X)
-    if getattr(getattr(X, "dtype", None), "hasobject", True) and not sp.issparse(X):
+    may_hold_objects = getattr(getattr(X, "dtype", None), "hasobject", True)
+    if may_hold_objects and not sp.issparse(X):
         X = X if hasattr(X, "shape") else list(X)
         try:
             frozen = pickle.loads(pickle.dumps(X, protocol=5))
-        except Exception:  # cells of a class that cannot be named
+        except Exception:  # objects of a class that pickle cannot name
             frozen = copy.deepcopy(X)
     else:
         frozen = X.copy()
-    for part in (frozen, *getattr(frozen, "__dict__", {}).values()):  # of sparse data, its arrays
-        if isinstance(part, np.ndarray):
-            part.setflags(write=False)
+    arrays_of_sparse_data = getattr(frozen, "__dict__", {}).values()
+    for array in (frozen, *arrays_of_sparse_data):
+        if isinstance(array, np.ndarray):
+            array.setflags(write=False)
     return frozen
 
 
 def described_targets(y: Any) -> dict[str, Any] | None:
-    """Return the summary of *training* targets for a ledger: their classes, or their range."""
+    """Return the summary of *training* targets for a ledger: their classes, or their range.
+
+    Classes come with their numbers of records. None for several outputs, and without targets of
+    either kind.
+    """
     y = as_labels(y)
     if y.ndim != 1 or not len(y):
         return None
@@ -492,7 +553,7 @@ def described_targets(y: Any) -> dict[str, Any] | None:
         finite = y[np.isfinite(y)].astype(float)
         return {"low": finite.min(), "high": finite.max()} if finite.size else None
     classes, counts = np.unique(y, return_counts=True)
-    if len(classes) > _MOST_CLASSES:
-        numbers = y.dtype.kind in "iu"
-        return {"low": float(y.min()), "high": float(y.max())} if numbers else None
+    if len(classes) > _MAX_CLASSES:
+        are_numbers = y.dtype.kind in "iu"
+        return {"low": float(y.min()), "high": float(y.max())} if are_numbers else None
     return {"classes": classes.tolist(), "counts": counts.tolist()}

@@ -33,7 +33,7 @@ def released_answers(batch, answers, on_exhausted):
 
 def _unanswered(batch, index, on_exhausted):
     """Return the placeholder for a query that the holdout did not answer."""
-    metric, scale, model, _ = batch.labels[index]
+    description = batch.descriptions[index]
     cv_score = float(batch.cv_scores[index])
     value, lower, upper = math.nan, math.nan, math.nan
     if on_exhausted == "cv":
@@ -49,8 +49,8 @@ def _unanswered(batch, index, on_exhausted):
         lower=lower,
         upper=upper,
         corrected=False,
-        metric=metric,
-        model=model,
-        scale=scale,
+        metric=description.metric,
+        model=description.model,
+        scale=description.scale,
         answered=False,
     )

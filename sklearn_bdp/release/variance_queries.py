@@ -10,8 +10,8 @@ import numpy as np
 
 from sklearn_bdp.intervals.bounds import Units, plan_squares, shrunken_variances
 from sklearn_bdp.release.batch_context import BatchContext
-from sklearn_bdp.release.graded_release import Outcome
-from sklearn_bdp.release.query_batch import Batch
+from sklearn_bdp.release.graded_release import BatchRelease
+from sklearn_bdp.release.query_batch import QueryBatch
 
 #: Largest number of queries in a batch with a query of their squares.
 MAX_VARIANCE_QUERIES = 16
@@ -30,19 +30,19 @@ class SecondMoments:
     n_rejected: int = 0  # levels that the holdout did not confirm
 
 
-def make_variance_plan(batch: Batch, context: BatchContext, log_failure: float) -> Any:
+def make_variance_plan(batch: QueryBatch, context: BatchContext, log_failure: float) -> Any:
     """Return the plan of variance queries before a batch is answered, or None without a use."""
     code = context.code
     settings = context.settings
-    if not settings.is_adaptive or not np.isfinite(batch.variances).any():
+    if not settings.is_adaptive or not np.isfinite(batch.unit_variances).any():
         return None
     code.observe_cv_scores(batch.cv_scores)  # the release repeats it, without effect
     centers = batch.cv_scores
-    if batch.own_cells is None:
+    if batch.fixed_half_widths is None:
         centers, _ = code.predict(batch.cv_scores)
     plan = plan_squares(
         centers,
-        batch.variances,
+        batch.unit_variances,
         training_sizes=batch.training_sizes * batch.units.count / settings.n,
         units=batch.units,
         log_failure=log_failure,
@@ -65,7 +65,7 @@ def relative_deviation(worst_variance: Any, variance: Any, training_size: Any) -
 
 
 def release_second_moments(
-    plan: Any, batch: Batch, outcome: Outcome, context: BatchContext
+    plan: Any, batch: QueryBatch, release: BatchRelease, context: BatchContext
 ) -> SecondMoments:
     """Query the variances of the leaders' scores; they do not count against the budget.
 
@@ -73,16 +73,16 @@ def release_second_moments(
     """
     if plan is None:
         return SecondMoments()
-    deviations = plan.deviations(batch.squares)
-    n_rounds = context.last.n_rounds + outcome.n_above
+    deviations = plan.deviations(batch.unit_moments)
+    n_rounds = context.last.n_rounds + release.n_above
     unit = record_influence(batch.units, context.settings)
     cells: list[list[int | None]] = []
     limits = {}
     released = 0.0
     n_rejected = 0
-    for position in _leading_positions(plan, batch, outcome)[:MAX_VARIANCE_QUERIES]:
+    for position in _leading_positions(plan, batch, release)[:MAX_VARIANCE_QUERIES]:
         # The metric of a query is public, as all that determines the order of the levels is.
-        metric = batch.labels[position][0] or ""
+        metric = batch.descriptions[position].metric or ""
         levels = plan.levels[position]
         confirmed_level = None
         for level in range(context.code.first_limit(metric), len(levels)):
@@ -102,17 +102,17 @@ def release_second_moments(
     return SecondMoments(cells=cells, limits=limits, released=released, n_rejected=n_rejected)
 
 
-def _leading_positions(plan, batch, outcome):
+def _leading_positions(plan, batch, release):
     """Return the positions of answered queries whose variance is queried, the leader first."""
-    if batch.own_cells is not None:
+    if batch.fixed_half_widths is not None:
         positions = np.argsort(-batch.cv_scores, kind="stable").tolist()
     else:
-        is_leading = outcome.answered & ~batch.secondary
-        leader = int(np.argmax(np.where(is_leading, outcome.values, -np.inf)))
-        fine_cells = outcome.fine + outcome.first
-        positions = [leader, *(position for position, _ in reversed(fine_cells))]
+        is_leading = release.answered & ~batch.secondary
+        leader = int(np.argmax(np.where(is_leading, release.values, -np.inf)))
+        released_cells = release.refined_cells + release.first_pass_cells
+        positions = [leader, *(position for position, _ in reversed(released_cells))]
     return [
         position
         for position in dict.fromkeys(positions)
-        if plan.eligible[position] and outcome.answered[position]
+        if plan.eligible[position] and release.answered[position]
     ]

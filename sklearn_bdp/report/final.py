@@ -16,7 +16,7 @@ from sklearn_bdp.metrics.base import Evaluation
 from sklearn_bdp.release.batch import answer_batch, exhausted_error
 from sklearn_bdp.release.batch_context import BatchContext, next_code_length
 from sklearn_bdp.release.guarantee import estimand_text, half_width_components
-from sklearn_bdp.release.query_batch import make_batch
+from sklearn_bdp.release.query_batch import QueryDescription, make_query_batch
 from sklearn_bdp.report.closing import close_holdout, closing_record
 from sklearn_bdp.report.final_report import FIELD_NAMES, FinalReport, ReportRow
 from sklearn_bdp.report.in_time import WalkForward, record_error_clips
@@ -279,20 +279,21 @@ def _private_report(holdout, plan, context):
 def _private_batch(holdout, plan, rows):
     """Return the batch of queries by which the rows of a plan pass through the noise."""
     records = ScoredRecords(holdout.X, holdout.y, plan.models)
-    batch = make_batch(
+    batch = make_query_batch(
         holdout.account.settings.n,
         holdout.dependence,
         [statement.expected for statement in plan.statements],
         evaluations=[
             _private_evaluation(statement, records, holdout.y) for statement in plan.statements
         ],
-        own_cells=np.ones(len(plan.statements)),  # deviations are taken from the expected values
+        # Deviations are taken from the expected values.
+        fixed_half_widths=np.ones(len(plan.statements)),
     )
-    labels = [
-        (statement.ends[0], statement.ends, row["model"], None)
+    descriptions = [
+        QueryDescription(statement.ends[0], statement.ends, row["model"])
         for statement, row in zip(plan.statements, rows, strict=True)
     ]
-    return dataclasses.replace(batch, labels=labels)
+    return dataclasses.replace(batch, descriptions=descriptions)
 
 
 def _private_evaluation(statement, records, y):

@@ -18,7 +18,7 @@ from sklearn_bdp.release.batch import answer_batch
 from sklearn_bdp.release.batch_context import BatchContext, cell_width_policy, next_code_length
 from sklearn_bdp.release.calibration import Calibration
 from sklearn_bdp.release.graded_release import fine_half_width
-from sklearn_bdp.release.query_batch import Batch
+from sklearn_bdp.release.query_batch import QueryBatch, QueryDescription
 from tests.planning.worlds import (
     BETA,
     WORLDS,
@@ -36,8 +36,8 @@ COLUMNS = 41
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Deferred(Batch):
-    """Batch whose limits are computed at the end: no decision depends on them."""
+class Deferred(QueryBatch):
+    """Queries whose limits are computed at the end: no decision depends on them."""
 
     cells: list
 
@@ -68,10 +68,10 @@ class Account:
         code.observe_cv_scores(values)
         centers, drifts = code.predict(values)
         length = next_code_length(self.last_totals, self.settings)[0]
-        pace = cell_width_policy(self.last_totals, self.settings, Independent(), length)
+        policy = cell_width_policy(self.last_totals, self.settings, Independent(), length)
         return centers + fine_half_width(
-            pace, code, predictions=centers, deviation=self.tail.standard_deviation,
-            factor=1 + 1 / 3, drift=drifts, alone=True,
+            policy, code, predictions=centers, deviation=self.tail.standard_deviation,
+            training_factor=1 + 1 / 3, drift=drifts, is_single_query=True,
         )  # fmt: skip
 
     def ask(self, training, holdout):
@@ -85,18 +85,18 @@ class Account:
             values=holdout,
             shapes=({"kind": "mean"},),
             tails=(self.tail,),
-            tail_of=np.zeros(count, dtype=int),
+            shape_of=np.zeros(count, dtype=int),
             sensitivities=np.ones(count),
             training_sizes=np.full(count, 3.0 * self.n),
             relaxed_to=np.zeros(count),
             secondary=np.zeros(count, dtype=bool),
             keys=[None] * count,
-            variances=np.full(count, np.nan),
+            unit_variances=np.full(count, np.nan),
             kurtosis=np.full(count, np.nan),
-            squares=np.full(count, np.nan),
+            unit_moments=np.full(count, np.nan),
             units=Units.records(self.n),
             by_class=[None] * count,
-            labels=[(None, None, None, None)] * count,
+            descriptions=[QueryDescription()] * count,
         )
         terms = BatchContext(
             last=self.last_totals, code=self.code, mechanism=self.mechanism, settings=self.settings,

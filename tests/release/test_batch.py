@@ -23,7 +23,7 @@ from sklearn_bdp.ledger.batch_record import LedgerTotals
 from sklearn_bdp.release.batch import answer_batch
 from sklearn_bdp.release.batch_context import BatchContext, next_code_length
 from sklearn_bdp.release.calibration import Calibration
-from sklearn_bdp.release.query_batch import Batch
+from sklearn_bdp.release.query_batch import QueryBatch, QueryDescription
 
 N = 500
 MODEL = Independent()
@@ -36,24 +36,24 @@ def settings(**options):
 
 def queries(cv_scores, values, scale=1.0, relaxed_to=0.0):
     count = len(cv_scores)
-    return Batch(
+    return QueryBatch(
         cv_scores=np.array(cv_scores, dtype=float),
         values=np.array(values, dtype=float),
         shapes=({"kind": "mean"},),
         # A class of N / scale**2 records: a score that varies so much more.
         tails=(ModelTail(MODEL, N) if scale == 1.0 else ClassMeansTail((round(N / scale**2),)),),
-        tail_of=np.zeros(count, dtype=int),
+        shape_of=np.zeros(count, dtype=int),
         sensitivities=np.full(count, float(scale)),
         training_sizes=np.full(count, float(N)),
         relaxed_to=np.full(count, relaxed_to),
         secondary=np.zeros(count, dtype=bool),
         keys=[None] * count,
-        variances=np.full(count, np.nan),
+        unit_variances=np.full(count, np.nan),
         kurtosis=np.full(count, np.nan),
-        squares=np.full((count, 2), np.nan),
+        unit_moments=np.full((count, 2), np.nan),
         units=Units.records(N),
         by_class=[None] * count,
-        labels=[(None, None, None, None)] * count,
+        descriptions=[QueryDescription()] * count,
     )
 
 

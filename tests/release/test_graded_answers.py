@@ -15,7 +15,7 @@ from sklearn_bdp.correlation import Independent, MarkovChain, MarkovNetwork
 from sklearn_bdp.intervals.concentration import ModelTail, score_tail
 from sklearn_bdp.ledger.batch_record import LedgerTotals
 from sklearn_bdp.release.batch_context import cell_width_policy
-from sklearn_bdp.release.graded_release import Pace, Race
+from sklearn_bdp.release.graded_release import EvenWidthPolicy, GradedRelease
 
 # Several holdouts of the same records, each for a test of its own.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
@@ -69,11 +69,11 @@ def replay(record, last, rows, code, holdout):
         open_positions.difference_update(comparison.positions[:n_replies].tolist())
         return n_replies, first_cells[int(comparison.positions[n_replies - 1])] if hits else None
 
-    race = Race(
+    graded_release = GradedRelease(
         code=code,
-        ask=reply,
+        compare=reply,
         margins=holdout.account.settings.noise_margins,
-        n_above=record.totals.n_rounds - _looked(cells),
+        n_rounds=record.totals.n_rounds - _looked(cells),
         cv_scores=np.array([row.cv_score for row in rows]),
         relaxed_to=np.broadcast_to(cells["relaxed_to"], m),
         secondary=np.broadcast_to(cells["secondary"], m),
@@ -81,8 +81,10 @@ def replay(record, last, rows, code, holdout):
         training_factors=np.broadcast_to(1 + holdout.n / np.array(cells["training_sizes"]), m),
         deviation=lambda positions, predictions: tails[0].standard_deviation(predictions),
     )
-    pace = cell_width_policy(last, holdout.account.settings, holdout.dependence, record.code_length)
-    outcome = race.run(pace)
+    policy = cell_width_policy(
+        last, holdout.account.settings, holdout.dependence, record.code_length
+    )
+    outcome = graded_release.run_leader_first(policy)
     assert not fine_cells
     return outcome, tails[0]
 
@@ -119,10 +121,10 @@ def test_predictions_cells_and_intervals_follow_from_the_ledger_alone(correlatio
         assert [row.code_length for row in batch_rows] == pytest.approx(lengths)
         log_alpha_one_sided = math.log(holdout.account.settings.sampling_failure / 2) - lengths
         assert [row.lower for row in batch_rows] == pytest.approx(
-            tail.lower_limit(outcome.least, log_alpha_one_sided)
+            tail.lower_limit(outcome.lower, log_alpha_one_sided)
         )
         assert [row.upper for row in batch_rows] == pytest.approx(
-            tail.upper_limit(outcome.most, log_alpha_one_sided)
+            tail.upper_limit(outcome.upper, log_alpha_one_sided)
         )
         earlier_code.update_from_state(record.code)
         assert earlier_code.state() == code.state() or len(code.pairs) > 64
@@ -161,7 +163,7 @@ def noiseless_replies(q):
         if not is_above.any():
             return is_above.size, None
         index = int(np.argmax(is_above))
-        return index + 1, comparison.cells(index).place(float(q[comparison.positions[index]]))
+        return index + 1, comparison.cells(index).cell_of(float(q[comparison.positions[index]]))
 
     return reply
 
@@ -181,7 +183,7 @@ def poisoned(released, columns, n):
     return greedy(released, columns, n)[::-1]
 
 
-def game_fails(bits, analyst, *, n, beta, pace, mean, guess_cv_scores, batches=3, columns=2):
+def game_fails(bits, analyst, *, n, beta, policy, mean, guess_cv_scores, batches=3, columns=2):
     """Play one game on a dataset; return whether any interval misses its truth."""
     tail = ModelTail(Independent(), n, binary=True)
     code = PredictiveCode()
@@ -191,9 +193,9 @@ def game_fails(bits, analyst, *, n, beta, pace, mean, guess_cv_scores, batches=3
         flips = analyst(released, columns, n)
         q = (bits ^ flips).mean(axis=1)
         truth = (flips * (1 - mean) + (1 - flips) * mean).mean(axis=1)
-        race = Race(
+        graded_release = GradedRelease(
             code=code,
-            ask=noiseless_replies(q),
+            compare=noiseless_replies(q),
             margins=lambda n_above: (0.0, 0.0),
             cv_scores=guess_cv_scores(truth, number),
             relaxed_to=np.zeros(len(q)),
@@ -201,11 +203,11 @@ def game_fails(bits, analyst, *, n, beta, pace, mean, guess_cv_scores, batches=3
             training_factors=np.full(len(q), 2.0),
             deviation=lambda positions, predictions: tail.standard_deviation(predictions),
         )
-        outcome = race.run(pace)
+        outcome = graded_release.run_leader_first(policy)
         length = spent_length + math.log(number * (number + 1)) + outcome.rank_lengths
         log_alpha_one_sided = math.log(beta / 2) - length
-        lower = tail.lower_limit(outcome.least, log_alpha_one_sided)
-        upper = tail.upper_limit(outcome.most, log_alpha_one_sided)
+        lower = tail.lower_limit(outcome.lower, log_alpha_one_sided)
+        upper = tail.upper_limit(outcome.upper, log_alpha_one_sided)
         if ((truth < lower - 1e-12) | (truth > upper + 1e-12)).any():
             return True
         spent_length += outcome.released
@@ -238,7 +240,7 @@ def test_every_dataset_together_fails_with_probability_at_most_beta(analyst, gue
             analyst,
             n=n,
             beta=beta,
-            pace=Pace(price=price),
+            policy=EvenWidthPolicy(nat_price=price),
             mean=mu,
             guess_cv_scores=GUESSES[guess],
         ):

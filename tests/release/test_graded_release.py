@@ -1,4 +1,4 @@
-"""The race and its code: transcripts (G7, G17, relaxed), fixed places, cells that hold."""
+"""Graded releases and their code: transcripts (G7, G17, relaxed), fixed places, cells that hold."""
 
 import functools
 import itertools
@@ -13,11 +13,17 @@ from sklearn_bdp.accounting.spending import (
     code_length,
     rank_code_lengths,
 )
-from sklearn_bdp.release.graded_release import Cells, FinalPace, Pace, Race, paced
+from sklearn_bdp.release.graded_release import (
+    Cells,
+    EvenWidthPolicy,
+    FinalWidthPolicy,
+    GradedRelease,
+    make_width_policy,
+)
 
-WIDE = Pace(coarse=3.0, price=3.0, patience=3.0)  # few cells: small trees
-COARSE = FinalPace(wanted=5.0, log_failure=-6.0)
-NODES = FinalPace(wanted=4.0, log_failure=-6.0, least_first=1.1)
+WIDE = EvenWidthPolicy(coarse=3.0, nat_price=3.0, typical_n_fine=3.0)  # few cells: small trees
+COARSE = FinalWidthPolicy(wanted=5.0, log_failure=-6.0)
+NODES = FinalWidthPolicy(wanted=4.0, log_failure=-6.0, finest_first=1.1)
 
 
 def margins(n_above):
@@ -32,13 +38,13 @@ def batch(
     training_size=8.0,
     is_secondary=None,
     margins=margins,
-    sharpness=1.0,
+    relative_deviations=1.0,
 ):
-    """Return a function that makes a race of a code and of a source of replies."""
+    """Return a function that makes a graded release of a code and of a source of replies."""
     cv_scores = np.array(cv_scores, dtype=float)
     count = cv_scores.size
     return functools.partial(
-        Race,
+        GradedRelease,
         margins=margins,
         cv_scores=cv_scores,
         relaxed_to=np.broadcast_to(np.asarray(relaxed_to, dtype=float), count),
@@ -48,12 +54,12 @@ def batch(
             np.clip(predictions * (1 - predictions), 0.02, None) / n
         ),
         secondary=is_secondary is not None and np.array(is_secondary),
-        sharpness=sharpness,
+        relative_deviations=relative_deviations,
     )
 
 
 class Unanswered(Exception):
-    """A race asked more than was replied so far."""
+    """A graded release compared more queries than were replied to so far."""
 
 
 def replies(comparison):
@@ -76,18 +82,18 @@ def transcripts(queries, play, *, state=None, history=()):
         return remaining_replies.pop(0)
 
     try:
-        yield play(queries(code=code, ask=reply_from_history)), code
+        yield play(queries(code=code, compare=reply_from_history)), code
     except Unanswered as error:
         (comparison,) = error.args
         for reply in replies(comparison):
             yield from transcripts(queries, play, state=state, history=(*history, reply))
 
 
-def running(pace):
-    return lambda race: race.run(pace)
+def running(policy):
+    return lambda graded_release: graded_release.run_leader_first(policy)
 
 
-@pytest.mark.parametrize("pace", [WIDE, COARSE, NODES])
+@pytest.mark.parametrize("policy", [WIDE, COARSE, NODES])
 @pytest.mark.parametrize(
     ("cv_scores", "is_secondary"),
     [
@@ -99,17 +105,17 @@ def running(pace):
         ([0.5, 0.9], [True, True]),
     ],
 )
-def test_transcripts_of_a_race_have_probabilities_that_sum_to_one(cv_scores, is_secondary, pace):
+def test_transcripts_of_a_race_have_probabilities_that_sum_to_one(cv_scores, is_secondary, policy):
     """G7: the code is a probability over everything one batch can release (Kraft)."""
     queries = batch(cv_scores, is_secondary=is_secondary)
-    outcomes = list(transcripts(queries, running(pace)))
+    outcomes = list(transcripts(queries, running(policy)))
     assert len(outcomes) > 2
     assert sum(math.exp(-outcome.released) for outcome, _ in outcomes) == pytest.approx(
         1.0, abs=1e-9
     )
 
 
-@pytest.mark.parametrize("pace", [WIDE, COARSE, NODES])
+@pytest.mark.parametrize("policy", [WIDE, COARSE, NODES])
 @pytest.mark.parametrize(
     ("cv_scores", "relaxed_to"),
     [
@@ -121,43 +127,46 @@ def test_transcripts_of_a_race_have_probabilities_that_sum_to_one(cv_scores, is_
     ],
 )
 def test_transcripts_of_relaxed_candidates_have_probabilities_that_sum_to_one(
-    cv_scores, relaxed_to, pace
+    cv_scores, relaxed_to, policy
 ):
     """Relaxed: least thresholds move cells, and the code is a probability over the moved cells."""
     queries = batch(cv_scores, relaxed_to=relaxed_to)
-    outcomes = [outcome for outcome, _ in transcripts(queries, running(pace))]
+    outcomes = [outcome for outcome, _ in transcripts(queries, running(policy))]
     assert sum(math.exp(-outcome.released) for outcome in outcomes) == pytest.approx(1.0, abs=1e-9)
     assert any(outcome.relaxed.any() for outcome in outcomes)
     for outcome in outcomes:
         assert not (outcome.relaxed & outcome.above).any()
         # No relaxed cell is narrower than its least threshold.
-        relaxed_widths = np.where(outcome.relaxed, outcome.most - outcome.least, np.inf)
+        relaxed_widths = np.where(outcome.relaxed, outcome.upper - outcome.lower, np.inf)
         assert (relaxed_widths >= np.minimum(relaxed_to, 1.0) - 1e-12).all()  # cut off at 0 and 1
         assert outcome.rank_lengths.tolist() == rank_code_lengths(np.array(cv_scores)).tolist()
 
 
-@pytest.mark.parametrize("pace", [WIDE, COARSE, NODES])
+@pytest.mark.parametrize("policy", [WIDE, COARSE, NODES])
 @pytest.mark.parametrize("cv_scores", [[0.5], [0.9, 0.4]])
-def test_transcripts_of_scores_that_vary_little_have_probabilities_that_sum_to_one(cv_scores, pace):
+def test_transcripts_of_scores_that_vary_little_have_probabilities_that_sum_to_one(
+    cv_scores, policy
+):
     """G7, G15: cells and code are scaled alike by the variance of the training set."""
-    queries = batch(cv_scores, sharpness=0.6)
-    outcomes = list(transcripts(queries, running(pace)))
+    queries = batch(cv_scores, relative_deviations=0.6)
+    outcomes = list(transcripts(queries, running(policy)))
     assert len(outcomes) > 2
     assert sum(math.exp(-outcome.released) for outcome, _ in outcomes) == pytest.approx(
         1.0, abs=1e-9
     )
 
 
-@pytest.mark.parametrize("sharpness", [1.0, 0.12, 0.03])
-def test_a_right_prediction_costs_the_same_however_little_scores_vary(sharpness):
+@pytest.mark.parametrize("relative_deviation", [1.0, 0.12, 0.03])
+def test_a_right_prediction_costs_the_same_however_little_scores_vary(relative_deviation):
     """G15: a first answer, and the same one again; the code expects what the cell can resolve."""
     code = PredictiveCode()
     costs = []
     for _ in range(2):
-        race = batch([0.8], n=1000, training_size=3000.0, sharpness=sharpness)(
-            code=code, ask=noiseless_replies(np.array([0.8]))
-        )
-        costs.append(race.run(paced(AlphaSpending(), len(costs) + 1, -6.0)).released)
+        graded_release = batch(
+            [0.8], n=1000, training_size=3000.0, relative_deviations=relative_deviation
+        )(code=code, compare=noiseless_replies(np.array([0.8])))
+        policy = make_width_policy(AlphaSpending(), len(costs) + 1, -6.0)
+        costs.append(graded_release.run_leader_first(policy).released)
     assert costs[0] < 0.5
     assert costs[1] < 0.05
 
@@ -185,7 +194,10 @@ def test_transcripts_of_a_pass_on_a_fixed_grid_sum_to_one(learns_offset):
     queries = batch([0.8, 0.5])
     thresholds = constant_thresholds(0.15)
     outcomes = transcripts(
-        queries, lambda race: race.walk(thresholds, resolution=0.3, learned=learns_offset)
+        queries,
+        lambda graded_release: graded_release.run_sequential(
+            thresholds, resolution=0.3, learns_offset=learns_offset
+        ),
     )
     assert sum(math.exp(-outcome.released) for outcome, _ in outcomes) == pytest.approx(
         1.0, abs=1e-9
@@ -197,7 +209,10 @@ def test_transcripts_of_queries_with_cells_of_their_own_sum_to_one(cv_scores):
     """Pairs of an earlier batch change the charge at most, and the batch adds no pair."""
     queries = batch(cv_scores)
     state = PredictiveCode(pairs=[(0.7, -0.2, 1e-4, 0)]).state()
-    play = lambda race: race.walk(constant_thresholds(0.2), is_separate=True)  # noqa: E731
+
+    def play(graded_release):
+        return graded_release.run_sequential(constant_thresholds(0.2), is_separate=True)
+
     outcomes = list(transcripts(queries, play, state=state))
     assert sum(math.exp(-outcome.released) for outcome, _ in outcomes) == pytest.approx(
         1.0, abs=1e-9
@@ -210,8 +225,8 @@ def test_transcripts_of_queries_with_cells_of_their_own_sum_to_one(cv_scores):
 def test_answers_with_fixed_cells_do_not_move_each_other():
     queries = batch([0.62, 0.61, 0.6, 0.61], n=250, margins=lambda n_above: (0.0, 0.0))
     values = np.array([0.5, 0.61, 0.3, 0.62])
-    race = queries(code=PredictiveCode(), ask=noiseless_replies(values))
-    outcome = race.walk(constant_thresholds(0.06), is_separate=True)
+    graded_release = queries(code=PredictiveCode(), compare=noiseless_replies(values))
+    outcome = graded_release.run_sequential(constant_thresholds(0.06), is_separate=True)
     assert outcome.above.tolist() == [True, False, True, False]
     assert outcome.values[[1, 3]].tolist() == [0.61, 0.61]
     assert (np.abs(outcome.values - values) <= 0.06 + 1e-12).all()
@@ -249,12 +264,12 @@ def test_an_adaptive_game_of_three_batches_obeys_kraft(relaxed_fraction):
     assert weight_of_continuations(1, None, 0.6, 3) <= 1.0
 
 
-@pytest.mark.parametrize("pace", [WIDE, COARSE, NODES])
+@pytest.mark.parametrize("policy", [WIDE, COARSE, NODES])
 @pytest.mark.parametrize(
     "spending",
     [AlphaSpending(), AlphaSpending("even"), AlphaSpending("final", 1), AlphaSpending("final", 9)],
 )
-def test_an_adaptive_game_with_a_report_at_the_worst_moment_obeys_kraft(spending, pace):
+def test_an_adaptive_game_with_a_report_at_the_worst_moment_obeys_kraft(spending, policy):
     """G16: weights of queries and of the report sum to at most 1, and reach 1.
 
     The analyst closes the holdout wherever that makes the sum over everything reachable largest.
@@ -270,7 +285,7 @@ def test_an_adaptive_game_with_a_report_at_the_worst_moment_obeys_kraft(spending
         queries = batch(cv_scores)
         weight = spending.batch_weight(number)
         total = weight * np.exp(-rank_code_lengths(np.array(cv_scores))).sum()
-        for outcome, code in transcripts(queries, running(pace), state=state):
+        for outcome, code in transcripts(queries, running(policy), state=state):
             best = float(np.nanmax(outcome.values))
             total += math.exp(-outcome.released) * largest_weight(
                 number + 1, code.state(), best, n_batches
@@ -309,18 +324,22 @@ def test_secondary_queries_come_last_and_are_never_the_leader():
             seen_comparisons.append(comparison)
             return len(comparison.positions), None
 
-        query_batch(code=PredictiveCode(), ask=reply_below).run(paced(AlphaSpending(), 1, -6.0))
+        graded_release = query_batch(code=PredictiveCode(), compare=reply_below)
+        graded_release.run_leader_first(make_width_policy(AlphaSpending(), 1, -6.0))
     leader_comparison, other_comparison = comparisons["beside"]
     assert leader_comparison.positions.tolist() == [2]
-    assert leader_comparison.halves == pytest.approx(comparisons["alone"][0].halves)
+    half_widths_alone = comparisons["alone"][0].surprise_half_widths
+    assert leader_comparison.surprise_half_widths == pytest.approx(half_widths_alone)
     assert other_comparison.positions.tolist() == [1, 3, 0]
-    race = queries(code=PredictiveCode(), ask=noiseless_replies(np.array([0.95, 0.5, 0.8, 0.99])))
-    typical_deviations = race.deviation(
+    values = np.array([0.95, 0.5, 0.8, 0.99])
+    graded_release = queries(code=PredictiveCode(), compare=noiseless_replies(values))
+    typical_deviations = graded_release.deviation(
         other_comparison.positions, other_comparison.predictions
     ) * math.sqrt(4 / 3)
     assert (other_comparison.thresholds > 6.0 * typical_deviations).all()
     rank_lengths = rank_code_lengths(np.array([0.1, 0.3, 0.4, 0.2]))  # by rank: 3, 1 (beside), …
-    assert race.run(Pace()).rank_lengths.tolist() == rank_lengths.tolist()
+    outcome = graded_release.run_leader_first(EvenWidthPolicy())
+    assert outcome.rank_lengths.tolist() == rank_lengths.tolist()
 
 
 def first_thresholds(given_rest, *, training_size, log_failure=-6.0):
@@ -333,8 +352,9 @@ def first_thresholds(given_rest, *, training_size, log_failure=-6.0):
         return len(comparison.positions), None
 
     for batch_index in (1, 2):
-        pace = paced(AlphaSpending(), batch_index, log_failure, given_rest=given_rest)
-        batch([0.5], n=200, training_size=training_size)(code=code, ask=reply_below).run(pace)
+        policy = make_width_policy(AlphaSpending(), batch_index, log_failure, given_rest=given_rest)
+        queries = batch([0.5], n=200, training_size=training_size)
+        queries(code=code, compare=reply_below).run_leader_first(policy)
     return np.array(thresholds) / math.sqrt(0.25 / 200)
 
 
@@ -367,9 +387,10 @@ def test_the_value_lies_in_the_released_cell_for_any_query(seed):
         q = rng.random(m) if seed % 2 else np.clip(rng.normal(0.8, 0.05, m), 0, 1)
         cv_scores = np.clip(q + rng.normal(0.05, 0.1, m), 0, 1)
         queries = batch(cv_scores, n=100, margins=lambda n_above: (0.0, 0.0))
-        outcome = queries(code=code, ask=noiseless_replies(q)).run(Pace())
-        assert ((q >= outcome.least - 1e-9) & (q <= outcome.most + 1e-9)).all()
-        assert ((outcome.values >= outcome.least) & (outcome.values <= outcome.most)).all()
+        graded_release = queries(code=code, compare=noiseless_replies(q))
+        outcome = graded_release.run_leader_first(EvenWidthPolicy())
+        assert ((q >= outcome.lower - 1e-9) & (q <= outcome.upper + 1e-9)).all()
+        assert ((outcome.values >= outcome.lower) & (outcome.values <= outcome.upper)).all()
 
 
 def noiseless_replies(q):
@@ -380,7 +401,7 @@ def noiseless_replies(q):
         if not is_above.any():
             return is_above.size, None
         index = int(np.argmax(is_above))
-        return index + 1, comparison.cells(index).place(float(q[comparison.positions[index]]))
+        return index + 1, comparison.cells(index).cell_of(float(q[comparison.positions[index]]))
 
     return reply
 
@@ -390,9 +411,9 @@ def test_a_well_predicted_batch_costs_next_to_nothing():
     q = np.clip(rng.normal(0.85, 0.015, 500), 0, 1)
     code = PredictiveCode()
     for bound in (3.0, 0.7, 0.7):  # the first learns how good predictions are
-        outcome = batch(q, n=1000, training_size=3000.0)(code=code, ask=noiseless_replies(q)).run(
-            Pace()
-        )
+        queries = batch(q, n=1000, training_size=3000.0)
+        graded_release = queries(code=code, compare=noiseless_replies(q))
+        outcome = graded_release.run_leader_first(EvenWidthPolicy())
         assert outcome.released < bound
         assert not outcome.above.any()
 
@@ -400,8 +421,10 @@ def test_a_well_predicted_batch_costs_next_to_nothing():
 def test_the_leader_gets_the_finest_cell():
     rng = np.random.default_rng(0)
     q = np.clip(rng.normal(0.85, 0.015, 50), 0, 1)
-    outcome = batch(q + 0.03, n=1000)(code=PredictiveCode(), ask=noiseless_replies(q)).run(Pace())
-    widths = outcome.most - outcome.least
+    queries = batch(q + 0.03, n=1000)
+    graded_release = queries(code=PredictiveCode(), compare=noiseless_replies(q))
+    outcome = graded_release.run_leader_first(EvenWidthPolicy())
+    widths = outcome.upper - outcome.lower
     leader = widths[np.argmax(outcome.values)]
     # A fine cell is measured in deviations, which are smaller for a better prediction.
     assert leader <= 1.05 * widths.min()
@@ -414,11 +437,11 @@ def test_few_queries_get_narrower_cells_than_many():
     for m in (2, 5, 100):
         q = np.full(m, 0.85)
         q[0] += 0.005
-        race = batch(q, n=1000, training_size=3000.0)(
-            code=PredictiveCode(), ask=noiseless_replies(q)
+        graded_release = batch(q, n=1000, training_size=3000.0)(
+            code=PredictiveCode(), compare=noiseless_replies(q)
         )
-        outcome = race.run(Pace())
-        widths[m] = np.median(np.sort(outcome.most - outcome.least)[1:])
+        outcome = graded_release.run_leader_first(EvenWidthPolicy())
+        widths[m] = np.median(np.sort(outcome.upper - outcome.lower)[1:])
     assert widths[2] < 0.5 * widths[100]
     assert widths[2] < widths[5] < 0.6 * widths[100]
 
@@ -430,7 +453,7 @@ def test_cells_tile_the_line_and_contain_their_values():
         (0.9, 0.05, 0.3),
         (0.2, 2.0, 0),
     ):
-        cells = Cells(center, half_width, step=step)
+        cells = Cells(center, half_width, grid_step=step)
         edges = [cells.edges(k) for k in range(cells.first, cells.last + 1)]
         assert edges[0][0] == -math.inf
         assert edges[-1][1] == math.inf
@@ -439,7 +462,7 @@ def test_cells_tile_the_line_and_contain_their_values():
             for left_edges, right_edges in itertools.pairwise(edges)
         )
         for value in np.linspace(0, 1, 41):
-            low, high = cells.edges(cells.place(value))
+            low, high = cells.edges(cells.cell_of(value))
             assert low - 1e-12 <= value <= high + 1e-12
 
 
