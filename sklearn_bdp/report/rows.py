@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sklearn_bdp.accounting.spending import report_attempt_length
-from sklearn_bdp.metrics.proofs import CLASSES, PAST
+from sklearn_bdp.metrics.proofs import PAST
 from sklearn_bdp.release.guarantee import estimand_text
 from sklearn_bdp.report.approximate_rows import NEEDS_CHAIN, ApproximateRows, finite_ends
 from sklearn_bdp.report.final_report import NO_APPROXIMATE
@@ -118,10 +118,10 @@ class RowEstimator:
     def _proven_fields(self, statement, value, log_alphas):
         """Return the ends of a proven row, and the components of its half-width."""
         lower, upper = self.proven.limits(statement, log_alphas.proven)
-        if statement.proven == CLASSES:
-            # Limits are computed from one record of each unit, the value from all records.
-            lower = min(lower, value)
-            upper = max(upper, value)
+        # An interval contains the value. Limits by class are computed from one record of each unit,
+        # the value from all records. Elsewhere both may be equal up to the last digit.
+        lower = min(lower, value)
+        upper = max(upper, value)
         lower_without_history, upper_without_history = self.proven.limits(
             statement, log_alphas.without_history
         )

@@ -220,6 +220,11 @@ def test_every_row_of_a_closed_holdout_has_an_interval_or_a_reason(count):
     assert counts["rows with an interval"] > 0.5 * (counts.total() - count)
 
 
+def test_an_interval_contains_a_value_that_equals_its_upper_limit():
+    """In this report a difference and its largest possible value differ in the last digit."""
+    assert run_reports([6327])["closed"] == 1
+
+
 # -- Processes that are killed ----------------------------------------------------------------
 
 
