@@ -140,6 +140,8 @@ def preview_batch(
     check_open(book)
     last = book.last
     code = account.code(book)
+    # As a batch does before its first answer: predictions do not exceed the scores seen so far.
+    code.observe_cv_scores(score)
     settings = account.settings
     model = account.dependence
     note = ""

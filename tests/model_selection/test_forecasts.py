@@ -1,12 +1,14 @@
 """A search forecasts further queries for its own metric, not for means."""
 
+import copy
 import warnings
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from sklearn_bdp import HoldoutConfig, ReusableHoldoutSearchCV
+from sklearn_bdp import HoldoutConfig, ReusableHoldout, ReusableHoldoutSearchCV
+from sklearn_bdp.metrics import get_metric
 
 
 def fit_search(groups, scoring, n=4000):
@@ -75,3 +77,27 @@ def test_forecasts_for_means_equal_those_of_the_holdout():
     assert search.preview(n_queries, score=score) == holdout.preview(
         n_queries, score=score, n_train=3000
     )
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "neg_mean_absolute_error"])
+def test_a_preview_on_a_fresh_holdout_forecasts_the_spending_of_the_first_search(scoring):
+    """A confirmed first search costs the same in nats whether its scores vary much or little."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(6_000, 5))
+    y = X @ np.arange(5.0) + rng.normal(size=6_000)
+    model = Ridge()
+    grid = {"alpha": [0.1, 1.0]}
+    metric = get_metric("neg_mean_absolute_error", bounds=(-10.0, 10.0))
+    if scoring == "accuracy":
+        y = (y > 0.0).astype(int)
+        model = LogisticRegression()
+        grid = {"C": [0.1, 1.0]}
+        metric = "accuracy"
+    search = ReusableHoldoutSearchCV(model, grid, scoring=metric, random_state=0).fit(X, y)
+    n_holdout = search.holdout_indices_.size
+    fresh_search = copy.copy(search)
+    fresh_search.holdout_ = ReusableHoldout(np.zeros((n_holdout, 1)), np.zeros(n_holdout))
+    forecast = fresh_search.preview().expected_spending
+    spending = search.holdout_.information_spent
+    # Holdout scores are near cross-validated ones. The forecast includes a rare correction.
+    assert spending < forecast < 1.5 * spending
