@@ -79,7 +79,7 @@ GOALS = {
 LIMITS = {
     "sklearn_bdp": Limits(0.3, 6, 7, 0.5, 1.5, 3.65),
     "tests": Limits(0.2, 6, 12, 0.5, 0.2, 3.4),
-    "benchmarks": Limits(0.5, 25, 2, 9.0, 7.8, 2.65),
+    "benchmarks": Limits(0.4, 3, 2, 0.5, 0.5, 2.6),
 }
 
 

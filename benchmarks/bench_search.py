@@ -1,8 +1,8 @@
-"""A verified search against GridSearchCV: time, memory and what travels to workers, as ratios.
+"""A verified search against GridSearchCV: time, memory and bytes sent to workers, as ratios.
 
 Time is that of the processor (this machine may have other work), runs alternate, and the median of
 the ratios is printed. At equal numbers of fits GridSearchCV has one fold more and does not refit,
-so that every second of ours beyond fitting and scoring counts against us.
+so that the ratio shows all time of ours beyond fitting and scoring.
 
     python benchmarks/bench_search.py [cheap] [slow] [memory] [bytes] [rows]
 """
@@ -57,18 +57,24 @@ def seconds(function):
     return time.process_time() - start
 
 
-def line(name, theirs, ours, unit):
-    """Print one comparison; the ratio is the median over pairs of runs."""
-    ratio = statistics.median(b / a for a, b in zip(theirs, ours, strict=True))
-    theirs = statistics.median(theirs)
-    ours = statistics.median(ours)
-    print(f"{name:58}{theirs:>10.3g} {unit:3}{ours:>10.3g} {unit:3}{ratio:>8.3f}", flush=True)
+def print_line(name, peer_values, our_values, unit):
+    """Print the medians of one comparison and the median ratio over pairs of runs."""
+    ratio = statistics.median(
+        our_value / peer_value
+        for peer_value, our_value in zip(peer_values, our_values, strict=True)
+    )
+    peer_median = statistics.median(peer_values)
+    our_median = statistics.median(our_values)
+    print(
+        f"{name:58}{peer_median:>10.3g} {unit:3}{our_median:>10.3g} {unit:3}{ratio:>8.3f}",
+        flush=True,
+    )
 
 
-def sides(X, y):
-    """Return training part and validation set."""
-    X, X_val, y, y_val = train_test_split(X, y, random_state=0)
-    return X, y, {"X_val": X_val, "y_val": y_val}
+def split_validation(X, y):
+    """Return training records, their targets, and the arguments ``X_val`` and ``y_val``."""
+    X_train, X_val, y_train, y_val = train_test_split(X, y, random_state=0)
+    return X_train, y_train, {"X_val": X_val, "y_val": y_val}
 
 
 def cheap(runs):
@@ -95,57 +101,57 @@ def cheap(runs):
         ),
     )
     for name, estimator, grid, data in cases:
-        X, y, validation = sides(*data)
+        X, y, validation = split_validation(*data)
         models = [
             clone(estimator).set_params(**params).fit(X, y)
             for params in (ParameterGrid(grid) if "SVC" in name else ())
         ]
-        theirs = []
-        predicting = []
-        ours = []
+        peer_times = []
+        prediction_times = []
+        our_times = []
         for _ in range(runs):
             peer = GridSearchCV(estimator, grid, cv=4, refit=False)
             search = ReusableHoldoutSearchCV(estimator, grid, cv=3)
-            theirs.append(seconds(partial(peer.fit, X, y)))
-            ours.append(seconds(partial(search.fit, X, y, **validation)))
-            predicting.append(seconds(partial(predict, models, validation["X_val"])))
-        line(name, theirs, ours, "s")
+            peer_times.append(seconds(partial(peer.fit, X, y)))
+            our_times.append(seconds(partial(search.fit, X, y, **validation)))
+            prediction_times.append(seconds(partial(predict, models, validation["X_val"])))
+        print_line(name, peer_times, our_times, "s")
         if models:  # predicting takes long, and GridSearchCV has no holdout to predict
-            sums = [sum(pair) for pair in zip(theirs, predicting, strict=True)]
-            line("  the same, the peer's models predicting the holdout, too", sums, ours, "s")
+            sums = [sum(pair) for pair in zip(peer_times, prediction_times, strict=True)]
+            label = "  the same, the peer's models predicting the holdout, too"
+            print_line(label, sums, our_times, "s")
 
 
 def slow(runs):
     """Compare behind a transformer that takes .1 s, cv=3: ten candidates."""
-    X, y, validation = sides(*make_classification(400, 10, random_state=0))
+    X, y, validation = split_validation(*make_classification(400, 10, random_state=0))
     grid = {"logisticregression__C": np.logspace(-2, 2, 10)}
-    uncached = []
-    cached = []
-    dask = []
-    ours = []
+    grid_search_times = []
+    memory_times = []
+    dask_times = []
+    our_times = []
     dask_search = _dask_ml()
     for _ in range(runs):
         pipeline = make_pipeline(SlowScaler(), LogisticRegression())
         search = ReusableHoldoutSearchCV(pipeline, grid, cv=3)
         peer = GridSearchCV(pipeline, grid, cv=3)
-        uncached.append(seconds(partial(peer.fit, X, y)))
+        grid_search_times.append(seconds(partial(peer.fit, X, y)))
         with tempfile.TemporaryDirectory() as folder:
-            remembers = make_pipeline(SlowScaler(), LogisticRegression(), memory=folder)
-            peer = GridSearchCV(remembers, grid, cv=3)
-            cached.append(seconds(partial(peer.fit, X, y)))
+            cached_pipeline = make_pipeline(SlowScaler(), LogisticRegression(), memory=folder)
+            peer = GridSearchCV(cached_pipeline, grid, cv=3)
+            memory_times.append(seconds(partial(peer.fit, X, y)))
         if dask_search is not None:
             peer = dask_search(pipeline, grid, cv=3, n_jobs=1)
-            dask.append(seconds(partial(peer.fit, X, y)))
-        own_fit = seconds(partial(search.fit, X, y, **validation))
-        ours.append(own_fit)
-    line("slow transformer, against GridSearchCV", uncached, ours, "s")
-    line("slow transformer, against Pipeline(memory=)", cached, ours, "s")
-    if dask:
-        line("slow transformer, against dask-ml", dask, ours, "s")
+            dask_times.append(seconds(partial(peer.fit, X, y)))
+        our_times.append(seconds(partial(search.fit, X, y, **validation)))
+    print_line("slow transformer, against GridSearchCV", grid_search_times, our_times, "s")
+    print_line("slow transformer, against Pipeline(memory=)", memory_times, our_times, "s")
+    if dask_times:
+        print_line("slow transformer, against dask-ml", dask_times, our_times, "s")
 
 
 def _dask_ml():
-    """Return dask-ml's search, which shares prefixes, too; None where it cannot be imported."""
+    """Return dask-ml's search, which fits shared steps once, or None if it cannot be imported."""
     try:
         from dask_ml.model_selection import GridSearchCV as DaskSearch
     except ModuleNotFoundError as error:
@@ -167,49 +173,53 @@ def peak(function):
 
 
 def memory(runs):
-    """Compare peaks; one model may be added, that of the leader."""
-    X, y, validation = sides(*make_classification(400, 200, random_state=0))
+    """Compare peaks of memory; ours keeps one model more, the best one so far."""
+    X, y, validation = split_validation(*make_classification(400, 200, random_state=0))
     network = MLPClassifier((1000,), max_iter=2, random_state=0)
     grid = {"alpha": list(np.logspace(-6, -1, 8))}
-    theirs = []
-    ours = []
-    model = len(pickle.dumps(network.fit(X, y))) / 1e6
+    peer_peaks = []
+    our_peaks = []
+    model_size = len(pickle.dumps(network.fit(X, y))) / 1e6
     for _ in range(max(1, runs // 2)):
-        theirs.append(model + peak(lambda: GridSearchCV(network, grid, cv=3).fit(X, y)))
+        peer_peak = peak(lambda: GridSearchCV(network, grid, cv=3).fit(X, y))
+        peer_peaks.append(model_size + peer_peak)
         search = ReusableHoldoutSearchCV(network, grid, cv=3)
-        ours.append(peak(partial(search.fit, X, y, **validation)))
-    line(f"peak memory, against GridSearchCV + one model ({model:.1f} MB)", theirs, ours, "MB")
+        our_peaks.append(peak(partial(search.fit, X, y, **validation)))
+    label = f"peak memory, against GridSearchCV + one model ({model_size:.1f} MB)"
+    print_line(label, peer_peaks, our_peaks, "MB")
 
 
-def shipped(search, *args, **validation):
-    """Return the bytes of what joblib is given to send to two workers, in MB."""
+def megabytes_sent(search, *args, **validation):
+    """Return the megabytes that a fit passes to joblib for two workers."""
     from joblib import Parallel
 
-    size = 0
+    n_bytes = 0
     original_call = Parallel.__call__
 
-    def weighed(self, iterable):
-        nonlocal size
-        calls = list(iterable)
-        size += sum(len(pickle.dumps(call[1:])) for call in calls)
-        return original_call(self, calls)
+    def counting_call(self, iterable):
+        nonlocal n_bytes
+        tasks = list(iterable)
+        n_bytes += sum(len(pickle.dumps(task[1:])) for task in tasks)
+        return original_call(self, tasks)
 
-    Parallel.__call__ = weighed
+    Parallel.__call__ = counting_call
     try:
         search.fit(*args, **validation)
     finally:
         Parallel.__call__ = original_call
-    return size / 1e6
+    return n_bytes / 1e6
 
 
 def bytes_sent(runs):
-    """Compare what travels to two workers: training part, holdout, parameters, folds."""
-    X, y, validation = sides(*make_classification(800, 20, random_state=0))
+    """Compare bytes sent to two workers: training set, holdout, parameters and folds."""
+    X, y, validation = split_validation(*make_classification(800, 20, random_state=0))
     grid = {"max_depth": list(range(1, 21))}
     tree = DecisionTreeClassifier(random_state=0)
-    theirs = [shipped(GridSearchCV(tree, grid, cv=4, n_jobs=2, refit=False), X, y)]
-    ours = [shipped(ReusableHoldoutSearchCV(tree, grid, cv=3, n_jobs=2), X, y, **validation)]
-    line("bytes sent to two workers, 20 trees x 4 fits", theirs, ours, "MB")
+    peer = GridSearchCV(tree, grid, cv=4, n_jobs=2, refit=False)
+    search = ReusableHoldoutSearchCV(tree, grid, cv=3, n_jobs=2)
+    peer_size = megabytes_sent(peer, X, y)
+    our_size = megabytes_sent(search, X, y, **validation)
+    print_line("bytes sent to two workers, 20 trees x 4 fits", [peer_size], [our_size], "MB")
 
 
 def rows(runs):
@@ -219,29 +229,35 @@ def rows(runs):
     tree = DecisionTreeClassifier(random_state=0)
     grid = {"max_depth": [3, 6]}
     for scoring in ("accuracy", "roc_auc"):
-        theirs = []
-        ours = []
+        peer_times = []
+        our_times = []
         for _ in range(max(1, runs // 4)):
             peer = GridSearchCV(tree, grid, scoring=scoring)
-            theirs.append(seconds(partial(peer.fit, X_train, y_train)))
+            peer_times.append(seconds(partial(peer.fit, X_train, y_train)))
             search = ReusableHoldoutSearchCV(tree, grid, scoring=scoring, random_state=0)
-            ours.append(seconds(partial(search.fit, X, y)))
-        line(f"a million rows, two trees, {scoring}", theirs, ours, "s")
+            our_times.append(seconds(partial(search.fit, X, y)))
+        print_line(f"a million rows, two trees, {scoring}", peer_times, our_times, "s")
 
 
-PARTS = {"cheap": cheap, "slow": slow, "memory": memory, "bytes": bytes_sent, "rows": rows}
+COMPARISONS = {"cheap": cheap, "slow": slow, "memory": memory, "bytes": bytes_sent, "rows": rows}
 
 
 def main():
     """Print one line for each comparison."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=[])
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument(
+        "names",
+        nargs="*",
+        choices=[[], *COMPARISONS],
+        default=[],
+        help="comparisons; by default all",
+    )
+    parser.add_argument("--runs", type=int, default=5, help="repetitions of each measurement")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     print(f"{'case':58}{'peer':>14}{'ours':>14}{'ratio':>8}")
-    for part in options.parts or PARTS:
-        PARTS[part](options.runs)
+    for name in options.names or COMPARISONS:
+        COMPARISONS[name](options.runs)
 
 
 if __name__ == "__main__":

@@ -168,24 +168,25 @@ def print_widths():
 
 
 def print_private(n=100_000, epsilon=0.02, budget=10):
-    """Print what leakage saves where noise must meet a level of privacy for life (theory G9).
+    """Print nats and widths by leakage, for noise at a level of privacy for life (theory G9).
 
-    Every query overfits by .1 to .3, up or down, and is corrected by the holdout. The same
-    questions go to a holdout without a level, whose answers rest on the code alone.
+    Every query overfits by .1 to .3, up or down, and is corrected by the holdout. The same queries
+    go to a holdout without a level, whose intervals follow from code lengths alone.
     """
     rng = np.random.default_rng(1)
-    data = (np.zeros((n, 1)), np.zeros(n))
-    private = ReusableHoldout(*data, epsilon=epsilon, budget=budget, random_state=0)
-    exact = ReusableHoldout(*data, random_state=0)
+    X = np.zeros((n, 1))
+    y = np.zeros(n)
+    private = ReusableHoldout(X, y, epsilon=epsilon, budget=budget, random_state=0)
+    coded = ReusableHoldout(X, y, random_state=0)
     tail = ModelTail(Independent(), n)
     print(f"\nA level for life: n = {n:,}, epsilon = {epsilon}, every query overfits")
     print("  asked   nats, leakage    (sampling)       nats, code    (sampling)")
     for n_answered in range(1, budget + 1):
         scores = (rng.random(n) < 0.5).astype(int)[np.newaxis]
-        wrong = rng.uniform(0.1, 0.3) * rng.choice([-1.0, 1.0])
+        optimism = rng.uniform(0.1, 0.3) * rng.choice([-1.0, 1.0])
         cells = []
-        for holdout in (private, exact):
-            holdout.answer(scores.mean(axis=1) + wrong, scores)
+        for holdout in (private, coded):
+            holdout.answer(scores.mean(axis=1) + optimism, scores)
             nats = holdout.next_code_length
             width = 0.5 - float(tail.lower_limit([0.5], math.log(0.0225) - nats)[0])
             cells.append(f"{nats:>16.1f}{width:>14.4f}")

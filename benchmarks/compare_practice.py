@@ -1,7 +1,7 @@
-"""What people use today, on the same data with known truth: bias, width and coverage.
+"""Nine ways to report a score, on the same data with known truth: bias, width and coverage.
 
 An analyst with ``n`` records chooses features for a linear classifier in ``rounds`` rounds of
-thirty candidates; each round starts from the best subset of the round before. Nine ways to report:
+thirty candidates; each round starts from the best subset of the round before. The ways to report:
 
 * ``one holdout``: the winner's raw score on a quarter of the records, with its binomial interval;
 * ``cross-validation``: the winner's mean over five folds of all records, ± 1.96 standard errors;
@@ -10,13 +10,13 @@ thirty candidates; each round starts from the best subset of the round before. N
 * ``Bonferroni``: all candidates of all rounds are declared in advance, binomial limits;
 * ``one look``: cross-validation on three quarters selects, and the quarter is used once, at the
   very end, for the winner: the narrowest valid number, and invalid at a second look;
-* ``two test sets``: one half of the quarter is looked at in each round, the other half is used
-  once, at the very end;
+* ``two test sets``: one half of the quarter scores the candidates of each round, the other half is
+  used once, at the very end;
 * ``interim``: the quarter as a ``ReusableHoldout``, the interval of the winner's own round;
 * ``final report``: the same, with the final report of the winner.
 
 Run ``python -m benchmarks.compare_practice [--replications 40] [--sizes 400 2000]``; with
-``--draw`` it only draws the table that stands in ``benchmarks/results.md``.
+``--draw`` it only draws the table in ``benchmarks/results.md``.
 """
 
 import argparse
@@ -287,7 +287,7 @@ def read_table(text):
 
 
 def digest(text):
-    """Return what identifies a table: the picture carries it, a test compares it."""
+    """Return a short hash of a table; the picture contains it, and a test compares both."""
     return hashlib.sha256(text.strip().encode()).hexdigest()[:16]
 
 
@@ -349,10 +349,16 @@ def draw(text, path=PICTURE):
 def main():
     """Print one table for each size and number of rounds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--replications", type=int, default=40)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[400, 2000])
-    parser.add_argument("--rounds", type=int, nargs="+", default=[1, 3, 10])
-    parser.add_argument("--draw", action="store_true", help="draw the table of the page")
+    parser.add_argument("--replications", type=int, default=40, help="simulated data sets")
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[400, 2000], help="numbers of records"
+    )
+    parser.add_argument(
+        "--rounds", type=int, nargs="+", default=[1, 3, 10], help="numbers of rounds"
+    )
+    parser.add_argument(
+        "--draw", action="store_true", help="only draw the table in benchmarks/results.md"
+    )
     options = parser.parse_args()
     if options.draw:
         from benchmarks.__main__ import printed

@@ -1,16 +1,16 @@
 """Searches that cross-validation predicts well: information spent, its forecast, final report.
 
 One life: ten searches of four candidates each on 4,000 records, a quarter of them held out, each
-search around the best verified candidate so far; then a final report. Errors of patients instead:
-six searches on 2,000 patients of one to six visits. Every answer is confirmed, so a life should
-cost next to nothing, whichever luck its split has.
+search around the best verified candidate so far; then a final report. For errors of patients: six
+searches on 2,000 patients of one to six visits. Every answer is confirmed, so that a life should
+spend little information, however lucky its split is.
 
-Printed per metric: information spent in a life in nats, mean and largest; the same as previews
-before each search forecast it, over the mean of what was spent; the half-width of the final report,
-median and largest; the last preview of it, over that median; and reports that missed the expected
-score, which is computed from 40,000 further records. Goals stand beside the numbers: widths and the
-nats of errors are for the worst of eight lives, which a second line prints for each eight of them;
-forecasts are for the mean.
+Columns of a metric: information spent in a life in nats, mean and largest; the sum of its forecasts
+by the preview before each search, over the mean spent; the half-width of the final report, median
+and largest; the last preview of it, over that median; and reports that missed the expected score,
+which is computed from 40,000 further records. Goals follow the numbers: those of widths, and of the
+nats of errors, are for the worst of eight lives, which a second line prints for each eight of them;
+goals of forecasts are for the mean.
 
 Lives differ by their holdout and, on the same holdout, by the secret order of its records, which is
 new in each run: stakes that meet a few large losses early are lower afterwards. Log loss in life 10
@@ -94,21 +94,21 @@ class Life:
     """Outcome of the searches and the report on one holdout."""
 
     nats: float
-    forecast: float  # of the same
+    forecast: float  # of nats, by previews
     half_width: float  # of the report
     half_width_forecast: float
-    is_missed: bool
+    is_missed: bool  # whether the report misses the expected score
 
 
 def simulate_life(workload, seed):
     """Search, report, and compare the report with the expected score."""
     X, y, groups, n = (make_visits if workload.patients else make_records)(seed)
     model = LogisticRegression()
-    name = "C"
+    parameter = "C"
     scoring = workload.scoring
     if workload.patients:
         model = Ridge()
-        name = "alpha"
+        parameter = "alpha"
         scoring = get_metric(workload.scoring, bounds=TARGET_RANGE)
     center = 1.0
     holdout = 0.25
@@ -117,7 +117,7 @@ def simulate_life(workload, seed):
     for number in range(workload.n_searches):
         search = ReusableHoldoutSearchCV(
             model,
-            {name: [factor * center for factor in FACTORS]},
+            {parameter: [factor * center for factor in FACTORS]},
             scoring=scoring,
             holdout=holdout,
             correlation="groups" if workload.patients else None,
@@ -131,7 +131,7 @@ def simulate_life(workload, seed):
         preview = search.preview()
         if number < workload.n_searches - 1:
             forecast += preview.expected_spending
-        center = search.best_params_[name]
+        center = search.best_params_[parameter]
     nats = holdout.information_spent
     report = search.final_report()
     expected = _expected_score(search, X[n:], y[n:], None if groups is None else groups[n:])
@@ -143,14 +143,14 @@ def simulate_life(workload, seed):
 def _preview_of_first(search, groups):
     """Return the preview of the same search on a holdout that was never queried."""
     records = search.holdout_indices_
-    fresh = ReusableHoldout(
+    unqueried_holdout = ReusableHoldout(
         np.zeros((records.size, 1)),
         np.zeros(records.size),
         correlation=None if groups is None else Groups(groups[records]),
     )
-    search_on_fresh = copy.copy(search)
-    search_on_fresh.holdout_ = fresh
-    return search_on_fresh.preview()
+    unverified_search = copy.copy(search)
+    unverified_search.holdout_ = unqueried_holdout
+    return unverified_search.preview()
 
 
 def _expected_score(search, X, y, groups):
@@ -204,10 +204,14 @@ def worst_of_eight(values):
 def main():
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--lives", type=int, default=8)
-    parser.add_argument("--first", type=int, default=0, metavar="SEED", help="of the first life")
-    parser.add_argument("--work", type=int, nargs="*", help="metrics by number, from 0")
-    parser.add_argument("--each", action="store_true", help="print every life, too")
+    parser.add_argument("--lives", type=int, default=8, help="simulated holdouts of each metric")
+    parser.add_argument(
+        "--first", type=int, default=0, metavar="SEED", help="seed of the first life"
+    )
+    parser.add_argument(
+        "--work", type=int, nargs="*", help="positions, from 0, of metrics in the table"
+    )
+    parser.add_argument("--each", action="store_true", help="also print a line for each life")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     print(

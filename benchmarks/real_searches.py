@@ -1,11 +1,11 @@
 """Four adaptive searches of 40 candidates on one small holdout of real data, beside Bonferroni.
 
-A pool of 160 candidates is drawn before anything is known. The first search asks for the first 40,
-each later one for the 40 unused candidates whose parameters are nearest to the best verified so
-far. Printed per dataset, a mean over seeds (random splits): the score of the selected candidate
-and the lower limit of its interval after the first and the fourth search, what was spent, and the
-best lower limit by Bonferroni over the pool (Clopper-Pearson for accuracies), which holds only
-because the pool was fixed in advance.
+A pool of 160 candidates is drawn in advance. The first search verifies the first 40, each later one
+the 40 unused candidates whose parameters are nearest to the best verified so far. Columns are means
+over seeds (random splits): the score of the selected candidate and the lower limit of its interval
+after the first and the fourth search, the information spent, and the best lower limit by Bonferroni
+over the pool (Clopper-Pearson for accuracies), which is valid only because the pool was fixed in
+advance.
 
     python benchmarks/real_searches.py                      # 200 records of digits, five seeds
     python benchmarks/real_searches.py --data all --seeds 2
@@ -34,7 +34,7 @@ SIZE = 40
 
 
 def machine(model):
-    """Return what makes a support vector machine of the logs of C and gamma."""
+    """Return a function of the logs of C and gamma that makes a support vector machine."""
     return lambda log_c, log_gamma: make_pipeline(
         StandardScaler(), model(C=10.0**log_c, gamma=10.0**log_gamma)
     )
@@ -57,14 +57,12 @@ DATA = {
 
 @dataclasses.dataclass(frozen=True)
 class Pool:
-    """Candidates: parameters, scores of each training record out of its fold and of each holdout
-    record, and resubstitution scores.
-    """
+    """Parameters and scores of candidates; the first axis of each array counts candidates."""
 
     parameters: np.ndarray
-    training_scores: np.ndarray
-    resubstitution: np.ndarray
-    scores: np.ndarray
+    training_scores: np.ndarray  # of each training record, out of its fold
+    resubstitution: np.ndarray  # mean over the training records by a model that was fitted on them
+    scores: np.ndarray  # of each holdout record
 
     @property
     def cv_scores(self):
@@ -83,25 +81,30 @@ class Pool:
 
 
 def make_pool(name, seed, count=SEARCHES * SIZE):
-    """Fit every candidate on the training part and score the holdout."""
+    """Return a pool of candidates that are fitted on the training set and scored."""
     load, n_holdout, make, ranges = DATA[name]
     X, y = load(return_X_y=True)
     X, X_holdout, y, y_holdout = train_test_split(X, y, test_size=n_holdout, random_state=seed)
     rng = np.random.default_rng(seed)
     parameters = rng.uniform(*ranges, (count, 2))
-    training = []
-    fitted = []
-    scores = []
-    for pair in parameters:
-        estimator = make(*pair)
-        training.append(score(y, cross_val_predict(estimator, X, y, cv=3), y))
-        fitted.append(score(y, estimator.fit(X, y).predict(X), y).mean())
-        scores.append(score(y_holdout, estimator.predict(X_holdout), y))
-    return Pool(parameters, *(np.array(part) for part in (training, fitted, scores)))
+    training_scores = []
+    resubstitution_scores = []
+    holdout_scores = []
+    for candidate_parameters in parameters:
+        estimator = make(*candidate_parameters)
+        training_scores.append(score(y, cross_val_predict(estimator, X, y, cv=3), y))
+        resubstitution_scores.append(score(y, estimator.fit(X, y).predict(X), y).mean())
+        holdout_scores.append(score(y_holdout, estimator.predict(X_holdout), y))
+    return Pool(
+        parameters,
+        training_scores=np.array(training_scores),
+        resubstitution=np.array(resubstitution_scores),
+        scores=np.array(holdout_scores),
+    )
 
 
 def score(truth, predicted, training_targets):
-    """Hits, or for a regression one minus the error in units of the training targets' range."""
+    """Return hits, or for a regression 1 minus the error over the range of training targets."""
     if training_targets.dtype.kind == "i":
         return (truth == predicted).astype(int)
     error = np.abs(truth - predicted) / np.ptp(training_targets)
@@ -129,7 +132,7 @@ def play(pool, answer):
 
 
 def through_the_holdout(pool, seed):
-    """Ask a reusable holdout; return the answers and the information spent."""
+    """Return the answers of a reusable holdout in four searches, and the information spent."""
     n = pool.scores.shape[1]
     holdout = ReusableHoldout(np.zeros((n, 1)), np.zeros(n), random_state=seed)
 
@@ -147,7 +150,7 @@ def through_the_holdout(pool, seed):
 
 
 def bonferroni(pool, beta=0.05):
-    """The best lower limit of the pool, each candidate at its share of the failure probability."""
+    """Return the best lower limit of the pool at equal shares of the failure probability."""
     tail = ModelTail(Independent(), pool.scores.shape[1], binary=pool.binary)
     level = math.log(beta / (2.0 * len(pool.scores)))
     return float(tail.lower_limit(pool.scores.mean(axis=1), level).max())
@@ -156,8 +159,8 @@ def bonferroni(pool, beta=0.05):
 def main():
     """Print a row for each dataset."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", choices=[*DATA, "all"], default="digits")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--data", choices=[*DATA, "all"], default="digits", help="data set")
+    parser.add_argument("--seeds", type=int, default=5, help="number of random splits")
     args = parser.parse_args()
     print(f"{'data':<15}{'records':>8}{'first':>8}{'lower':>8}{'fourth':>8}{'lower':>8}{'least':>8}"
           f"{'nats':>7}{'Bonferroni':>12}")  # fmt: skip

@@ -56,7 +56,7 @@ LAZY = [[0.9, 0.1], [0.1, 0.9]]
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """What is under test; ``None`` and the defaults are those of the library."""
+    """Constants of one simulation; ``None`` and the defaults are those of the library."""
 
     spending: AlphaSpending = dataclasses.field(default_factory=AlphaSpending)
     make_policy: Callable = make_width_policy
@@ -66,7 +66,7 @@ class Choice:
 
 
 class Account:
-    """The as-used account over Thresholdout, the way a reusable holdout keeps it."""
+    """The account of information spent that a reusable holdout keeps, over Thresholdout."""
 
     def __init__(
         self, n, choice, rng, *, beta=0.05, n_train=None, model=None, binary=True,
@@ -95,7 +95,7 @@ class Account:
         self.nats = 0.0
 
     def margins(self, n_above):
-        """Noise margins of a round."""
+        """Return the noise margins of a comparison and of an answer, after ``n_above`` answers."""
         share = noise_share(self.noise_failure, n_above) / 2
         below = noise_margin(
             failure=share, threshold_scale=self.scales[0], query_scale=self.scales[1]
@@ -103,7 +103,7 @@ class Account:
         return below, answer_margin(failure=share, answer_scale=self.scales[2])
 
     def factors(self, training):
-        """How much the training side adds to the variance of each score."""
+        """Return the factors by which cross-validation adds to the variance of each score."""
         return np.full(training.size, 1 + self.n / self.n_train)
 
     def answer(self, training, holdout):
@@ -148,7 +148,7 @@ class Account:
         return outcome.values, lower, upper
 
     def report(self, holdout):
-        """Return the ends of a final report that were given now; the account does not notice."""
+        """Return the ends of a final report made now, without a record of it in the account."""
         spent = final_code_length(
             released=self.released, n_batches=self.batch, spending=self.choice.spending
         )
@@ -160,7 +160,7 @@ class Account:
 
 
 def draw_scores(accuracy, size, counts, rng, *, shared):
-    """Mean scores of candidates on a sample whose difficulty counts are given."""
+    """Return mean scores and expected scores of candidates, given the counts of difficulties."""
     a = ndtri(accuracy)[:, None]
     hit = ndtr((a - math.sqrt(shared) * LEVELS) / math.sqrt(1 - shared))
     # Φ(a) is the mean over a continuous difficulty; with twenty levels the truth is this mean.
@@ -168,7 +168,7 @@ def draw_scores(accuracy, size, counts, rng, *, shared):
 
 
 def draw_counts(n, rng, *, lazy):
-    """How many records have each difficulty: independent ones, or a hidden lazy chain of them."""
+    """Return the number of records of each difficulty, independent or by a hidden lazy chain."""
     if not lazy:
         return rng.multinomial(n, np.full(LEVELS.size, 1 / LEVELS.size))
     # Two regimes, hard and easy; within one the difficulty is drawn anew for every record.
@@ -181,14 +181,14 @@ def draw_counts(n, rng, *, lazy):
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """What is searched, and how wrong cross-validation is."""
+    """Number of records, candidates, and the bias of cross-validation."""
 
     n: int
     candidates: int = 100
     bias: float = 0.0  # of cross-validation
     top: float = 0.95  # best accuracy there is
     kind: str = "constant"  # how the bias moves: "constant", "growing" or "surprising"
-    verify: int | None = None  # how many are shown to the holdout, by cross-validation
+    verify: int | None = None  # number of best candidates by cross-validation that are verified
     lazy: bool = False  # whether records form a chain
 
     def bias_of(self, number, rng):
@@ -221,7 +221,11 @@ REPORTS = (1, 10, 20, 50)
 
 
 def simulate_year(work, choice, seed, *, searches=20, shared=0.7):
-    """One year; returns half-widths in deviations by search, those of reports, nats, misses."""
+    """Return the half-widths of one year, in deviations, its nats, looks and misses.
+
+    Half-widths have shape (searches, 2): in the search, and of a final report after it. Misses are
+    whether any interval of a search was wrong, and the number of wrong reports.
+    """
     rng = np.random.default_rng(seed)
     account = Account(work.n, choice, rng, model=MarkovChain(LAZY) if work.lazy else None)
     sizes = work.n, account.n_train
@@ -254,8 +258,8 @@ def simulate_year(work, choice, seed, *, searches=20, shared=0.7):
     return np.array(rows), account.released, account.n_above, wrong, missed
 
 
-def summarise(work, choice, years, *, seed=0, searches=20):
-    """Medians by search, mean nats and looks, and the numbers of wrong years and reports."""
+def summarize(work, choice, years, *, seed=0, searches=20):
+    """Return medians by search, mean nats and looks, wrong years and the share of wrong reports."""
     played = [
         simulate_year(work, choice, (seed, work.n, year), searches=searches)
         for year in range(years)
@@ -351,7 +355,7 @@ def choices(only=()):
 
 
 def real_half_widths(pool, choice, seed):
-    """Lower limits of the selected candidate after four real searches: interim, final report."""
+    """Return lower limits of the selected candidate after four real searches: interim, final."""
     account = Account(
         pool.scores.shape[1], choice, np.random.default_rng(seed),
         n_train=pool.n_train, binary=pool.binary,
@@ -381,12 +385,18 @@ def show(label, row):
 def main():
     """Print the table, or the sweep."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--years", type=int, default=40)
-    parser.add_argument("--searches", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=0, help="constants were chosen with others")
-    parser.add_argument("--sweep", nargs="*", metavar="NAME", help="all constants, or these")
-    parser.add_argument("--work", type=int, nargs="*", help="workloads by number, from 0")
-    parser.add_argument("--real", action="store_true", help="real searches instead")
+    parser.add_argument("--years", type=int, default=40, help="simulated holdouts of a workload")
+    parser.add_argument("--searches", type=int, default=50, help="searches of each year")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the years; constants were chosen with others"
+    )
+    parser.add_argument(
+        "--sweep", nargs="*", metavar="NAME", help="other values of all constants, or of these"
+    )
+    parser.add_argument(
+        "--work", type=int, nargs="*", help="positions, from 0, of workloads in the table"
+    )
+    parser.add_argument("--real", action="store_true", help="only searches on real data")
     args = parser.parse_args()
     works = [] if args.real else [WORKLOADS[i] for i in args.work or range(len(WORKLOADS))]
     options = {"years": args.years, "searches": args.searches}
@@ -397,11 +407,11 @@ def main():
     for work in works:
         if args.sweep is not None:
             for label, choice in choices(args.sweep):
-                row = summarise(work, choice, seed=args.seed + 1000, **options)
+                row = summarize(work, choice, seed=args.seed + 1000, **options)
                 show(f"{work} {label}", row)
             continue
         for name in ("final", "even"):
-            row = summarise(work, Choice(AlphaSpending(name)), seed=args.seed, **options)
+            row = summarize(work, Choice(AlphaSpending(name)), seed=args.seed, **options)
             show(f"{work} {name}", row)
     for name in real_searches.DATA if args.real else ():
         for way in ("final", "even"):

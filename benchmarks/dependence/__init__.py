@@ -1,1 +1,1 @@
-"""From the data people have to the dependence they declare: what holds, at which price."""
+"""Coverage and width of intervals for dependent data, by the declared dependence."""

@@ -1,23 +1,25 @@
-"""What holds, and at which price, when dependence is declared, not assumed, or ignored.
+"""Coverage and width of intervals when dependence is declared, declared wrongly, or ignored.
 
     python -m benchmarks.dependence --size small
     python -m benchmarks.dependence --size full --seed 1
     python -m benchmarks.dependence --size full --part studies
     python -m benchmarks.dependence --csv series.csv --target target
 
-Past (theory G26): scores in time, each judged given its past, beside Newey-West errors and a
-bootstrap of blocks (``benchmarks.dependence.past``). Dates (theory G31): approximate intervals of
-any metric over dates, level ratios and widths (``benchmarks.dependence.dates``), of seven metrics
-over dates of seven processes (``benchmarks.dependence.date_metrics``), and how often a better
-forecast is shown to be better (``benchmarks.dependence.better``). Searches: two
-adaptive rounds of ``ReusableHoldoutSearchCV`` under every declaration, a miss is *any* of the
-answered intervals missing its truth. Networks (theory G27): nodes that are not
-neighbors beside a random split, blocks and the oracle, coverage given the training labels; then
-cross-validated scores as predictions of the holdout score. Studies:
-patients, panels, maps and networks with right and wrong declarations, beside what their fields
-use today (``benchmarks.dependence.studies``). With ``--csv``: rolling windows of a real series
-(records in time, a column of classes), three adaptive rounds of search; the truth is the score on
-the records that follow the holdout.
+- Past (theory G26): intervals for scores in time given their past, beside Newey-West errors and a
+  bootstrap of blocks (``benchmarks.dependence.past``).
+- Dates (theory G31): level ratios and widths of approximate intervals of any metric over dates
+  (``benchmarks.dependence.dates``), and of seven metrics over dates of seven processes
+  (``benchmarks.dependence.date_metrics``); how often a better forecast is shown to be better
+  (``benchmarks.dependence.better``).
+- Searches: two adaptive rounds of ``ReusableHoldoutSearchCV`` under every declaration; a search is
+  a miss if *any* of its intervals misses its truth.
+- Networks (theory G27): coverage given the training labels for a holdout of nodes that are not
+  neighbors, beside a random split, blocks and the oracle; then cross-validated scores as
+  predictions of the holdout score.
+- Studies: patients, panels, maps and networks with right and wrong declarations, beside the usual
+  procedures of their fields (``benchmarks.dependence.studies``).
+- ``--csv``: three adaptive rounds of search in rolling windows of a real series (records in time, a
+  column of classes); the truth is the score on the records that follow the holdout.
 """
 
 import argparse
@@ -42,18 +44,20 @@ SIZES = {"small": (20, 8000, 3), "full": (200, 8000, 40)}
 def main():
     """Run the studies that the arguments name."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--size", choices=SIZES, default="small")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--size", choices=SIZES, default="small", help="20 or 200 replications (studies: 3 or 40)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of all simulations")
     parts = ("all", "searches", "past", "dates", "studies")
-    parser.add_argument("--part", choices=parts, default="all")
-    parser.add_argument("--csv", help="a series: header, numbers, one column of classes")
+    parser.add_argument("--part", choices=parts, default="all", help="only these simulations")
+    parser.add_argument("--csv", help="file of a series: header, numbers, one column of classes")
     parser.add_argument("--target", default="target", help="name of the column of classes")
-    parser.add_argument("--windows", type=int, default=7)
+    parser.add_argument("--windows", type=int, default=7, help="rolling windows of the series")
     arguments = parser.parse_args()
     if arguments.csv:
         show_series(arguments.csv, arguments.target, windows=arguments.windows)
         return
-    replications, n, tables = SIZES[arguments.size]
+    replications, n, study_replications = SIZES[arguments.size]
     rng = np.random.default_rng(arguments.seed)
     part = arguments.part
     if part in ("all", "searches"):
@@ -68,7 +72,7 @@ def main():
         show_date_metrics(replications, np.random.default_rng(arguments.seed))
         show_better(replications, np.random.default_rng(arguments.seed))
     if part in ("all", "studies"):
-        show_studies(tables, rng)
+        show_studies(study_replications, rng)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ Two forecasts of independent targets: the mean, and the mean with noise. The dif
 absolute errors is within the distance of the forecasts. Diebold-Mariano: a two-sided interval by
 Newey-West errors at .05, for this pair alone. ``oracle``: a normal test that knows the variance, at
 the level that the lower limit has in a report. ``best stake``: the limit of a martingale whose
-stake is fixed for the true mean and variance of normal scores, which bounds what any stake can
-show. ``proven``: the interval of the report, and the same with equal levels of both limits.
+stake is the best one for the true mean and variance of normal scores; no other stake shows more.
+``proven``: the interval of the report, and the same with equal levels of both limits.
 """
 
 import math

@@ -49,14 +49,18 @@ METRICS = {"roc_auc": roc_auc, "balanced_accuracy": balanced_accuracy, "recall":
 
 
 def reference_of(metric, field, X, y, train, folds):
-    """Return what out-of-fold predictions of the training nodes say of a metric."""
-    parts = []
-    for fold_train, tested in folds:
-        fitted = NeighborVote(field.graph).fit(X[train[fold_train]], y[train[fold_train]])
-        parts.append(metric.predictions(fitted, X[train[tested]], y[train[tested]]))
-    n = len(y) - len(train)
+    """Return the spread of a metric by out-of-fold predictions of the training nodes."""
+    fold_predictions = []
+    for fold_train, fold_test in folds:
+        model = NeighborVote(field.graph).fit(X[train[fold_train]], y[train[fold_train]])
+        tested = train[fold_test]
+        fold_predictions.append(metric.predictions(model, X[tested], y[tested]))
+    n_holdout = len(y) - len(train)
     return metric.training_reference(
-        Predictions.concatenate(parts), unit_codes=None, n_holdout_units=n, n_holdout_records=n
+        Predictions.concatenate(fold_predictions),
+        unit_codes=None,
+        n_holdout_units=n_holdout,
+        n_holdout_records=n_holdout,
     )
 
 

@@ -180,7 +180,7 @@ def searches_by_graph(replications, *, names=None):
 
 
 def show_predictions(replications):
-    """Print errors of predictions, and what intervals and corrections came of them."""
+    """Print errors of predictions, the numbers of corrections, and misses and half-widths."""
     print(f"searches of nodes: {replications} replications on each graph")
     print("error of the mean over all training nodes, and of cv_score, as a prediction;")
     print("corrections per search; searches in which an interval misses, and half-width: before")

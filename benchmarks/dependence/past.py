@@ -1,10 +1,10 @@
-"""Scores in time, each judged given its past (theory G26), beside what forecasters use.
+"""Intervals for scores in time given their past (theory G26), beside usual ones of forecasters.
 
-Every process knows the expectation of each date's score given all dates before it. ``covered``:
-the interval meets the mean of these expectations over the dates of the holdout. ``outside``: the
-long-run mean lies outside it. Beside it the intervals by Newey-West errors and by a bootstrap of
-blocks: how wide they are, and how often they contain the long-run mean that they are about. All
-at 3.7 nats a side; what stakes are made for is read off the three times as many dates before.
+The expectation of each date's score given all dates before it is known. ``covered``: the interval
+contains the mean of these expectations over the dates of the holdout. ``outside``: the interval
+misses the long-run mean. Beside it are the half-widths of the intervals by Newey-West errors and by
+a bootstrap of blocks, and how often they contain the long-run mean, which is their target. All
+limits have 3.7 nats a side; stakes use the scores of three times as many earlier dates.
 """
 
 import functools
@@ -59,25 +59,23 @@ def long_memory(n, rng, *, d=0.4, terms=20_000):
 def regimes(n, rng, *, leave=(0.02, 0.02), scores=(0.95, 0.55)):
     """Return bits whose mean follows two hidden regimes."""
     state = 0
-    chances = rng.random(n + 500)
-    states = []
-    for chance in chances:
-        state = 1 - state if chance < leave[state] else state
-        states.append(state)
-    states = np.array(states)
+    all_states = []
+    for uniform in rng.random(n + 500):
+        state = 1 - state if uniform < leave[state] else state
+        all_states.append(state)
+    states = np.array(all_states[-n:])
+    previous_states = np.array(all_states[-n - 1 : -1])
     scores = np.array(scores)
     leave = np.array(leave)
-    now = states[-n:]
-    previous_states = states[-n - 1 : -1]
-    hits = (rng.random(n) < scores[now]).astype(float)
-    expected = (1.0 - leave[previous_states]) * scores[previous_states] + leave[
-        previous_states
-    ] * scores[1 - previous_states]
+    hits = (rng.random(n) < scores[states]).astype(float)
+    leave_chances = leave[previous_states]
+    expected_if_stayed = (1.0 - leave_chances) * scores[previous_states]
+    expected = expected_if_stayed + leave_chances * scores[1 - previous_states]
     return hits, expected, float(scores @ leave[::-1] / leave.sum())
 
 
 def drift(n, rng):
-    """Return bits whose mean falls from .85 to .65; there is no long run, .85 stands for it."""
+    """Return bits whose mean falls from .85 to .65; .85 takes the place of a long-run mean."""
     return *bits(np.linspace(0.85, 0.65, n), rng), 0.85
 
 
@@ -106,10 +104,11 @@ def folded(distance, spread):
 
 
 def pair(n, rng, *, horizon, forecast_time=False, phi=0.8):
-    """Return by how much a forecast's absolute error is below that of the seasonal naive one.
+    """Return differences of absolute errors: the seasonal naive forecast less a better one.
 
-    Sales with a week and an autoregression; both forecasts are made ``horizon`` days ahead.
-    Expectations are given the day before, or given the forecast time.
+    Also their expectations, given the day before or given the forecast time, their long-run mean,
+    and the distances of the forecasts. Sales follow an autoregression; both forecasts are made
+    ``horizon`` days ahead.
     """
     spread = np.sqrt(1.0 - phi**2)
     start = 60
@@ -165,24 +164,32 @@ PROCESSES = {
 }
 
 
-def one(name, dates, rng):
-    """Return the results of one series: covered, outside, half-width; the same by both rivals."""
+def results_of_series(name, dates, rng):
+    """Return seven results of one series.
+
+    Whether the interval covers the truth, whether it misses the long-run mean, its half-width; and
+    for Newey-West and for the bootstrap the half-width and whether it covers the long-run mean.
+    """
     make, variance_kind, horizon = PROCESSES[name]
     scores, expected, mean, *bounds = make(4 * dates, rng)
     past_scores = scores[: 3 * dates]
     holdout_scores = scores[3 * dates :]
-    ends = {}
+    score_ranges = {}
     if bounds:
-        ends = {"lowest": -bounds[0][3 * dates :], "highest": bounds[0][3 * dates :]}
+        score_ranges = {"lowest": -bounds[0][3 * dates :], "highest": bounds[0][3 * dates :]}
     low, high = martingale_interval(
-        holdout_scores, -NATS, expected=past_scores.mean(), horizon=horizon, **ends,
+        holdout_scores,
+        -NATS,
+        expected=past_scores.mean(),
+        horizon=horizon,
         variance=None if variance_kind is None else float(past_scores.var()),
-    )  # fmt: skip
-    rivals = []
-    for half in (newey_west(holdout_scores), bootstrapped(holdout_scores, rng)):
-        rivals += [half, abs(holdout_scores.mean() - mean) <= half]
+        **score_ranges,
+    )
+    peer_results = []
+    for half_width in (newey_west(holdout_scores), bootstrapped(holdout_scores, rng)):
+        peer_results += [half_width, abs(holdout_scores.mean() - mean) <= half_width]
     truth = expected[3 * dates :].mean()
-    return low <= truth <= high, not low <= mean <= high, (high - low) / 2.0, *rivals
+    return low <= truth <= high, not low <= mean <= high, (high - low) / 2.0, *peer_results
 
 
 def show_past(replications, rng):
@@ -191,10 +198,14 @@ def show_past(replications, rng):
     print(f"{'':20} {'dates':>6} {'covered':>8} {'outside':>8} {'±':>7}   Newey-West   blocks")
     for name in PROCESSES:
         for dates in DATES:
-            averages = np.mean([one(name, dates, rng) for _ in range(replications)], axis=0)
-            covered, outside, half, *rivals = averages
-            text = "  ".join(f"{rivals[k]:.4f} {rivals[k + 1]:.2f}" for k in (0, 2))
+            averages = np.mean(
+                [results_of_series(name, dates, rng) for _ in range(replications)], axis=0
+            )
+            covered, outside, half_width, *peer_averages = averages
+            newey_west_width, newey_west_covered, block_width, block_covered = peer_averages
             print(
-                f"{name:20} {dates:6} {covered:8.3f} {outside:8.2f} {half:7.4f}   {text}",
+                f"{name:20} {dates:6} {covered:8.3f} {outside:8.2f} {half_width:7.4f}   "
+                f"{newey_west_width:.4f} {newey_west_covered:.2f}  "
+                f"{block_width:.4f} {block_covered:.2f}",
                 flush=True,
             )

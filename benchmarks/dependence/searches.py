@@ -1,4 +1,4 @@
-"""Searches end to end under every declaration: is any answered interval wrong?"""
+"""Searches under every declaration of dependence: how often any of their intervals is wrong."""
 
 import math
 import warnings
@@ -16,7 +16,7 @@ ANGLES = (0.0, 0.2, 0.6, 1.2)
 
 
 class Direction(ClassifierMixin, BaseEstimator):
-    """Say 1 on one side of a line through the origin; nothing is learned, so fits are free."""
+    """Predict 1 on one side of a line through the origin; fits learn nothing."""
 
     def __init__(self, angle=0.0):
         self.angle = angle
@@ -33,7 +33,7 @@ class Direction(ClassifierMixin, BaseEstimator):
 
 
 def agreement(angle):
-    """Return how often two directions of isotropic features agree."""
+    """Return the probability that two directions at this angle agree on isotropic features."""
     return 1.0 - abs(angle) / math.pi
 
 
@@ -44,15 +44,15 @@ def labeled(hits, rng):
 
 
 def accuracy(mean):
-    """Return the true accuracy of a direction, where direction 0 has this one."""
+    """Return the true accuracy as a function of the angle; ``mean`` is that of direction 0."""
     return lambda angle: agreement(angle) * mean + (1.0 - agreement(angle)) * (1.0 - mean)
 
 
 def play(X, y, correlation, truth, *, groups=None):
-    """Search twice on one holdout, the second time around the best; return what came out.
+    """Return the outcome of two searches on one holdout, the second one around the best.
 
-    Returns whether any interval missed its truth, the half-width of the one selected last, and
-    whether a warning spoke against the declaration.
+    The outcome is whether any interval missed its truth, the half-width of the one selected last,
+    and whether a warning rejected the declaration.
     """
     options = {"cv": 3, "random_state": 0}
     with warnings.catch_warnings(record=True) as caught:
@@ -99,7 +99,7 @@ def in_time(maker, declared):
 
 
 def patients(n, rng, time):
-    """Return patients of one to nine rows who are easy or hard as a whole."""
+    """Return patients of one to nine rows; all rows of a patient are easy or all are hard."""
     groups = np.repeat(np.arange(n), rng.integers(1, 10, n))[:n]
     hard = rng.random(n) < 0.4
     X, y = labeled((rng.random(n) < np.where(hard[groups], 0.3, 0.95)).astype(float), rng)

@@ -1,11 +1,11 @@
-"""Patients, panels, maps and networks: what holds, what is detected, and what people use today.
+"""Patients, panels, maps and networks: coverage, detected misfits, and usual procedures beside.
 
-Every study makes data whose truth is known, declares their dependence rightly or wrongly, searches
+Every study simulates data of known truth, declares their dependence rightly or wrongly, searches
 and gives a final report. ``covered``: the interval of the selected candidate (in the search, in the
-report) meets the expected score of its model. ``detected``: a misfit warning, or an error. Beside
-it the interval that the field uses today, about its own model: bootstrap of clusters over
-out-of-fold predictions (patients), of blocks of 7 dates (panels), folds of spatial blocks or of
-random nodes with a t interval (maps, networks).
+report) contains the expected score of its model. ``detected``: a misfit warning, or an error.
+``today`` is the usual interval of the field for its own model: a bootstrap of clusters over
+out-of-fold predictions (patients) or of blocks of 7 dates (panels), or a t interval over folds of
+spatial blocks or of random nodes (maps, networks).
 """
 
 import warnings
@@ -76,7 +76,7 @@ def patients(n, scoring, declared):
 
 
 class OutOfFold:
-    """A model that knows the predictions of its folds: scorers are given row numbers."""
+    """A model with stored out-of-fold probabilities; its records are row numbers."""
 
     def __init__(self, probability):
         self.probability = probability
@@ -183,7 +183,10 @@ def blocks_of_friends(n):
 
 
 def drawn_again(graph, colors, labels, is_free, influence, fields, rng, *, sweeps):
-    """Redraw the labels of free nodes (columns: draws): an Ising model by heat bath."""
+    """Return the labels (rows: nodes, columns: draws) after new draws of those of free nodes.
+
+    An Ising model by heat bath; ``colors`` are sets of nodes without edges inside.
+    """
     for _ in range(sweeps):
         for members in colors:
             members = members[is_free[members]]
@@ -206,8 +209,8 @@ def coloring(graph):
 def spins(graph, influence, declared, *, blocks=None, slope=1.0):
     """Return a maker of nodes whose labels attract each other, given the training nodes.
 
-    ``slope``: how much a feature of the node itself tells of its label; without it models predict
-    one class, and their scores depend on each other as labels do.
+    ``slope`` is the effect of the first feature of a node on the log odds of its label. At 0,
+    models predict one class, and their scores are as dependent as the labels.
     """
     n = graph.shape[0]
     colors = coloring(graph)
@@ -246,7 +249,7 @@ def first_state(hits, is_known, means, step):
     n, length = hits.shape
     likelihood = np.where(hits[..., None], means, 1.0 - means)
     likelihood[~is_known] = 1.0
-    messages = np.full((2, n, length, 2), 0.5)  # what nodes before a node say of it, and after it
+    messages = np.full((2, n, length, 2), 0.5)  # from all nodes before a node, and from all after
     for direction, order in zip(messages, (range(length), range(length - 1, -1, -1)), strict=True):
         message = np.full((n, 2), 0.5)
         for i in order:
@@ -356,11 +359,15 @@ def circles(declared, *, n=300, size=5):
     return make
 
 
-# -- what is asked and counted --------------------------------------------------------------------
+# -- rows of the table ----------------------------------------------------------------------------
 
 
 def studies():
-    """Return for each row: data, declaration, whether it is right, who makes the data."""
+    """Return the studies as tuples.
+
+    A tuple has the description of the data, that of the declaration, whether it is right, and a
+    function of ``rng`` that makes the data.
+    """
     rows = []
     for scoring in ("roc_auc", "neg_brier_score", "recall"):
         for n in (300, 2000):
@@ -395,7 +402,11 @@ def studies():
 
 
 def play(make, rng):
-    """Return two intervals of one table with their truths, detection, and the peer's."""
+    """Return results of the library, whether a misfit was detected, and the result of the peer.
+
+    Results are coverage and half-width; those of the library are of the search and of the report,
+    or None if an error was raised.
+    """
     data = make(rng)
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), GRID, scoring=data.scoring, correlation=data.correlation,
@@ -416,12 +427,12 @@ def play(make, rng):
 
 
 def judged(low, high, truth):
-    """Return whether an interval meets the truth, and its half-width."""
+    """Return whether an interval contains the truth, and its half-width."""
     return bool(low <= truth <= high), (high - low) / 2.0
 
 
 def show_studies(replications, rng):
-    """Print coverage, half-widths, detection, and what people use today beside it."""
+    """Print coverage and half-widths of each study, the rate of detection, and the peer's."""
     print(f"studies: {replications} replications, {len(GRID['C'])} candidates; cov: share covered")
     head = f"{'data':29} {'declared':17} {'right':5} {'search':>12} {'report':>12} {'detected':>8}"
     column_pair = f"{'cov':>6} {'±':>5}"

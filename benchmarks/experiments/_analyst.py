@@ -88,7 +88,7 @@ def run_repetition(population, sample, n, sizes, rng, *, answering, order="filte
     ndarray of shape (n_analysts, n_sizes, n_columns)
         Accuracies on training data, on the holdout (as reported, with the limits promised: NaN
         where nothing is), on fresh data and on the population, and the number of "above" answers
-        so far. Where no attribute is used all accuracies are 1/2.
+        so far. Without any attribute all accuracies are 1/2.
     """
     training = sample(population, n, rng)
     holdout = sample(population, n, rng)

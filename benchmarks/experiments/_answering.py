@@ -1,4 +1,4 @@
-"""Who stands between the analyst and the holdout: a preset without proof, a theorem, our default.
+"""Reusable holdouts that answer the analyst: a preset without proof, a theorem, our default.
 
 A correlation is the mean over records of label times attribute, clipped to ±6: bounded, so that a
 record has a sensitivity, and at six standard deviations the clip does not change a number here.

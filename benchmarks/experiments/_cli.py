@@ -13,12 +13,16 @@ from benchmarks.experiments._runner import moments, run, write_summary
 
 @dataclass
 class Session:
-    """Options of one call, and what it has used so far.
+    """Options of one call, its start time, and its peak memory so far.
 
     Parameters
     ----------
     options : argparse.Namespace
         Parsed arguments.
+    start : float
+        Monotonic time at the start, in seconds.
+    memory : float
+        Peak memory of all processes so far, in GiB.
     """
 
     options: argparse.Namespace
@@ -45,7 +49,7 @@ class Session:
         return results
 
     def close(self):
-        """Print time, memory and where the files are."""
+        """Print the time, the peak memory and the folder of the files."""
         print(
             f"\n{time.monotonic() - self.start:.1f} s; peak memory of all processes "
             f"{self.memory:.2f} GiB; files in {self.options.output}"
@@ -53,22 +57,22 @@ class Session:
 
 
 def parser(description, sizes):
-    """Return the argument parser with what every experiment understands."""
+    """Return an argument parser with the options of every experiment."""
     result = argparse.ArgumentParser(
         description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     add = result.add_argument
     add("--size", choices=sizes, default="small", help="full: the reported one; tiny: for tests")
-    add("--repetitions", type=int, help="number of repetitions (default: as the size says)")
+    add("--repetitions", type=int, help="number of repetitions (default: by --size)")
     add("--output", type=Path, default=Path("output/experiments"), help="folder for PNG and CSV")
     add("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes")
     add("--seed", type=int, default=0, help="seed of the data and of the noise")
-    add("--restart", action="store_true", help="throw earlier repetitions away")
+    add("--restart", action="store_true", help="delete earlier repetitions first")
     return result
 
 
 def main(options, experiment):
-    """Run ``experiment(session)``; refusals are one line, not a traceback.
+    """Run ``experiment(session)`` and print the message of a ValueError without its traceback.
 
     Returns
     -------

@@ -96,28 +96,28 @@ def _one(population, answering, settings, number):
 
 
 def run(population, answering, settings, *, output, name, repetitions, jobs=1, restart=False):
-    """Run the missing ones of ``repetitions`` and return all of them.
+    """Run the missing repetitions and return all of them.
 
     Parameters
     ----------
     population : Population
-        Where data come from.
+        Simulator of the data.
     answering : Practical, Algorithm1 or Default
         The reusable holdout.
     settings : dict
-        What decides a repetition's result: ``n``, ``sizes``, ``seed``, ``data``, ``order`` (and,
-        for the record, the numbers behind ``population`` and ``answering``). Kept next to the
-        results; results of other settings are not continued.
+        Values that determine a repetition's result: ``n``, ``sizes``, ``seed``, ``data``,
+        ``order``, and the parameters of ``population`` and ``answering``. They are stored beside
+        the results; a run with other settings does not continue them.
     output : pathlib.Path
         Folder.
     name : str
         Start of the file names.
     repetitions : int
-        How many repetitions there shall be.
+        Number of repetitions, earlier ones included.
     jobs : int, default=1
         Number of processes.
     restart : bool, default=False
-        Throw earlier repetitions away.
+        Delete earlier repetitions first.
 
     Returns
     -------

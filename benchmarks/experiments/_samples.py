@@ -1,8 +1,8 @@
-"""Two ways to draw what the variable-selection analyst sees of a data set.
+"""Two ways to draw the statistics of a data set that the variable-selection analyst uses.
 
-The analyst asks a data set for the correlation of every attribute with the label, and later for
-the accuracy of a few sign-vote classifiers. :class:`RecordSample` draws all records and computes
-both. :class:`StatisticSample` draws the answers themselves from their exact joint distribution,
+The analyst queries the correlation of every attribute with the label, and later the accuracy of a
+few sign-vote classifiers. :class:`RecordSample` draws all records and computes both.
+:class:`StatisticSample` draws the statistics themselves from their exact joint distribution,
 without the records: at 10,000 records by 10,000 attributes that is a thousand times cheaper.
 
 Why it is exact. Let the label be u = -1 or 1 and z_ij = u_i x_ij. In every distribution used here
@@ -13,7 +13,8 @@ z, so it
 needs m and the mean g_bar ~ N(0, R / n) only. A classifier with weights w is right about record i
 when z_i @ w > 0. Given g_bar, the rest g_i - g_bar is independent of it and of m, so for the rows
 of weights W the votes (g_i - g_bar) @ (W * scale).T are normal with covariance
-(W * scale) R (W * scale).T across classifiers, centred over the records. Nothing else is asked.
+(W * scale) R (W * scale).T across classifiers, centered over the records. The analyst uses no other
+statistic.
 """
 
 from dataclasses import dataclass

@@ -104,7 +104,7 @@ def sparse_validate_log_transcripts(n_queries, budget):
 
 @dataclass(frozen=True)
 class _Task:
-    """Task that is certified; ``beta`` without what an estimated model takes of it."""
+    """Task that is certified; ``beta`` is less the failure probability of an estimated model."""
 
     n: int
     model: object
@@ -144,7 +144,7 @@ def certify_mechanism(
     Raises
     ------
     TypeError, ValueError
-        If a parameter is outside its range, or the mechanism is none of these.
+        If a parameter is outside its range, or the mechanism has another type.
     """
     if isinstance(mechanism, MultiplicativeWeights):
         # Its hypothesis is made of released answers only: a prediction like any other (G4).

@@ -1,4 +1,4 @@
-"""What every mechanism is asked with: pairs of numbers, checked before anything is spent."""
+"""Checks of the inputs of all mechanisms, made before any budget is spent."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ _FAR = 100.0
 
 
 def check_pair(training_values, holdout_values):
-    """Return (training, holdout, scalar): 1-d float arrays of one length."""
+    """Return two 1-d float arrays of equal length, and whether the inputs were scalars."""
     training = check_array("training_values", training_values, low=-_FAR, high=_FAR)
     holdout = check_array("holdout_values", holdout_values, low=0.0, high=1.0)
     if training.shape != holdout.shape or not training.ndim <= 1:

@@ -73,7 +73,7 @@ class Ladder:
         Raises
         ------
         TypeError, ValueError
-            If an input is no finite array of the right shape and range; nothing is spent then.
+            If an input is not a finite array of the right shape and range; no budget is spent.
         """
         _, holdout, scalar = check_pair(training_values, holdout_values)
         values = np.empty(holdout.size)

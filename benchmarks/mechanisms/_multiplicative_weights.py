@@ -90,7 +90,7 @@ class MultiplicativeWeights:
 
     @property
     def remaining_budget(self):
-        """Number of updates left; None where there is no cap."""
+        """Number of updates left; None without a maximum."""
         return self.mechanism.remaining_budget
 
     @property

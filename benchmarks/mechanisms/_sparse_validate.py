@@ -73,7 +73,7 @@ class SparseValidate:
         Raises
         ------
         TypeError, ValueError
-            If an input is no finite array of the right shape and range; nothing is spent then.
+            If an input is not a finite array of the right shape and range; no budget is spent.
         """
         training, holdout, scalar = check_pair(training_values, holdout_values)
         thresholds = check_thresholds(thresholds, self.threshold, training.shape)

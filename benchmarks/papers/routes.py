@@ -208,7 +208,7 @@ def _printed_certificate(task, route, correlation):
 
 
 def _design(task, route):
-    """Return the design of a route that is no printed theorem."""
+    """Return the design of a route that is not a printed theorem."""
     if route == "posterior":
         task = replace(task, budget=min(task.budget, task.n_queries))
         design = posterior_design(task)

@@ -155,7 +155,7 @@ def rogers_information(epsilon: float, delta: float, n: int) -> tuple[float, flo
 
     The paper prints :math:`O(\varepsilon^2 n + n\sqrt{\delta/\varepsilon})` at :math:`\beta =
     e^{-\varepsilon^2 n} + O(n\sqrt{\delta/\varepsilon})`; the constants are set
-    to 1 here, so this is no bound, only its shape.
+    to 1 here, so this is not a bound; it shows the order of growth only.
 
     References
     ----------

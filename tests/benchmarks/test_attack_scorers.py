@@ -8,8 +8,8 @@ from sklearn.metrics import get_scorer
 pytest.importorskip("benchmarks.attack_scorers")
 from benchmarks.attack_scorers import (
     ATTACKS,
+    BETA,
     METRICS,
-    SHARE,
     VoteClassifier,
     VoteRegressor,
     live,
@@ -49,4 +49,4 @@ def test_lives_with_a_wrong_interval_are_rare(metric, attack):
     n_lives = 25
     count = sum(live(metric, attack, seed).is_wrong for seed in range(n_lives))
     # A share of 5 % passes with probability .999 in each of the 20 cases.
-    assert count <= binom.ppf(0.999, n_lives, SHARE)
+    assert count <= binom.ppf(0.999, n_lives, BETA)

@@ -176,11 +176,14 @@ def test_a_selector_changes_its_configuration_by_nested_parameters():
     assert selector.holdout.spending == "even"
 
 
-@pytest.mark.parametrize(("parameter", "value"), [("confidence_level", 2.0), ("typo", 1)])
-def test_an_invalid_nested_parameter_raises(parameter, value):
+@pytest.mark.parametrize(
+    ("parameters", "name"),
+    [({"holdout__confidence_level": 2.0}, "confidence_level"), ({"holdout__typo": 1}, "typo")],
+)
+def test_an_invalid_nested_parameter_raises(parameters, name):
     search = ReusableHoldoutSearchCV(LogisticRegression(), GRID, holdout=0.4)
-    with refused(ValueError, parameter):
-        search.set_params(**{f"holdout__{parameter}": value})
+    with refused(ValueError, name):
+        search.set_params(**parameters)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_a_year_of_searches_stays_narrow_and_right(work, interim, final):
     """G17: medians in deviations after the first and the tenth search (Clopper-Pearson of one
     fixed model: 2.0); a dozen years scatter."""
     year = _load("simulate_year")
-    row = year.summarise(year.WORKLOADS[work], year.Choice(), 12, searches=10)
+    row = year.summarize(year.WORKLOADS[work], year.Choice(), 12, searches=10)
     assert (np.array(row["interim"])[[0, -1]] <= interim).all()
     assert (np.array(row["final"]) <= final).all()
     assert row["wrong"] == 0
@@ -50,7 +50,7 @@ def test_years_and_reports_are_wrong_no_more_often_than_promised(work, spending)
     """
     year = _load("simulate_year")
     choice = year.Choice(year.AlphaSpending(spending))
-    row = year.summarise(year.WORKLOADS[work], choice, 200)
+    row = year.summarize(year.WORKLOADS[work], choice, 200)
     assert row["wrong"] <= binom.isf(1e-3, 200, 0.05)
     assert row["missed"] <= 0.05
 
@@ -58,7 +58,7 @@ def test_years_and_reports_are_wrong_no_more_often_than_promised(work, spending)
 def test_the_final_report_is_what_is_narrower_where_it_is_spent_for():
     year = _load("simulate_year")
     final, even = (
-        year.summarise(year.WORKLOADS[0], year.Choice(year.AlphaSpending(name)), 6, searches=10)
+        year.summarize(year.WORKLOADS[0], year.Choice(year.AlphaSpending(name)), 6, searches=10)
         for name in ("final", "even")
     )
     assert final["final"][-1] < 0.8 * even["final"][-1]
@@ -70,7 +70,7 @@ def test_a_report_after_one_search_is_no_wider_than_when_spent_evenly(work):
     """Biases that grow, of resubstitution, and that surprise: later reports are far narrower."""
     year = _load("simulate_year")
     final, even = (
-        year.summarise(year.WORKLOADS[work], year.Choice(year.AlphaSpending(name)), 40, searches=1)
+        year.summarize(year.WORKLOADS[work], year.Choice(year.AlphaSpending(name)), 40, searches=1)
         for name in ("final", "even")
     )
     assert final["final"][0] <= 1.02 * even["final"][0]
