@@ -26,6 +26,7 @@ from typing import Any
 import joblib
 import numpy as np
 import scipy.sparse
+from scipy.stats import rankdata
 from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.pipeline import Pipeline
@@ -541,6 +542,8 @@ class Assessment:
     answer: Any = field(default_factory=NoAnswer)  # of the holdout, with its interval
     variance: float = math.nan  # of a record's score on the training set
     kurtosis: float = math.nan  # of the same scores
+    #: Training score in score units that selects confirmed candidates; NaN: ``cv_score`` does.
+    selection_score: float = math.nan
     key: str | None = None  # query key
     #: Outcome of the fit. It holds raw scores until the query is answered.
     outcome: object = field(default=None, repr=False)
@@ -577,6 +580,23 @@ def in_units_of(metric, record):
     return replace(
         record, **units, scale=(metric.display_name, metric.lower, metric.upper, *scale[2:])
     )
+
+
+def _selection_ranks(ranked, values):
+    """Return public ranks that select one of the queries; None if their values rank them alike.
+
+    ``ranked``: queries of the metric that ranks. ``values``: cross-validated scores of these, and
+    of secondary queries after them.
+    """
+    selection_scores = np.array([query.selection_score for query in ranked])
+    n_ranked = len(ranked)
+    if not n_ranked or not np.isfinite(selection_scores).all():
+        return None
+    by_value = np.argsort(-values[:n_ranked], kind="stable")
+    by_selection_score = np.argsort(-selection_scores, kind="stable")
+    if np.array_equal(by_value, by_selection_score):
+        return None
+    return rankdata(np.append(-selection_scores, -values[n_ranked:]), method="ordinal")
 
 
 def _has_scores(query):
@@ -719,6 +739,7 @@ class Verifier:
         kurtosis=None,
         references=None,
         n_train=None,
+        selection_scores=None,
     ):
         """Return an :class:`Assessment` of each candidate, from one batch of queries.
 
@@ -728,7 +749,8 @@ class Verifier:
         proven bound: function of the index of a candidate and the name of a secondary metric (None
         for the metric that ranks), which returns the reference from out-of-fold predictions.
         ``n_train``: number of training records behind a cross-validated score, if they have
-        different weights.
+        different weights. ``selection_scores``: training scores that select confirmed candidates,
+        in score units, if they are not the cross-validated ones.
         """
         candidates = [c if isinstance(c, Candidate) else Candidate(columns=c) for c in candidates]
         if rows is None:
@@ -738,6 +760,9 @@ class Verifier:
         assessments = self._queries(
             candidates, rows, cv_scores, secondary or {}, variances, kurtosis, references
         )
+        if selection_scores is not None:
+            for assessment, selection_score in zip(assessments, selection_scores, strict=True):
+                assessment.selection_score = float(selection_score)
         # A constant prediction never fails, and alone it does not justify a query.
         errors = [query.outcome.error or None for query in assessments if query.columns != ()]
         report_failures([{"fit_error": error} for error in errors], self.setting.error_score)
@@ -788,14 +813,20 @@ class Verifier:
         values = np.array([query.cv_score for query in queries])
         is_secondary = np.arange(len(queries)) >= len(ranked)
         leader = values[~is_secondary].max(initial=0.0)
+        ranks = _selection_ranks(ranked, values)
+        if ranks is not None:
+            leader = values[np.argmin(ranks[: len(ranked)])]
         try:
             answers = self.holdout.answer_evaluations(
                 values,
                 [query.outcome.evaluation for query in queries],
                 n_train=n_train,
                 keys=[query.key for query in queries],
-                relaxed_to=np.where(is_secondary, 0.0, RELAXED_PART * (leader - values)),
+                relaxed_to=np.where(
+                    is_secondary, 0.0, RELAXED_PART * np.maximum(leader - values, 0.0)
+                ),
                 secondary=is_secondary,
+                ranks=ranks,
                 training_variance=[query.variance for query in queries],
                 training_kurtosis=[query.kurtosis for query in queries],
                 about=[query.about for query in queries],

@@ -38,7 +38,7 @@ from sklearn_bdp.metrics.approximate import (
     TrainingReference,
 )
 from sklearn_bdp.metrics.error_clips import errors_of_scores, has_undeclared_range
-from sklearn_bdp.metrics.means import Clipping
+from sklearn_bdp.metrics.means import ClippedMetric, Clipping
 from sklearn_bdp.release.context import CVData
 from sklearn_bdp.report.in_time import clip_errors_in_time
 from sklearn_bdp.report.plan import out_of_fold_errors
@@ -247,6 +247,13 @@ class FinishedFits:
         if any(fold is None or fold.weighted_sum is None for fold in folds):
             return math.nan
         return float(np.clip(math.fsum(fold.weighted_sum for fold in folds), 0.0, 1.0))
+
+    def unclipped_score(self, row, n_folds):
+        """Return the mean of a row's scores of folds without clipping; NaN if it is not known."""
+        folds = [self._folds_by_row[row].get(fold_index) for fold_index in range(n_folds)]
+        if any(fold is None or fold.clipping is None for fold in folds):
+            return math.nan
+        return math.fsum(fold.clipping.plain / fold.clipping.n for fold in folds) / n_folds
 
     def clipping(self, row):
         """Return the effect of clipping on the folds of a row, None if it is not known."""
@@ -675,6 +682,28 @@ class CrossValidation:
             return mean_of_folds
         pooled = self.reference(row, name).score
         return pooled if math.isfinite(pooled) else mean_of_folds
+
+    def selection_scores(self):
+        """Return the training scores of all rows that select confirmed candidates, in score units.
+
+        They are those of scikit-learn, means over folds and without a clip that the caller did not
+        declare, also where the value on the holdout is that of pooled or clipped predictions. Means
+        over nodes have the weights of the nodes.
+        """
+        if isinstance(self.metric, ApproximateMetric):
+            return np.asarray(self.results[f"mean_test_{self.name}"], dtype=float)
+        has_default_clip = isinstance(self.metric, ClippedMetric) and bool(self.metric.note)
+        if not has_default_clip or self._weights is not None:
+            return self.scores
+        n_folds = len(self.splits)
+        unclipped = np.full(self.scores.size, np.nan)
+        n_clipped = 0
+        for row in range(self.first, self.scores.size):
+            unclipped[row] = self.progress.unclipped_score(row, n_folds)
+            clipping = self.progress.clipping(row)
+            n_clipped += 0 if clipping is None else clipping.n_clipped
+        is_known = np.isfinite(unclipped) | ~np.isfinite(self.scores)
+        return unclipped if n_clipped and is_known[self.first :].all() else self.scores
 
     def _value(self, result):
         """Return the verified metric's score of one fold; NaN if it is not known."""

@@ -421,6 +421,7 @@ class ReusableHoldout:
         training_variance: Any = None,
         training_kurtosis: Any = None,
         fixed_half_widths: ArrayLike | None = None,
+        ranks: ArrayLike | None = None,
         about: Sequence[tuple[Any, ...]] | None = None,
     ) -> HoldoutAnswers:
         """Answer one batch of queries given as evaluations by a bounded metric.
@@ -447,6 +448,10 @@ class ReusableHoldout:
             once and by itself, with a cell of this half-width around its training value.
             The answer to one query then moves no other answer. Under a fixed threshold that
             threshold is used.
+        ranks : array-like of shape (m,), default=None
+            Public ranks by which the caller selects one of the queries, the best one first, unless
+            the holdout corrects another one to a higher value. The interval of the selected query
+            is narrow. If None, the caller selects the highest released value.
         about : sequence of tuple, default=None
             The metric of each query, the model in words, and the submitter, if any. The
             ledger then names them, and :meth:`history` is in units of the metrics.
@@ -468,6 +473,7 @@ class ReusableHoldout:
             training_variance=training_variance,
             training_kurtosis=training_kurtosis,
             fixed_half_widths=fixed_half_widths,
+            ranks=ranks,
             about=about,
         )
         return self.account.answer(batch, on_exhausted=self.on_exhausted)

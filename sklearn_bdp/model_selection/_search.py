@@ -49,6 +49,7 @@ from sklearn_bdp.metrics.approximate import ApproximateMetric
 from sklearn_bdp.metrics.scorers import check_scoring
 from sklearn_bdp.release.certificate import HoldoutCertificate
 from sklearn_bdp.release.context import CVData
+from sklearn_bdp.release.graded_release import leading_position
 from sklearn_bdp.release.preview import Preview
 from sklearn_bdp.utils.hashing import data_digest, object_digest, query_key
 from sklearn_bdp.utils.sklearn_compat import (
@@ -93,19 +94,21 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
     param_grid : dict or list of dict
         Candidates; distributions are allowed when ``n_iter`` is set.
     scoring : str, callable, list, tuple, dict or None, default=None
-        The metric to verify: a bounded one (see :mod:`sklearn_bdp.metrics`). ``None`` takes
-        accuracy for classifiers and a clipped absolute error for regressors (R² has no bounded
-        sensitivity), with a warning. With several metrics the one that ``refit`` names ranks, or
-        else the first. The others are verified beside it, coarsely, so that its intervals stay as
-        narrow as they were; ``answered_from_<name>`` is ``"unverified"`` for those that
-        cannot be verified on the holdout (F1, R², the other scores that a callable returns).
+        Any scorer of scikit-learn, as in :class:`~sklearn.model_selection.GridSearchCV`. ``None``
+        takes the ``score`` of the estimator. Intervals are proven, approximate or absent, as the
+        column ``holdout_interval`` states. With several metrics the one that ``refit`` names ranks,
+        or else the first. The others are verified beside it, coarsely, so that its intervals stay
+        as narrow as they were; ``answered_from_<name>`` is ``"unverified"`` for those that
+        cannot be verified on the holdout (the other scores that a callable returns).
     n_iter : int or None, default=None
         Number of sampled candidates (random search); ``None`` takes the whole grid.
     n_jobs : int or None, default=None
         Workers that fit and predict. The answers do not depend on it.
     refit : bool, str or callable, default=True
         ``True`` keeps the best verified model, which was fitted on the training set, as
-        ``best_estimator_``; nothing is ever fitted on holdout records. A callable receives
+        ``best_estimator_``; nothing is ever fitted on holdout records. The best one is the choice
+        of :class:`~sklearn.model_selection.GridSearchCV` among the candidates that the holdout
+        confirms, unless it corrects another candidate to a higher score. A callable receives
         ``cv_results_`` and returns the index of its choice. ``"best_lower"`` takes the highest
         lower end of an interval, ``"one_se"`` the first candidate within one standard error of
         the best: list simple candidates first.
@@ -537,7 +540,8 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         """Return the assessments by row; candidates that are not verified have no answer."""
         folds.use_public_ranges()
         verifier = folds.verifier
-        rows = self._rows_to_verify(folds)
+        selection_scores = folds.selection_scores()
+        rows = self._rows_to_verify(folds, selection_scores)
         candidates = [folds.candidates[row] for row in rows]
         cv_scores = folds.metric.to_unit(folds.scores[rows])
         secondary = {}
@@ -557,6 +561,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             kurtosis=[folds.progress.kurtosis(row) for row in rows],
             references=lambda index, name: folds.reference(rows[index], name),
             n_train=folds.n_train,
+            selection_scores=selection_scores[rows],
         )
         for context in filter(None, (folds.verification, folds.context)):
             context.call_on_fit_task_end(estimator=self)
@@ -564,7 +569,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         n_candidates = len(folds.candidates)
         return [by_row.get(row, Assessment(None, math.nan)) for row in range(n_candidates)]
 
-    def _rows_to_verify(self, folds):
+    def _rows_to_verify(self, folds, selection_scores):
         """Return the rows to verify, in order: those with a cross-validated score."""
         finite = folds.first + np.flatnonzero(np.isfinite(folds.scores[folds.first :]))
         if finite.size:
@@ -572,7 +577,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
             folds.metric.check_clipping(folds.progress.clipping(leader))
         if self.verify == "all" or not finite.size:
             return finite.tolist()
-        scores = folds.scores[finite]
+        scores = selection_scores[finite]
         if self.verify == "auto":
             error = self._standard_error(folds)[finite]
             return finite[_may_be_best(scores, error, folds)].tolist()
@@ -619,7 +624,7 @@ class ReusableHoldoutSearchCV(Reporting, GridSearchCV):
         if callable(self.refit):
             return self._select_best_index(self.refit, folds.name, self.cv_results_)
         error = self._standard_error(folds) if self.refit == "one_se" else None
-        return select_best_row(self.refit, self.cv_results_, error)
+        return select_best_row(self.refit, self.cv_results_, folds.selection_scores(), error)
 
     def _set_best_estimator(self, folds, assessment):
         """Set the verified model of the best candidate, and the time of its fit."""
@@ -813,18 +818,24 @@ def certificate_of(search, folds, assessments):
     )
 
 
-def select_best_row(rule, results, error):
+def select_best_row(rule, results, selection_scores, error):
     """Return the row that a rule chooses by verified scores.
 
-    ``"best_lower"``: the highest lower end. ``"one_se"``: the first candidate, in the order of the
-    grid, within one standard error (of its folds' scores) of the best. All others: the highest
-    verified score; ties (released values lie on a grid) go to the better cross-validated score.
+    ``"best_lower"``: the highest lower end; ties (released values lie on a grid) go to the better
+    cross-validated score. ``"one_se"``: the first candidate, in the order of the grid, within one
+    standard error (of its folds' scores) of the best. All others: the best one, which is the
+    candidate that scikit-learn chooses by ``selection_scores`` among those that the holdout did not
+    correct, unless a corrected one has a higher released value.
     """
     cv_scores = results["cv_score"]
     if rule == "best_lower":
         lower = np.nan_to_num(results["holdout_lower"], nan=-np.inf)
         return int(np.lexsort((-cv_scores, -lower))[0])
-    best = int(np.lexsort((-cv_scores, results["rank_holdout_score"]))[0])
+    best = leading_position(
+        np.nan_to_num(results["holdout_score"], nan=-np.inf),
+        results["answered_from"] == "holdout",
+        rankdata(-np.nan_to_num(selection_scores, nan=-np.inf), method="min"),
+    )
     if rule != "one_se":
         return best
     within_error = results["holdout_score"] >= results["holdout_score"][best] - error[best]

@@ -303,6 +303,7 @@ def _run_adaptive(batch, context, policy):
         deviation=batch.deviations,
         secondary=batch.secondary,
         relative_deviations=_relative_deviations(batch),
+        ranks=batch.ranks,
     )
     if settings.is_adaptive and batch.fixed_half_widths is None:
         return graded_release.run_leader_first(policy)
@@ -383,6 +384,7 @@ def _cells(batch, release, variance_cells, *, theorem):
         "secondary": batch.secondary,
         "sensitivities": batch.sensitivities,
         "own_cells": batch.fixed_half_widths,
+        "ranks": batch.ranks,
         "shape_of": batch.shape_of,
     }
     cells = {

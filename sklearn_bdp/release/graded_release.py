@@ -407,6 +407,36 @@ class BatchRelease:
         self.refined_cells: list[list[int | None]] = []
 
 
+def leading_position(values: Array, corrected: Array, ranks: Array | None = None) -> int:
+    """Return the position of the query that is selected by the released values.
+
+    Parameters
+    ----------
+    values : ndarray of shape (m,)
+        Released values; -inf where a query cannot be selected.
+    corrected : ndarray of bool, shape (m,)
+        Whether the holdout corrected the training-side value.
+    ranks : ndarray of shape (m,), default=None
+        Public ranks of the training side, the best one first. If None, values decide.
+
+    Returns
+    -------
+    int
+        The query with the highest value. With ranks: among queries that were not corrected the one
+        with the best rank, unless a corrected query has a higher value than it.
+    """
+    if ranks is None:
+        return int(np.argmax(values))
+    is_confirmed = np.isfinite(values) & ~corrected
+    # Of equal values the one with the best rank: released values lie on a grid.
+    highest_corrected = int(np.lexsort((ranks, -np.where(corrected, values, -np.inf)))[0])
+    if not is_confirmed.any():
+        return highest_corrected
+    best_confirmed = int(np.argmin(np.where(is_confirmed, ranks, np.inf)))
+    is_raised = corrected[highest_corrected] and values[highest_corrected] > values[best_confirmed]
+    return highest_corrected if is_raised else best_confirmed
+
+
 @dataclasses.dataclass(eq=False, kw_only=True)
 class GradedRelease:
     """Public state of one batch of ``m`` queries, in arrays of shape (m,).
@@ -434,6 +464,9 @@ class GradedRelease:
     secondary: Any = False  # or an array of bool
     # Deviations of the scores by the training set, in those of ``deviation`` (theory G15).
     relative_deviations: Any = 1.0  # or an array of shape (m,)
+    #: (m,): public ranks that select a query unless another one is corrected upward (theory G34);
+    #: None: predictions select.
+    ranks: Array | None = None
 
     def __post_init__(self) -> None:
         m = self.cv_scores.size
@@ -452,7 +485,8 @@ class GradedRelease:
         self.order = np.zeros(m, dtype=int)
         if m > 1:
             centers, _ = self.code.predict(self.cv_scores)
-            self.order = np.lexsort((-centers, self.secondary))
+            order_key = -centers if self.ranks is None else self.ranks
+            self.order = np.lexsort((order_key, self.secondary))
         # Theory G7, conditions: ranks are fixed here, before the first answer of the batch.
         self.release.rank_lengths = rank_code_lengths(-np.argsort(self.order))
 
@@ -504,7 +538,8 @@ class GradedRelease:
         refined = {int(self.order[0])}
         budget_lasts = True
         while budget_lasts:
-            best = int(np.argmax(np.where(self.secondary, -np.inf, self._best_guesses())))
+            values = np.where(self.secondary, -np.inf, self._best_guesses())
+            best = leading_position(values, self.release.above, self.ranks)
             if best in refined:
                 return
             refined.add(best)

@@ -67,6 +67,9 @@ class QueryBatch:
     units: Units  # the independent sampling units
     #: (m,): half-widths of the cells of unrelated queries, each answered by itself; or None.
     fixed_half_widths: np.ndarray | None = None
+    #: (m,): public ranks that select a query unless the holdout corrects another one upward; or
+    #: None: predictions of the values select.
+    ranks: np.ndarray | None = None
     #: (m,): components of scores by class, None for others: for the mechanism only.
     by_class: list = dataclasses.field(repr=False)
     descriptions: list[QueryDescription]  # (m,)
@@ -137,6 +140,7 @@ def make_query_batch(
     training_variance=None,
     training_kurtosis=None,
     fixed_half_widths=None,
+    ranks=None,
     about=None,
 ):
     """Return the checked :class:`QueryBatch` of queries about ``n`` records of ``model``.
@@ -179,6 +183,7 @@ def make_query_batch(
         unit_moments=holdout_scores.unit_moments,
         units=units,
         fixed_half_widths=fixed_half_widths,
+        ranks=None if ranks is None else check_array("ranks", ranks, shape=(m,)),
         by_class=holdout_scores.by_class,
         descriptions=_query_descriptions(about, m),
     )

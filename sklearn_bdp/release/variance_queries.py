@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_bdp.intervals.bounds import Units, plan_squares, shrunken_variances
 from sklearn_bdp.release.batch_context import BatchContext
-from sklearn_bdp.release.graded_release import BatchRelease
+from sklearn_bdp.release.graded_release import BatchRelease, leading_position
 from sklearn_bdp.release.query_batch import QueryBatch
 
 #: Largest number of queries in a batch with a query of their squares.
@@ -108,7 +108,8 @@ def _leading_positions(plan, batch, release):
         positions = np.argsort(-batch.cv_scores, kind="stable").tolist()
     else:
         is_leading = release.answered & ~batch.secondary
-        leader = int(np.argmax(np.where(is_leading, release.values, -np.inf)))
+        values = np.where(is_leading, release.values, -np.inf)
+        leader = leading_position(values, release.above, batch.ranks)
         released_cells = release.refined_cells + release.first_pass_cells
         positions = [leader, *(position for position, _ in reversed(released_cells))]
     return [

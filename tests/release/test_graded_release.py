@@ -18,6 +18,7 @@ from sklearn_bdp.release.graded_release import (
     EvenWidthPolicy,
     FinalWidthPolicy,
     GradedRelease,
+    leading_position,
     make_width_policy,
 )
 
@@ -39,6 +40,7 @@ def batch(
     is_secondary=None,
     margins=margins,
     relative_deviations=1.0,
+    ranks=None,
 ):
     """Return a function that makes a graded release of a code and of a source of replies."""
     cv_scores = np.array(cv_scores, dtype=float)
@@ -55,6 +57,7 @@ def batch(
         ),
         secondary=is_secondary is not None and np.array(is_secondary),
         relative_deviations=relative_deviations,
+        ranks=None if ranks is None else np.array(ranks),
     )
 
 
@@ -91,6 +94,51 @@ def transcripts(queries, play, *, state=None, history=()):
 
 def running(policy):
     return lambda graded_release: graded_release.run_leader_first(policy)
+
+
+@pytest.mark.parametrize("policy", [WIDE, COARSE, NODES])
+@pytest.mark.parametrize("ranks", [[1, 2], [2, 1]])
+def test_transcripts_with_public_ranks_have_probabilities_that_sum_to_one(ranks, policy):
+    """G7, G34: scikit-learn's means over folds select, whatever predictions say."""
+    queries = batch([0.9, 0.4], ranks=ranks)
+    outcomes = list(transcripts(queries, running(policy)))
+    assert sum(math.exp(-outcome.released) for outcome, _ in outcomes) == pytest.approx(
+        1.0, abs=1e-9
+    )
+
+
+def test_the_query_with_the_best_public_rank_has_the_fine_cell():
+    def confirm(comparison):
+        return len(comparison.positions), None
+
+    widths = []
+    for ranks in (None, [1, 2, 3], [2, 1, 3]):
+        queries = batch([0.8, 0.79, 0.5], n=200, training_size=600.0, ranks=ranks)
+        release = queries(code=PredictiveCode(), compare=confirm).run_leader_first(COARSE)
+        widths.append(release.upper - release.lower)
+    by_prediction, by_same_ranks, by_other_ranks = widths
+    np.testing.assert_array_equal(by_prediction, by_same_ranks)
+    assert by_prediction[0] < 0.7 * by_prediction[1]
+    assert by_other_ranks[1] < 0.7 * by_other_ranks[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "corrected", "ranks", "position"),
+    [
+        ([0.7, 0.8, 0.6], [False, False, False], None, 1),
+        ([0.7, 0.8, 0.6], [False, False, False], [1, 2, 3], 0),
+        ([0.7, 0.8, 0.6], [True, False, False], [1, 3, 2], 0),
+        ([0.7, 0.5, 0.75], [True, False, False], [1, 3, 2], 2),
+        ([0.7, 0.8, 0.6], [False, True, False], [1, 2, 3], 1),
+        ([0.7, 0.65, 0.6], [False, True, False], [2, 1, 3], 0),
+        ([0.7, 0.7, 0.6], [True, True, True], [2, 1, 3], 1),
+        ([-np.inf, 0.8, 0.6], [False, False, False], [1, 3, 2], 2),
+        ([-np.inf, -np.inf, -np.inf], [False, False, False], [3, 1, 2], 1),
+    ],
+)
+def test_public_ranks_select_among_confirmed_queries(values, corrected, ranks, position):
+    ranks = None if ranks is None else np.array(ranks)
+    assert leading_position(np.array(values), np.array(corrected), ranks) == position
 
 
 @pytest.mark.parametrize("policy", [WIDE, COARSE, NODES])
