@@ -270,12 +270,16 @@ class Life:
 
 
 def pick_columns(life, rng):
-    """Ask for one column after the other and end with the best."""
+    """Search among single columns and end with the best; return its scores.
+
+    Every attack returns the released score of its last candidate, and the raw holdout score of the
+    candidate that raw scores would have led to.
+    """
     return _ask_for_columns(life, rng, n_best=1)
 
 
 def vote(life, rng):
-    """Ask for one column after the other and end with a vote of all that the holdout favored."""
+    """Search among single columns and end with a vote of all columns that the holdout favored."""
     return _ask_for_columns(life, rng, n_best=None)
 
 

@@ -207,10 +207,15 @@ def print_cost(n_runs):
 
 
 def main():
-    """Run the parts that are asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("parts", nargs="*", default=["table", "cost", "diabetes"])
-    parser.add_argument("--runs", type=int, default=5, help="runs of the cost")
+    """Print the parts that the arguments name."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "parts",
+        nargs="*",
+        default=["table", "cost", "diabetes"],
+        help="among table, cost and diabetes; by default all",
+    )
+    parser.add_argument("--runs", type=int, default=5, help="repetitions of each measured time")
     options = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -78,10 +78,10 @@ def print_required(cases):
 
 
 def as_used_width(n, n_queries, overfit, *, score=0.9, beta=0.05, final=False):
-    """Half-width of the last of sequential lone queries, evenly spaced ones of which overfit by .1.
+    """Return the half-width of the last of sequential single queries, or of a final report.
 
-    ``final``: of a final report after them. Nothing is random: the quiet queries agree with their
-    training values, the overfit ones do not.
+    ``overfit`` of the queries, evenly spaced, overfit by .1. Nothing is random: all other queries
+    agree with their training values.
     """
     tail = ModelTail(Independent(), n)
     code = PredictiveCode()

@@ -142,7 +142,11 @@ def binomial(score, n, level):
 
 
 def search(n, rounds, seed, ask):
-    """Play the rounds; ``ask`` returns score, interval and model of each candidate of a round."""
+    """Return score, interval and model of the best candidate of all rounds.
+
+    ``ask(candidates, round_)`` returns the scores of a round, and functions that return the
+    interval and the model of a candidate by its number.
+    """
     rng = np.random.default_rng(seed)
     best = None
     top = (-np.inf, None, None)

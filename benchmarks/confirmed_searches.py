@@ -101,7 +101,7 @@ class Life:
 
 
 def simulate_life(workload, seed):
-    """Search, report, and compare the report with the expected score."""
+    """Return the :class:`Life` of one simulated holdout: searches and a final report."""
     X, y, groups, n = (make_visits if workload.patients else make_records)(seed)
     model = LogisticRegression()
     parameter = "C"

@@ -1,13 +1,15 @@
-"""Early stopping by the holdout, by a part of the training rows, and one query at the end.
+"""Early stopping by the holdout or by a part of the training set, and one query at the end.
 
-Which model comes out, the spending of the account, and how wide the interval of the result is::
+Iterations and accuracy of the resulting model, information spent, and the half-width of its
+interval::
 
     python -m benchmarks.early_stopping --seeds 10
 
-Scorers that ask at each iteration are refused since this was measured.
+Because of these results, scorers that query the holdout at each iteration are rejected.
 """
 
 import argparse
+import functools
 import warnings
 
 import numpy as np
@@ -21,69 +23,82 @@ from sklearn_bdp import ReusableHoldout
 N_TRAIN = 2_000
 N_HOLDOUT = 1_000
 N_TEST = 20_000
-MOST = 100
+MAX_ITERATIONS = 100
+#: Iterations without an improvement after which boosting stops.
 PATIENCE = 10
 
 
 def main(arguments=None):
     """Print one line for each way of stopping."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=10, help="number of simulated data sets")
     options = parser.parse_args(arguments)
     methods = {
-        "training rows (scikit-learn)": native,
-        "holdout, each iteration": lambda *data: by_holdout(*data, every=1),
-        "holdout, every 5th": lambda *data: by_holdout(*data, every=5),
-        "holdout, every 20th": lambda *data: by_holdout(*data, every=20),
+        "training rows (scikit-learn)": stop_by_training_rows,
+        "holdout, each iteration": functools.partial(stop_by_holdout, step=1),
+        "holdout, every 5th": functools.partial(stop_by_holdout, step=5),
+        "holdout, every 20th": functools.partial(stop_by_holdout, step=20),
     }
     print(f"{'stopped by':<30} {'iterations':>10} {'fresh':>7} {'spent':>7} {'half-width':>10}")
     for name, method in methods.items():
-        rows = np.array([measured(method, seed) for seed in range(options.seeds)])
-        iterations, fresh, spent, width = rows.mean(axis=0)
-        print(f"{name:<30} {iterations:>10.1f} {fresh:>7.4f} {spent:>7.1f} {width:>10.4f}")
+        results = [stop_and_verify(method, seed) for seed in range(options.seeds)]
+        n_iterations, new_accuracy, nats, half_width = np.mean(results, axis=0)
+        print(
+            f"{name:<30} {n_iterations:>10.1f} {new_accuracy:>7.4f} {nats:>7.1f} "
+            f"{half_width:>10.4f}"
+        )
 
 
-def measured(method, seed):
+def stop_and_verify(method, seed):
     """Return iterations, accuracy on new records, nats spent, half-width of one last query."""
+    n_known = N_TRAIN + N_HOLDOUT
     X, y = make_classification(
-        N_TRAIN + N_HOLDOUT + N_TEST, 20, n_informative=6, flip_y=0.15, random_state=seed
+        n_known + N_TEST, 20, n_informative=6, flip_y=0.15, random_state=seed
     )
-    first = N_TRAIN
-    second = N_TRAIN + N_HOLDOUT
-    holdout = ReusableHoldout(X[first:second], y[first:second], random_state=seed)
-    model, value = method(X[:first], y[:first], holdout, seed)
-    answer = holdout.score(model, value)
-    fresh = model.score(X[second:], y[second:])
-    return model.n_iter_, fresh, holdout.information_spent, (answer.upper - answer.lower) / 2
+    holdout = ReusableHoldout(X[N_TRAIN:n_known], y[N_TRAIN:n_known], random_state=seed)
+    model, training_score = method(X[:N_TRAIN], y[:N_TRAIN], holdout, seed)
+    answer = holdout.score(model, training_score)
+    new_accuracy = model.score(X[n_known:], y[n_known:])
+    half_width = (answer.upper - answer.lower) / 2
+    return model.n_iter_, new_accuracy, holdout.information_spent, half_width
 
 
-def boosting(seed, **options):
-    """Return the model that is stopped."""
-    return HistGradientBoostingClassifier(random_state=seed, **options)
-
-
-def native(X, y, holdout, seed):
-    """Stop by scikit-learn's own part of the training rows."""
-    options = {"max_iter": MOST, "n_iter_no_change": PATIENCE, "scoring": "accuracy"}
-    model = boosting(seed, early_stopping=True, **options).fit(X, y)
+def stop_by_training_rows(X, y, holdout, seed):
+    """Return a model that scikit-learn stops by a part of the training set, and its last score."""
+    model = HistGradientBoostingClassifier(
+        max_iter=MAX_ITERATIONS,
+        early_stopping=True,
+        n_iter_no_change=PATIENCE,
+        scoring="accuracy",
+        random_state=seed,
+    ).fit(X, y)
     return model, model.validation_score_[-1]
 
 
-def by_holdout(X, y, holdout, seed, *, every):
-    """Stop where the verified score has not improved for so many iterations."""
-    part = np.random.default_rng(seed).permutation(len(y)) < len(y) // 10
-    model = boosting(seed, early_stopping=False, warm_start=True)
-    best = -np.inf
+def stop_by_holdout(X, y, holdout, seed, *, step):
+    """Return a model that is stopped by its verified score, and its score on a tenth of ``X``.
+
+    The holdout is queried after every ``step`` iterations.
+    """
+    is_scored = np.random.default_rng(seed).permutation(len(y)) < len(y) // 10
+    X_fit = X[~is_scored]
+    y_fit = y[~is_scored]
+    model = HistGradientBoostingClassifier(early_stopping=False, warm_start=True, random_state=seed)
+    best_score = -np.inf
     n_waited = 0
-    value = 0.5
-    for count in range(every, MOST + 1, every):
-        model.set_params(max_iter=count).fit(X[~part], y[~part])
-        value = accuracy_score(y[part], model.predict(X[part]))
-        released = float(holdout.score(model, value))
-        best, n_waited = (released, 0) if released > best + 1e-7 else (best, n_waited + every)
+    training_score = 0.5
+    for n_iterations in range(step, MAX_ITERATIONS + 1, step):
+        model.set_params(max_iter=n_iterations).fit(X_fit, y_fit)
+        training_score = accuracy_score(y[is_scored], model.predict(X[is_scored]))
+        verified_score = float(holdout.score(model, training_score))
+        if verified_score > best_score + 1e-7:
+            best_score = verified_score
+            n_waited = 0
+        else:
+            n_waited += step
         if n_waited >= PATIENCE:
             break
-    return clone(model).set_params(warm_start=False).fit(X[~part], y[~part]), value
+    return clone(model).set_params(warm_start=False).fit(X_fit, y_fit), training_score
 
 
 if __name__ == "__main__":

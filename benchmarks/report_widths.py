@@ -298,9 +298,15 @@ COLUMNS = ("jackknife", "approximate", "proven", "best bets", "normal", "DeLong"
 def main():
     """Print the table of ratios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--replications", type=int, default=3)
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--kind", choices=("patients", "records"), nargs="+", default=["patients"])
+    parser.add_argument("--replications", type=int, default=3, help="simulated data sets")
+    parser.add_argument("--first-seed", type=int, default=0, help="seed of the first data set")
+    parser.add_argument(
+        "--kind",
+        choices=("patients", "records"),
+        nargs="+",
+        default=["patients"],
+        help="sampling units of the data",
+    )
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     for unit_name in options.kind:

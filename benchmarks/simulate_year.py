@@ -328,7 +328,7 @@ SWEEP = {  # other values
 
 @contextlib.contextmanager
 def alternative(name, value):
-    """Give the library's choice with one other value, which holds for the block."""
+    """Yield the library's choice with another value of one constant, set until the block ends."""
     if name in ("coarse", "finest", "wanted", "min_fine"):
         yield Choice(make_policy=width_policy_with(name, value))
     elif name == "reserve":

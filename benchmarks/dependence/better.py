@@ -34,31 +34,33 @@ def differences(n, rng, noise=NOISE):
 
 def shown(runs, rng):
     """Return how often each method shows that B is better, by report and method."""
-    exact = differences(2_000_000, rng)[0]
-    deviation = float(exact.std()) / math.sqrt(DATES)
+    many_differences, _ = differences(2_000_000, rng)
+    deviation_of_mean = float(many_differences.std()) / math.sqrt(DATES)
     counts = {}
     for _ in range(runs):
         scores, distance = differences(4 * DATES, rng)
-        earlier = scores[: 3 * DATES]
+        earlier_scores = scores[: 3 * DATES]
         holdout_scores = scores[3 * DATES :]
-        held_distance = distance[3 * DATES :]
+        holdout_distance = distance[3 * DATES :]
         by_newey_west = holdout_scores.mean() > newey_west(holdout_scores)
         for report, (n_rows, nats) in REPORTS.items():
             log_side = math.log(0.5 * LEVEL / n_rows) - nats
             log_lower = log_side + math.log(2.0 * BETTER_SHARE)
+            oracle_quantile = norm.isf(math.exp(log_lower))
+            stake_quantile = math.sqrt(-2.0 * log_lower)
             methods = {
                 "Diebold-Mariano": by_newey_west,
-                "oracle": holdout_scores.mean() > norm.isf(math.exp(log_lower)) * deviation,
-                "best stake": holdout_scores.mean() > math.sqrt(-2.0 * log_lower) * deviation,
+                "oracle": holdout_scores.mean() > oracle_quantile * deviation_of_mean,
+                "best stake": holdout_scores.mean() > stake_quantile * deviation_of_mean,
             }
             for name, lower_share in (("equal levels", 0.5), ("proven", BETTER_SHARE)):
                 lower, _ = martingale_interval(
                     holdout_scores,
                     log_side,
-                    expected=float(earlier.mean()),
-                    variance=float(earlier.var()),
-                    lowest=-held_distance,
-                    highest=held_distance,
+                    expected=float(earlier_scores.mean()),
+                    variance=float(earlier_scores.var()),
+                    lowest=-holdout_distance,
+                    highest=holdout_distance,
                     lower_share=lower_share,
                 )
                 methods[name] = lower > 0.0

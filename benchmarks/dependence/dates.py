@@ -148,7 +148,10 @@ PROCESSES = {
 
 
 def missed(simulate, runs, rng):
-    """Return how many intervals of so many runs miss the truth, by level."""
+    """Return how many intervals of ``runs`` simulated cases miss the truth, by level.
+
+    A case without an interval is not a miss.
+    """
     counts = dict.fromkeys(LEVELS, 0)
     for _ in range(runs):
         case = simulate(rng)

@@ -30,7 +30,10 @@ def graphs():
 
 
 def gibbs(neighbors, labels, unknown_nodes, coupling, field, rng, sweeps):
-    """Redraw the labels of some nodes given the others: a two-class Potts model with fields."""
+    """Return the labels after new draws of those of some nodes given the others, in place.
+
+    A two-class Potts model with fields; ``neighbors`` are arrays of nodes.
+    """
     for _ in range(sweeps):
         for draw, v in zip(rng.random(len(unknown_nodes)), unknown_nodes, strict=True):
             odds = coupling * (2 * labels[neighbors[v]].sum() - len(neighbors[v])) + field[v]
@@ -46,7 +49,7 @@ def wilson(mean, n, z=1.96):
 
 
 def fitted(graph, x, labels, train):
-    """Return predictions of a model of a feature and of a vote of neighbors in training."""
+    """Return two features (one own, one vote of training neighbors) and a model fitted on them."""
     is_training = np.zeros(len(x))
     is_training[train] = 1.0
     vote = graph @ (is_training * (2.0 * labels - 1.0)) / np.maximum(graph @ is_training, 1.0)
@@ -55,10 +58,12 @@ def fitted(graph, x, labels, train):
 
 
 def one_run(graph, neighbors, rng, sweeps):
-    """Return (half-width, covered) of every way of judging on one draw of all labels."""
+    """Return the size of the holdout, and half-width and coverage by method, for one draw.
+
+    The target of all methods but the random split is the expected accuracy on the holdout given the
+    training nodes.
+    """
     n = graph.shape[0]
-    z = 1.96
-    results = {}
     x = rng.normal(size=n)
     field = 1.2 * x
     coupling = COUPLING * n / graph.nnz
@@ -69,59 +74,60 @@ def one_run(graph, neighbors, rng, sweeps):
     train = np.setdiff1d(np.arange(n), holdout)
     features, _ = fitted(graph, x, labels, train)
     search = ReusableHoldoutSearchCV(
-        LogisticRegression(), {"C": [0.1, 1.0]}, correlation=network, random_state=0,
-        holdout=_Fixed(train, holdout),
-    )  # fmt: skip
+        LogisticRegression(),
+        {"C": [0.1, 1.0]},
+        correlation=network,
+        random_state=0,
+        holdout=_FixedSplit(train, holdout),
+    )
     report = search.fit(features, labels).final_report()
-    guess = search.best_estimator_.predict(features[holdout])
-    # Without neighbors in H the law of every held-out node is known in closed form.
-    odds = (
-        coupling * (2 * (graph @ labels)[holdout] - np.diff(graph.indptr)[holdout]) + field[holdout]
-    )
-    chance = 1.0 / (1.0 + np.exp(-odds))
-    right = np.where(guess == 1, chance, 1.0 - chance)
-    truth = right.mean()
-    results["set, final report"] = (
-        (report.upper - report.lower) / 2.0,
-        report.lower <= truth <= report.upper,
-    )
-    half = z * math.sqrt((right * (1.0 - right)).sum()) / len(holdout)
-    score = float((labels[holdout] == guess).mean())
-    results["oracle"] = half, abs(score - truth) <= half
+    predicted = search.best_estimator_.predict(features[holdout])
+    # Without neighbors in the holdout, the distribution of its labels has a closed form.
+    votes = 2 * (graph @ labels)[holdout] - np.diff(graph.indptr)[holdout]
+    chance_of_one = 1.0 / (1.0 + np.exp(-coupling * votes - field[holdout]))
+    hit_chance = np.where(predicted == 1, chance_of_one, 1.0 - chance_of_one)
+    truth = hit_chance.mean()
+    is_covered = report.lower <= truth <= report.upper
+    oracle_half_width = 1.96 * math.sqrt((hit_chance * (1.0 - hit_chance)).sum()) / len(holdout)
+    score = float((labels[holdout] == predicted).mean())
+    results = {
+        "set, final report": ((report.upper - report.lower) / 2.0, is_covered),
+        "oracle": (oracle_half_width, abs(score - truth) <= oracle_half_width),
+    }
 
     random_nodes = np.sort(rng.permutation(n)[: n // 4])
-    other_nodes = np.setdiff1d(np.arange(n), random_nodes)
-    features, model = fitted(graph, x, labels, other_nodes)
-    guess = model.predict(features[random_nodes])
-    low, high = wilson(float((labels[random_nodes] == guess).mean()), len(random_nodes))
-    means = []
-    state = labels.copy()
+    features, model = fitted(graph, x, labels, np.setdiff1d(np.arange(n), random_nodes))
+    predicted = model.predict(features[random_nodes])
+    low, high = wilson(float((labels[random_nodes] == predicted).mean()), len(random_nodes))
+    redrawn_scores = []
+    redrawn_labels = labels.copy()
     for _ in range(sweeps):
-        state = gibbs(neighbors, state, random_nodes, coupling, field, rng, 1)
-        means.append(float((state[random_nodes] == guess).mean()))
-    results["random split, Wilson"] = (high - low) / 2.0, low <= np.mean(means) <= high
+        redrawn_labels = gibbs(neighbors, redrawn_labels, random_nodes, coupling, field, rng, 1)
+        redrawn_scores.append(float((redrawn_labels[random_nodes] == predicted).mean()))
+    is_covered = low <= np.mean(redrawn_scores) <= high
+    results["random split, Wilson"] = (high - low) / 2.0, is_covered
 
-    order = reverse_cuthill_mckee(graph, symmetric_mode=True)
-    scores = np.empty(n)
-    for block in np.array_split(order, 10):
+    hits = np.empty(n)
+    for block in np.array_split(reverse_cuthill_mckee(graph, symmetric_mode=True), 10):
         features, model = fitted(graph, x, labels, np.setdiff1d(np.arange(n), block))
-        scores[block] = model.predict(features[block]) == labels[block]
-    half = z * scores.std() / math.sqrt(n)
-    results["block cross-validation"] = half, abs(scores.mean() - truth) <= half
+        hits[block] = model.predict(features[block]) == labels[block]
+    half_width = 1.96 * hits.std() / math.sqrt(n)
+    results["block cross-validation"] = half_width, abs(hits.mean() - truth) <= half_width
     return len(holdout), results
 
 
-class _Fixed:
+class _FixedSplit:
     """A splitter with one split, which was drawn before."""
 
     def __init__(self, train, holdout):
-        self.parts = train, holdout
+        self.train = train
+        self.holdout = holdout
 
     def get_n_splits(self, X=None, y=None, groups=None):
         return 1
 
     def split(self, X, y=None, groups=None):
-        yield self.parts
+        yield self.train, self.holdout
 
 
 def show_network(replications, rng):
@@ -142,5 +148,5 @@ def show_network(replications, rng):
                 runs.append(results)
         print(f"{name}: {size} held out, {time.process_time() - began:.0f} s")
         for method in runs[0]:
-            half, covered = np.mean([run[method] for run in runs], axis=0)
-            print(f"  {method:<24} ±{half:.3f} / {covered:.2f}")
+            half_width, coverage = np.mean([run[method] for run in runs], axis=0)
+            print(f"  {method:<24} ±{half_width:.3f} / {coverage:.2f}")

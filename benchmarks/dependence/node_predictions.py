@@ -27,8 +27,8 @@ def pedigree(n_nodes, n_per_generation, rng):
     """Return a moral graph of children with two parents of the generation before."""
     graph = nx.empty_graph(n_nodes)
     for child in range(n_per_generation, n_nodes):
-        first = (child // n_per_generation - 1) * n_per_generation
-        mother, father = rng.choice(n_per_generation, 2, replace=False) + first
+        first_parent = (child // n_per_generation - 1) * n_per_generation
+        mother, father = rng.choice(n_per_generation, 2, replace=False) + first_parent
         graph.add_edges_from([(child, mother), (child, father), (mother, father)])
     return graph
 
@@ -131,22 +131,22 @@ class NodeSearch(NamedTuple):
 
 
 def search_nodes(field, seed):
-    """Search, report, and compare both with the targets.
+    """Return a :class:`NodeSearch`: a search and its report, compared with their targets.
 
-    The expected score of a fitted model on the holdout nodes is known given all other nodes.
+    A target is the expected score of a fitted model on the holdout nodes given all other nodes.
     """
     X, y = field.draw()
     search = ReusableHoldoutSearchCV(
         NeighborVote(field.graph), GRID, correlation=MarkovNetwork(field.graph), random_state=seed
     ).fit(X, y)
     results = search.cv_results_
-    held = search.holdout_indices_
+    holdout = search.holdout_indices_
     train = search.train_indices_
-    chance = field.chances(y, X[:, 1], held)
+    chance = field.chances(y, X[:, 1], holdout)
     targets = np.empty(len(results["params"]))
     for row, params in enumerate(results["params"]):
         model = NeighborVote(field.graph, **params).fit(X[train], y[train])
-        targets[row] = np.where(model.predict(X[held]) == 1, chance, 1.0 - chance).mean()
+        targets[row] = np.where(model.predict(X[holdout]) == 1, chance, 1.0 - chance).mean()
     uses_neighbors = np.array([params["uses_neighbors"] for params in results["params"]])
     errors = [
         float(np.mean((results[name] - targets)[uses_neighbors]))

@@ -37,7 +37,7 @@ def grid(n_nodes):
 
 
 def search_grid(graph, seed):
-    """Search on labels that follow one of three features, and report."""
+    """Return a :class:`LargeSearch` on labels that follow one of three features."""
     n = graph.shape[0]
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3))
@@ -76,6 +76,6 @@ def show_sizes(sizes, replications):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sizes", type=int, nargs="+", help="numbers of nodes")
-    parser.add_argument("--replications", type=int, default=1)
+    parser.add_argument("--replications", type=int, default=1, help="searches of each size")
     arguments = parser.parse_args()
     show_sizes(arguments.sizes, arguments.replications)

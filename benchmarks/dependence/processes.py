@@ -43,7 +43,11 @@ def threshold_time(phi, mean):
 
 @functools.lru_cache
 def autoregression(time, mean=0.5):
-    """Return a sampler, the expected score, and the best chain one could declare."""
+    """Return a sampler of scores, the expected score, and the right chain to declare.
+
+    Scores tell whether a Gaussian autoregression is below a threshold; ``time`` is their
+    autocorrelation time.
+    """
     phi = brentq(lambda x: threshold_time(x, mean) - time, 1e-6, 1 - 1e-5)
     threshold = float(ndtri(mean)) / math.sqrt(1.0 - phi**2)
 
@@ -56,7 +60,7 @@ def autoregression(time, mean=0.5):
 
 @functools.lru_cache
 def regimes(time, share=0.5, scores=(0.95, 0.45)):
-    """Return the same for two hidden regimes, the second one of the given share."""
+    """Return the same for scores of two hidden regimes; ``share`` is that of the second one."""
     mean = (1 - share) * scores[0] + share * scores[1]
     ratio = share * (1 - share) * (scores[0] - scores[1]) ** 2 / (mean * (1 - mean))
     odds = (time - 1.0) / (2.0 * ratio)
@@ -65,14 +69,14 @@ def regimes(time, share=0.5, scores=(0.95, 0.45)):
 
     def sample(n, rng):
         state = int(rng.random() < share)
-        parts = []
-        total = 0
-        while total < n:
+        stays = []
+        n_states = 0
+        while n_states < n:
             length = int(rng.geometric(leave[state]))
-            parts.append(np.full(length, state))
-            total += length
+            stays.append(np.full(length, state))
+            n_states += length
             state = 1 - state
-        states = np.concatenate(parts)[:n]
+        states = np.concatenate(stays)[:n]
         return (rng.random(n) < np.asarray(scores)[states]).astype(float)
 
     chain = MarkovChain([[1 - leave[0], leave[0]], [leave[1], 1 - leave[1]]])

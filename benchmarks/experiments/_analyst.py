@@ -69,7 +69,7 @@ def run_repetition(population, sample, n, sizes, rng, *, answering, order="filte
     Parameters
     ----------
     population : Population
-        Where data come from.
+        Simulator of the data.
     sample : type
         ``RecordSample`` or ``StatisticSample``.
     n : int
@@ -86,8 +86,8 @@ def run_repetition(population, sample, n, sizes, rng, *, answering, order="filte
     Returns
     -------
     ndarray of shape (n_analysts, n_sizes, n_columns)
-        Accuracies on training data, on the holdout (as reported, with the limits promised: NaN
-        where nothing is), on fresh data and on the population, and the number of "above" answers
+        Accuracies on training data, on the holdout (as reported, with its limits: NaN if they are
+        not proven), on fresh data and on the population, and the number of "above" answers
         so far. Without any attribute all accuracies are 1/2.
     """
     training = sample(population, n, rng)
@@ -104,17 +104,17 @@ def run_repetition(population, sample, n, sizes, rng, *, answering, order="filte
     )
     k = len(sizes)
     result = np.full((len(ANALYSTS), k, len(COLUMNS)), np.nan)
-    put = result.reshape(2 * k, -1).T  # a view: one row per column
-    put[0] = training.accuracies(weights)
-    put[1] = holdout.accuracies(weights)
+    columns = result.reshape(2 * k, -1).T  # a view: one row per column of the result
+    columns[0] = training.accuracies(weights)
+    columns[1] = holdout.accuracies(weights)
     reports, limits, n_report_above = reusable.accuracies(
-        put[0, k:], put[1, k:], holdout, weights[k:]
+        columns[0, k:], columns[1, k:], holdout, weights[k:]
     )
-    put[1, k:] = reports
-    put[2:4, k:] = limits
+    columns[1, k:] = reports
+    columns[2:4, k:] = limits
     del training, holdout  # room for the fresh records
-    put[4] = sample(population, n, rng).accuracies(weights)
-    put[5] = population.distribution.accuracy(weights, np.zeros(len(weights)))
-    put[:6, ~weights.any(axis=1)] = 0.5
+    columns[4] = sample(population, n, rng).accuracies(weights)
+    columns[5] = population.distribution.accuracy(weights, np.zeros(len(weights)))
+    columns[:6, ~weights.any(axis=1)] = 0.5
     result[..., 6] = [[0], [above + n_report_above]]
     return result

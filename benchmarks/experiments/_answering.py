@@ -44,16 +44,16 @@ class _PracticalHoldout:
         self.rng = rng
 
     def correlations(self, training, holdout, sample):
-        """Answers in units of the correlation, and how many came from the holdout."""
+        """Return answers in units of the correlation, and how many are corrected."""
         return self._ask(training, holdout, low=-1.0)
 
     def accuracies(self, training, holdout, sample, weights):
-        """Reports, their limits (none are promised), and how many came from the holdout."""
+        """Return reported accuracies, limits (NaN: not proven), and how many are corrected."""
         values, above = self._ask(training, holdout, low=0.0)
         return values, np.full((2, len(values)), np.nan), above
 
     def _ask(self, training, holdout, *, low):
-        """Map [low, 1] to [0, 1], threshold and noise along, and back."""
+        """Return answers in [low, 1] and how many are corrected; the mechanism works in [0, 1]."""
         width = 1.0 - low
         threshold = self.threshold / width
         sigma = self.sigma / width
@@ -104,12 +104,12 @@ class _Algorithm1Holdout:
         self.tau = tau
 
     def correlations(self, training, holdout, sample):
-        """Answers in units of the correlation, and how many came from the holdout."""
+        """Return answers in units of the correlation, and how many are corrected."""
         answers = self.mechanism.answer(to_unit(training), to_unit(holdout))
         return from_unit(answers.values), int(answers.above.sum())
 
     def accuracies(self, training, holdout, sample, weights):
-        """Reports, their limits, and how many came from the holdout."""
+        """Return reported accuracies, their limits, and how many are corrected."""
         answers = self.mechanism.answer(training, holdout)
         limits = np.array([answers.values - self.tau, answers.values + self.tau])
         return answers.values, np.clip(limits, 0.0, 1.0), int(answers.above.sum())
@@ -117,7 +117,7 @@ class _Algorithm1Holdout:
 
 @dataclass(frozen=True)
 class Default:
-    """`ReusableHoldout` as it comes, told the chain; needs all records.
+    """`ReusableHoldout` with its defaults and the declared chain; it needs all records.
 
     Parameters
     ----------
@@ -147,12 +147,12 @@ class _DefaultHoldout:
         )
 
     def correlations(self, training, holdout, sample):
-        """Answers in units of the correlation, and how many came from the holdout."""
+        """Return answers in units of the correlation, and how many are corrected."""
         answers = self.holdout.answer(to_unit(training), to_unit(sample.products()))
         return from_unit(answers.values), int(answers.corrected.sum())
 
     def accuracies(self, training, holdout, sample, weights):
-        """Reports, their limits, and how many came from the holdout."""
+        """Return reported accuracies, their limits, and how many are corrected."""
         answers = self.holdout.answer(training, sample.hits(weights))
         return (
             answers.values,

@@ -30,11 +30,11 @@ class Session:
     memory: float = 0.0
 
     def simulate(self, name, population, answering, settings, repetitions):
-        """Run missing repetitions, write the summary, return all repetitions."""
+        """Return the results of all repetitions; run the missing ones and write the summary."""
         options = self.options
         if options.repetitions is not None:
             repetitions = options.repetitions
-        results, used = run(
+        results, peak_memory = run(
             population,
             answering,
             {"seed": options.seed, **settings},
@@ -44,7 +44,7 @@ class Session:
             jobs=options.jobs,
             restart=options.restart,
         )
-        self.memory = max(self.memory, used)
+        self.memory = max(self.memory, peak_memory)
         write_summary(options.output / f"{name}.csv", results, settings["sizes"])
         return results
 

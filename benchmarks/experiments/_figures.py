@@ -14,7 +14,7 @@ LINES = (
 
 
 def draw(path, panels, sizes, title):
-    """Save a figure: mean and one standard deviation over the repetitions, promised limits in grey.
+    """Save a figure: mean and standard deviation over the repetitions, and proven limits in gray.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from examples.simulated import GaussianMixture, SimulatedDataset, simulate_state
 
 
 def apply_neighbours(rows, correlation):
-    """Multiply each row by the matrix of entries ``correlation ** |j - k|``, in linear time.
+    """Return each row times the matrix of entries ``correlation ** |j - k|``, in linear time.
 
     A sum over earlier and a sum over later attributes; each is a first-order recursion.
     """
@@ -23,10 +23,10 @@ def apply_neighbours(rows, correlation):
 
 
 def neighbour_noise(normals, correlation):
-    """Turn rows of independent standard normals into rows with those correlations.
+    """Return rows with correlations ``correlation ** |j - k|`` from independent standard normals.
 
-    A stationary first-order autoregression over the attributes. Works in place of a dense factor
-    of the covariance, in linear time; changes ``normals``.
+    A stationary first-order autoregression over the attributes, in linear time, without a dense
+    factor of the covariance. It changes ``normals``.
     """
     if correlation == 0.0:
         return normals
@@ -57,7 +57,7 @@ def make_markov(
     dtype="float64",
     random_state=None,
 ):
-    r"""Records along a Markov chain, attributes correlated with the label and among themselves.
+    r"""Return records along a Markov chain, with correlated attributes that depend on the label.
 
     Two signs follow independent stationary two-state chains that keep their value with
     probability ``stay``: the label :math:`u_t` and a mood :math:`v_t`. Given both, records are

@@ -60,7 +60,7 @@ class Population:
 
 
 def dwork_population(n_features, n_shifted, shift):
-    """Dwork et al.'s data; no signal for ``n_shifted=0``."""
+    """Return the population of Dwork et al.'s data; ``n_shifted=0`` gives no signal."""
     make = partial(
         make_dwork_signal, n_features=n_features, n_shifted=n_shifted, shift=shift, dtype="float32"
     )
@@ -68,7 +68,7 @@ def dwork_population(n_features, n_shifted, shift):
 
 
 def markov_population(n_features, n_shifted, shift, stay, loading):
-    """The same for records along a Markov chain."""
+    """Return the population of the same data along a Markov chain."""
     make = partial(
         make_markov,
         n_features=n_features,
@@ -82,7 +82,7 @@ def markov_population(n_features, n_shifted, shift, stay, loading):
 
 
 class RecordSample:
-    """All records, drawn and looked at."""
+    """A sample of records; statistics are computed from them."""
 
     def __init__(self, population, n, rng):
         data = population.make(n, random_state=rng)
@@ -109,7 +109,7 @@ class RecordSample:
 
 
 class StatisticSample:
-    """The same two answers from their exact joint distribution."""
+    """A sample of the same statistics from their exact joint distribution, without records."""
 
     def __init__(self, population, n, rng):
         self._n = n
@@ -120,7 +120,7 @@ class StatisticSample:
         self._noise_mean = noise / np.sqrt(n)
 
     def _draw_signs(self, stay):
-        """Label times mood: a product of two independent sign chains is a sign chain."""
+        """Return label times mood; a product of two independent sign chains is a sign chain."""
         if stay is None:
             return np.zeros(self._n)
         keep = stay**2 + (1.0 - stay) ** 2

@@ -18,7 +18,7 @@ def make_dwork_signal(
     dtype="float64",
     random_state=None,
 ):
-    """A few attributes shifted slightly towards the label, the rest noise.
+    """Return data with a few attributes that are shifted slightly towards the label.
 
     The label is 0 or 1 with probability 1/2. The first ``n_shifted`` attributes are
     ``N(shift * (2y - 1), 1)``, the others ``N(0, 1)``, all independent given the label
@@ -31,9 +31,9 @@ def make_dwork_signal(
     n_features : int, default=10_000
         Number of attributes.
     n_shifted : int, default=20
-        How many attributes carry the label; 0 for data that know nothing of it.
+        Number of attributes that depend on the label.
     shift : float, default=0.06
-        By how many standard deviations.
+        Shift of an attribute, in standard deviations.
     dtype : {"float64", "float32"}, default="float64"
         Type of ``X``; single precision halves memory and time.
     random_state : None, int or numpy.random.Generator, default=None

@@ -327,7 +327,7 @@ def _zhao_figures():
 
 
 def _zhao_experiment():
-    """Reports of the common way and of our default, truth and half-width: one repetition."""
+    """Return the raw report, our report, the true accuracy and our half-width of one repetition."""
     n = 1000
     population = markov_population(n, 2, 0.268 / math.sqrt(2), stay=0.55, loading=0.1)
     rng = np.random.default_rng(0)
@@ -481,7 +481,7 @@ def _dwork_algorithm():
 
 
 def _dwork_experiment(n_shifted, k, order, repetitions=5):
-    """Mean report and fresh accuracy, standard and reusable, at the published size."""
+    """Return mean reported and fresh accuracies, standard and reusable, at the published size."""
     population = dwork_population(10_000, n_shifted, 0.06)
     runs = [
         run_repetition(
