@@ -152,7 +152,7 @@ def test_errors_are_json_too(path, command_line, capsys):
     assert json.loads(capsys.readouterr().out)["error"] == "LedgerUnavailableError"
 
 
-def test_list_shows_ledgers_and_nothing_else(used_ledger, run_command, tmp_path):
+def test_list_shows_only_ledgers(used_ledger, run_command, tmp_path):
     (tmp_path / "other.sqlite").write_bytes(b"SQLite format 3\0" + bytes(100))
     (tmp_path / "notes.txt").write_text("x")
     assert [line.partition(": ")[0] for line in run_command("list", tmp_path).splitlines()] == [
@@ -189,7 +189,7 @@ class Tags(html.parser.HTMLParser):
         self.seen.append(tag)
 
 
-def test_a_page_of_html_is_whole_and_escapes_what_users_wrote(path, run_command, monkeypatch):
+def test_a_page_of_html_is_complete_and_escapes_user_text(path, run_command, monkeypatch):
     monkeypatch.setenv("SKLEARN_BDP_USER", "<script>alert(1)</script>")
     holdout = ReusableHoldout(X, Y, ledger=path)
     for number in range(3):

@@ -55,7 +55,7 @@ def test_stories_are_there():
 
 
 @pytest.mark.parametrize("script", [*STORIES, EXAMPLES / "demo.py"], ids=lambda s: s.stem)
-def test_example_compiles_and_says_what_it_is_about(script):
+def test_example_compiles_and_has_a_long_docstring(script):
     code = compile(script.read_text(encoding="utf-8"), str(script), "exec")
     assert isinstance(code.co_consts[0], str)
     assert len(code.co_consts[0]) > 200
@@ -98,7 +98,7 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 """
 
 
-def test_demo_prints_what_it_does_before_the_imports(tmp_path):
+def test_demo_prints_a_line_before_the_imports(tmp_path):
     command = [sys.executable, "-c", FIRST_LINE, str(EXAMPLES / "demo.py")]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert result.stdout.split() == ["False", "False"]

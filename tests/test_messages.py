@@ -507,7 +507,7 @@ MISTAKES |= WRONG_ORDERS | WRONG_KINDS
 # few groups are quick
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_answered_by_what_to_do_before_any_fit(mistake, tmp_path):
+def test_the_message_of_a_mistake_names_the_fix_before_any_fit(mistake, tmp_path):
     call, sentence = MISTAKES[mistake]
     with pytest.raises(Exception) as error:  # noqa: PT011 (the sentence is the point)
         call(tmp_path) if call.__code__.co_argcount else call()
@@ -516,7 +516,7 @@ def test_a_mistake_is_answered_by_what_to_do_before_any_fit(mistake, tmp_path):
 
 
 @pytest.mark.parametrize("scoring", ["acuracy", ["accuracy", "acuracy"]], ids=str)
-def test_a_misspelled_metric_gets_those_that_work(scoring):
+def test_a_misspelled_metric_raises_with_a_suggestion_and_the_available_names(scoring):
     with pytest.raises(ValueError, match="Did you mean 'accuracy'") as error:
         search(scoring=scoring, refit=False)
     assert ", ".join(available_metrics()) in str(error.value)
@@ -544,14 +544,14 @@ def test_columns_without_finite_numbers_are_named(frame):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
-def test_a_default_metric_is_told_with_its_clip():
+def test_the_warning_of_a_default_metric_states_its_clip():
     options = {"grid": {"alpha": [1.0]}, "random_state": 0, "correlation": "time"}
     with pytest.warns(DefaultMetricWarning, match="errors are clipped at"):
         fitted = search(y=3.0 * X[:, 0], estimator=Ridge(), **options)
     assert "clipped at" in str(fitted.certificate_)
 
 
-def test_a_guarantee_that_says_nothing_names_the_records_needed():
+def test_the_warning_of_a_vacuous_guarantee_states_the_required_records():
     with pytest.warns(
         UninformativeIntervalWarning, match="About 60,106 records are needed for ±0.1"
     ):

@@ -101,7 +101,7 @@ def test_the_source_distribution_holds_tests_docs_and_examples():
         assert f"graft {folder}\n" in text
 
 
-def test_the_conda_recipe_needs_what_the_package_needs():
+def test_the_conda_recipe_has_the_requirements_of_the_package():
     recipe = (ROOT / ".github/conda/meta.yaml").read_text("utf-8")
     needed = settings()["options"]["install_requires"].split()
     assert needed

@@ -176,7 +176,7 @@ def make(ledger, **options):
     return ReusableHoldout(workers.X, workers.Y, ledger=ledger, **options)
 
 
-def test_a_ledger_keeps_what_is_answered(recipe, tmp_path, path):
+def test_the_ledger_of_the_recipe_records_answers_and_notes(recipe, tmp_path, path):
     assert Backend.__abstractmethods__ == {"create", "read", "lock", "append"}
     folder = recipe("A ledger").Folder(tmp_path / "entries")
     holdout = make(folder, random_state=1)
@@ -194,7 +194,7 @@ def test_a_ledger_keeps_what_is_answered(recipe, tmp_path, path):
         make(folder, expert=ExpertSettings(ledger_timeout=0.05)).answer([0.5], workers.scores(1, 2))
 
 
-def test_a_search_asks_a_ledger_and_edits_are_noticed(recipe, tmp_path):
+def test_a_search_resumes_from_the_ledger_of_the_recipe_and_detects_edits(recipe, tmp_path):
     ledger = recipe("A ledger").Folder(tmp_path / "entries")
     search = ReusableHoldoutSearchCV(
         LogisticRegression(), GRID, holdout=HoldoutConfig(ledger=ledger)

@@ -182,7 +182,7 @@ def test_attributes_without_an_answer_never_pass():
 
 
 @pytest.mark.parametrize("noise", ["paper", "script"])
-def test_correlations_are_asked_in_their_own_units(noise):
+def test_the_practical_preset_answers_in_units_of_the_correlation(noise):
     practical = module("_answering").Practical(noise)
     training = np.zeros(4000)
     n = 10_000  # T = .04, σ = .01
@@ -254,7 +254,7 @@ def test_one_command_writes_figures_and_tables(script, tmp_path):
 
 
 @pytest.mark.slow
-def test_chain_without_a_guarantee_says_so(tmp_path):
+def test_the_output_states_that_a_slow_chain_has_no_guarantee(tmp_path):
     options = ["--size", "tiny", "--repetitions", "1", "--stay", "0.95"]
     result = command("zhao", *options, output=tmp_path)
     assert result.returncode == 0, result.stderr

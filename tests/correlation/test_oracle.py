@@ -17,7 +17,7 @@ from .oracle import (
 )
 
 
-def test_independent_records_leak_what_the_mechanism_spends():
+def test_leakage_of_independent_records_is_the_epsilon_of_the_mechanism():
     """Theory B0."""
     joint = field_distribution(
         [2, 3, 2], {(0,): np.array([1.0, 2.0]), (1,): np.array([1.0, 1.0, 3.0])}

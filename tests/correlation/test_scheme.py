@@ -117,7 +117,7 @@ def test_no_attribute_of_a_model_is_looked_up_by_text_outside_correlation():
         ("nodes given the rest", ConcentrationBound.INDEPENDENT, 3, "records", False),
     ],
 )
-def test_schemes_by_hand(name, bound, n_units, unit_name, exchangeable):
+def test_sampling_schemes_of_models(name, bound, n_units, unit_name, exchangeable):
     model = MODELS[name]
     scheme = model.sampling_scheme(model.n_records or 12)
     assert scheme.bound is bound

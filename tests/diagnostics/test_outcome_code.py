@@ -42,7 +42,7 @@ def test_weights_of_all_paths_sum_to_one(n_findings):
         assert total_weight == pytest.approx(math.exp(-path_code_length(prefix, n_findings)))
 
 
-def test_an_analyst_who_stops_at_the_first_finding_has_no_more_than_one():
+def test_probabilities_of_stopping_at_the_first_finding_sum_to_one():
     """A fixed price per finding with free silence is not a code: 121 checks summed to above one."""
     stop_weights = [
         math.exp(-path_code_length([None] * n_silent_checks + ["rows"], 1))

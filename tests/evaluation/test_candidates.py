@@ -76,7 +76,7 @@ def test_estimators_that_work_in_place_do_not_change_the_records(estimator, grid
 
 # each round makes its holdout anew
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
-def test_a_step_in_place_leaves_the_records_to_the_next_candidate():
+def test_a_transformer_that_works_in_place_does_not_change_scores_of_the_search():
     test_scores = []
     for copy in (True, False):
         search = ReusableHoldoutSearchCV(

@@ -189,18 +189,24 @@ def test_a_splitter_that_cuts_groups_is_rejected_with_their_number(case):
 
 
 @pytest.mark.parametrize("case", DEPENDENT_RECORDS)
-def test_a_validation_set_tied_to_training_records_is_rejected(case):
+def test_a_validation_set_without_ties_to_training_records_divides_the_model(case):
+    """An even number of training records cuts no pair of dependent records."""
     correlation, groups = DEPENDENT_RECORDS[case]
-    X_train = np.arange(150)[:, None].astype(float)
-    validation_set = {"X_val": np.ones((50, 1)), "y_val": np.zeros(50)}
     division = divide_example(
-        correlation, n=150, groups=groups, **validation_set
-    )  # 150 is even: no pair is cut
+        correlation, n=150, groups=groups, X_val=np.ones((50, 1)), y_val=np.zeros(50)
+    )
     assert division.model.n_records == 50
-    assert division.train_model.n_records == X_train.shape[0]
-    validation_set = {"X_val": np.ones((51, 1)), "y_val": np.zeros(51)}
+    assert division.train_model.n_records == 150
+
+
+@pytest.mark.parametrize("case", DEPENDENT_RECORDS)
+def test_a_validation_set_tied_to_training_records_is_rejected(case):
+    """An odd number of training records cuts one of 100 pairs."""
+    correlation, groups = DEPENDENT_RECORDS[case]
     with refused(ValueError, "X_val", 1, 100):
-        divide_example(correlation, n=149, groups=groups, **validation_set)
+        divide_example(
+            correlation, n=149, groups=groups, X_val=np.ones((51, 1)), y_val=np.zeros(51)
+        )
 
 
 def test_independence_of_other_validation_sets_is_an_assumption():

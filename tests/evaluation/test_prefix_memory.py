@@ -123,7 +123,7 @@ def test_records_on_which_a_shared_step_fails_get_the_lowest_score(data):
             np.testing.assert_array_equal(outcome.evaluation.per_record == 0.0, is_failing)
 
 
-def test_a_score_of_the_caller_is_given_the_pipeline_itself(data):
+def test_a_user_function_is_called_with_the_whole_pipeline(data):
     estimator_types = []
 
     def record_score(estimator, X, y):

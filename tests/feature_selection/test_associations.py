@@ -305,7 +305,7 @@ def test_without_a_candidate_nothing_is_read_and_the_holdout_stays_open():
     ],
     ids=["chain", "epsilon", "none"],
 )
-def test_what_cannot_be_permuted_is_rejected_before_anything_closes(options):
+def test_reports_without_a_permutation_test_raise_and_leave_the_holdout_open(options):
     screen = fit_filter(*make_planted(1500, 30), **options)
     with refused(ValueError, "final_report()"):
         screen.final_report()
@@ -315,7 +315,7 @@ def test_what_cannot_be_permuted_is_rejected_before_anything_closes(options):
 
 # two holdouts of the same records
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
-def test_what_could_fail_leaves_the_holdout_open():
+def test_an_invalid_parameter_of_a_report_leaves_the_holdout_open():
     X, y = make_planted(n_features=40)
     frame = pd.DataFrame(X[300:]).add_prefix("f")
     for rows in (frame, X[300:]):

@@ -36,6 +36,6 @@ def test_no_module_writes_an_attribute_of_a_holdout_or_its_accountant():
     assert writes == []
 
 
-def test_a_write_from_outside_is_found():
+def test_the_check_of_writes_detects_attributes_and_setattr():
     tree = ast.parse("search.holdout_.context = 1\nself.holdout = 2\nsetattr(holdout, 'n', 3)")
     assert [writes_to_holdout(attribute) for attribute in written_attributes(tree)].count(True) == 2

@@ -39,7 +39,7 @@ def test_invalid_numbers_are_rejected_by_name(holdout, name, argument):
     assert len(holdout.history()) == 0
 
 
-def test_whole_masks_booleans_and_objects_of_numbers_are_numbers(holdout):
+def test_unmasked_arrays_booleans_and_objects_of_numbers_are_valid_scores(holdout):
     holdout.answer([0.5], np.ma.masked_array(np.full((1, N), 0.5)))
     holdout.answer([True], np.ones((1, N), dtype=bool))
     holdout.answer([0.5], np.full((1, N), 0.5, dtype=object))

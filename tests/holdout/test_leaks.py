@@ -88,7 +88,7 @@ def test_scores_out_of_range_are_not_quoted(holdout):
     audit.check_error(caught.value, callers=[__file__])
 
 
-def test_an_interrupt_inside_carries_no_frames(holdout, audit, monkeypatch):
+def test_the_traceback_of_an_interrupt_holds_no_frame_with_scores(holdout, audit, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 

@@ -70,7 +70,7 @@ def test_no_module_writes_an_attribute_of_a_holdout(path):
         "vars(self.holdout_)['n'] = 1",
     ],
 )
-def test_writes_are_found(line):
+def test_the_check_of_writes_detects_each_form(line):
     assert len(writes_to_others(line)) == 1
 
 

@@ -86,7 +86,7 @@ def test_released_values_lie_on_the_grid():
     assert np.allclose(cells, np.round(cells), atol=1e-9)
 
 
-def test_information_spent_is_what_the_answers_have_revealed(holdout):
+def test_information_spent_is_the_released_code_length(holdout):
     """The next query also pays the weight of its batch, in a fresh holdout nothing else."""
     assert holdout.information_spent == 0.0
     assert holdout.next_code_length == pytest.approx(math.log(20))
@@ -424,14 +424,14 @@ def test_scores_are_in_the_units_of_their_metric(planted_holdout):
     assert loss.lower < SCORE - 1 < loss.upper < 0
 
 
-def test_score_equals_answer(planted_holdout):
-    by_score = planted_holdout.score(fitted(), 0.75, scoring="accuracy")
+def test_the_score_of_a_model_is_the_answer_to_its_hits(planted_holdout):
+    verified = planted_holdout.score(fitted(), 0.75, scoring="accuracy")
     second_holdout = ReusableHoldout(X_PLANTED, Y_PLANTED, random_state=0)
-    by_hand = second_holdout.answer([0.75], [HITS])
-    assert (by_score.value, by_score.lower, by_score.upper) == (
-        by_hand.values[0],
-        by_hand.lower[0],
-        by_hand.upper[0],
+    answers = second_holdout.answer([0.75], [HITS])
+    assert (verified.value, verified.lower, verified.upper) == (
+        answers.values[0],
+        answers.lower[0],
+        answers.upper[0],
     )
 
 

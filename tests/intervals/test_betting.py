@@ -236,7 +236,7 @@ def test_shares_have_the_limits_of_clopper_and_pearson(hits, count):
     )
 
 
-def test_one_hit_among_unequal_records_needs_its_own_limit():
+def test_one_hit_among_unequal_records_has_a_valid_limit():
     """G8: bits (mu * n, 0, ..., 0) reach one hit more often than equal ones."""
     count = 5
     level = 0.4

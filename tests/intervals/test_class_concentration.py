@@ -288,7 +288,7 @@ def test_auc_variance_is_that_of_hanley_and_mcneil():
     assert float(tail.standard_deviation(auc)) == pytest.approx(np.std(scores), rel=0.1)
 
 
-def test_a_class_that_may_be_missing_leaves_its_part_open():
+def test_a_class_that_may_be_missing_contributes_its_whole_range():
     """G12: it contributes anything, and nothing is vacuous."""
     tail = ClassMeansTail((200, 200, 0))
     lower = tail.lower_limit([0.95], -5.0)

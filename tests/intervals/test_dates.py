@@ -76,7 +76,7 @@ def test_degrees_of_freedom_follow_kurtosis_and_events():
     assert degrees_of_freedom(flat, horizon=5) == pytest.approx(1.5 * 100.0 / 10.0 - 1.0)
 
 
-def test_an_interval_by_hand_and_what_has_none():
+def test_an_interval_by_hand_and_none_without_spread():
     rng = np.random.default_rng(2)
     hits = (rng.random(100) < 0.8).astype(float)
     value = hits.mean()

@@ -176,7 +176,7 @@ def test_an_answer_is_not_released_when_its_commit_fails(path, written):
         ({"gap": 3}, ["gap"]),
     ],
 )
-def test_another_holdout_is_rejected(used_path, change, facts):
+def test_a_ledger_of_another_holdout_is_rejected(used_path, change, facts):
     arguments = {"X": X, "y": Y, **change}
     with refused(LedgerMismatchError, *facts):
         ReusableHoldout(arguments.pop("X"), arguments.pop("y"), ledger=used_path, **arguments)

@@ -45,7 +45,7 @@ def test_numbers_of_the_pages_are_those_of_the_package():
     assert f"ledger_timeout={ExpertSettings().ledger_timeout}" in PAGE
 
 
-def test_help_and_page_name_the_same_places():
+def test_docstring_and_page_show_the_same_url():
     form = "postgresql://user@host/database?holdout=name"
     assert form in HoldoutConfig.__doc__
     assert form in PAGE

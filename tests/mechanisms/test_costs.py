@@ -6,7 +6,7 @@ from sklearn_bdp.mechanisms import Thresholdout
 from sklearn_bdp.mechanisms.thresholdout import thresholdout_epsilon
 
 
-def test_t1_by_hand():
+def test_thresholdout_epsilon_by_hand():
     level = thresholdout_epsilon(
         sensitivity=0.01,
         budget=2,

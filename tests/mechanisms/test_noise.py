@@ -50,7 +50,7 @@ def test_exponentials_are_unit_exponential_with_independent_signs():
     assert abs(np.corrcoef(block.signs, block.values)[0, 1]) < 5 / math.sqrt(200_000)
 
 
-def test_doubles_are_within_the_promised_error_of_the_exact_variate():
+def test_doubles_are_within_the_stated_error_of_the_exact_variate():
     block = Exponentials(seeded(1), 5000)
     for index, value in enumerate(block.values.tolist()):
         error = Fraction(2.0**-50) * (1 + Fraction(value))

@@ -109,7 +109,7 @@ def test_one_bad_row_costs_a_logarithm_of_calls_and_the_order_is_fixed():
     assert len(calls) == 1 + 2 * 10
 
 
-def test_a_model_without_failures_is_asked_once():
+def test_a_model_without_failures_predicts_once():
     calls = []
     get_metric("accuracy").evaluate(Stub(calls), *records(100))
     assert calls == [100]

@@ -57,7 +57,7 @@ def test_only_undeclared_ranges_are_replaced(name, options, lower):
         ("neg_mean_pinball_loss", {"alpha": 0.9}),
     ],
 )
-def test_errors_are_scored_again_as_if_the_model_were_asked_again(name, options):
+def test_errors_converted_to_a_narrow_clip_equal_those_of_a_second_evaluation(name, options):
     """Two routes: errors of an evaluation with the wide clip, and an evaluation with the narrow."""
     X = np.arange(400.0)[:, None]
     model = LinearRegression().fit(X, Y)

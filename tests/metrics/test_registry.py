@@ -89,7 +89,7 @@ def test_errors_of_unbounded_metrics_name_the_final_report(name):
         get_metric(name)
 
 
-def test_unknown_names_list_what_there_is():
+def test_an_unknown_name_raises_with_the_available_names():
     with refused(ValueError, "'accuracy'", "accuracy, balanced_accuracy") as caught:
         get_metric("acuracy")
     assert not isinstance(caught.value, UnboundedMetricError)
@@ -186,7 +186,7 @@ class OwnScore(LogisticRegression):
         GridSearchCV(LogisticRegression(), {"C": [1]}, scoring="roc_auc"),
     ],
 )
-def test_a_score_of_its_own_is_never_compared_with_accuracy(classifier):
+def test_the_default_metric_notes_that_an_estimator_has_a_score_of_its_own(classifier):
     metric = default_metric(classifier, Y_CLASSES)
     assert metric.name == "accuracy"
     assert "score of its own" in metric.note
@@ -204,7 +204,7 @@ def test_default_of_regressors_is_the_clipped_absolute_error_with_a_note():
 
 
 @pytest.mark.parametrize("estimator", [KMeans(), StandardScaler(), None, object()])
-def test_no_default_for_anything_else(estimator):
+def test_estimators_without_a_default_metric_raise(estimator):
     with refused(UnboundedMetricError, "scoring=", "PerRecordScore"):
         default_metric(estimator, Y_BINARY)
 
@@ -270,7 +270,7 @@ def test_other_callables_are_rejected(scorer):
         get_metric(scorer)
 
 
-def test_scorers_that_ask_for_sample_weights_are_rejected():
+def test_scorers_that_request_sample_weights_are_rejected():
     with sklearn.config_context(enable_metadata_routing=True):
         scorer = sk.make_scorer(sk.accuracy_score).set_score_request(sample_weight=True)
     with refused(UnboundedMetricError, "scoring='accuracy'"):

@@ -157,7 +157,7 @@ def test_labels_of_another_type_than_the_models_are_an_error():
     assert get_metric("accuracy").evaluate(model, X, y).value == 0.0
 
 
-def test_columns_that_are_not_the_models_are_an_error_before_anything_is_asked():
+def test_records_with_other_columns_than_the_models_raise():
     X, y = load_iris(return_X_y=True, as_frame=True)
     model = LogisticRegression(max_iter=500).fit(X, y)
     with refused(ValueError, 4, 3):
@@ -166,7 +166,7 @@ def test_columns_that_are_not_the_models_are_an_error_before_anything_is_asked()
         get_metric("accuracy").evaluate(model, X[X.columns[::-1]], y)
 
 
-def test_a_class_that_the_holdout_lacks_is_no_error_and_tells_nothing():
+def test_a_class_missing_from_the_holdout_contributes_the_score_of_chance():
     """G12: a missing class contributes chance, whichever model is asked."""
     replies = {"classes": [0, 1], "labels": [1, 0], "proba": [[0, 1], [1, 0]]}
     model, X, y = fixed([1, 1], **replies)

@@ -67,7 +67,7 @@ def test_a_shuffled_column_is_shuffled_on_the_holdout(convert, column_index):
     assert len(holdout.history()) == 3  # drawn in another order
 
 
-def test_records_of_whole_numbers_take_the_values_of_the_training_rows():
+def test_altered_rows_are_scored_on_holdout_records_of_integer_type_without_truncation():
     rng = np.random.default_rng(0)
     y = (rng.random(1_200) < 0.8).astype(int)
     X = np.where(y == 1, 0.6, 0.4)[:, None]

@@ -288,7 +288,7 @@ def test_errors_are_proven_with_a_declared_range_only(name):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_folds_that_test_fitted_records_give_no_interval():
+def test_folds_that_test_their_training_records_give_no_interval():
     X, y, estimator, grid = problem("f1_macro")
     all_rows = np.arange(400)
     search = ReusableHoldoutSearchCV(

@@ -183,7 +183,7 @@ def accuracy_and_loss(estimator, X, y):
         (accuracy_and_loss, "accuracy"),
     ],
 )
-def test_the_metric_that_ranks_decides_who_survives(data, scoring, refit):
+def test_candidates_survive_by_the_metric_that_ranks(data, scoring, refit):
     results = halving(scoring=scoring, refit=refit).fit(*data).cv_results_
     is_first_rung = results["iter"] == 0
     names = np.array([str(params) for params in results["params"]])

@@ -86,7 +86,7 @@ def test_pinball_loss():
     check_best_interval(fitted, -mean_pinball_loss(y[600:], fitted.predict(X[600:]), alpha=0.9))
 
 
-def test_log_loss_with_the_labels_it_was_made_with(data):
+def test_log_loss_uses_the_labels_of_its_scorer(data):
     X, y = data
     labels = np.array(["no", "yes", "never seen"])
     try:

@@ -404,7 +404,7 @@ def test_importances_in_workers(data, on_disk, one_column):
     np.testing.assert_array_equal(importance[2], importance[1])
 
 
-def test_importances_after_a_copy_in_single_precision(data, holdout, one_column):
+def test_importances_accept_a_single_precision_copy_of_the_training_rows(data, holdout, one_column):
     X, _, y, _ = data
     scorer = HoldoutScorer(holdout)
     base_score = scorer(one_column, X, y)

@@ -574,7 +574,7 @@ def test_a_preview_of_the_next_search_is_free(data):
     assert fitted.holdout_.information_spent == spent
 
 
-def test_the_final_report_names_what_was_searched_and_what_was_fixed(data):
+def test_the_final_report_names_searched_and_fixed_parameters(data):
     fitted = ReusableHoldoutSearchCV(SVC(kernel="linear"), {"C": [1.0]}, cv=3, random_state=0)
     assert fitted.fit(*data).final_report().rows[0].model == "SVC(C=1, kernel='linear')"
 
@@ -626,7 +626,7 @@ def test_groups_of_a_validation_set_can_be_passed_in_two_ways(data):
     [{"groups": np.arange(300)}, {"groups": np.arange(200)}, {"groups_val": np.arange(100)}, {}],
     ids=str,
 )
-def test_groups_of_one_part_only_are_rejected_with_both_ways(data, labels):
+def test_groups_of_one_side_only_raise_with_the_missing_argument(data, labels):
     X = data[0][:400]
     y = data[1][:400]
     with refused(ValueError, "groups_val=", 400):

@@ -188,7 +188,7 @@ def test_the_budget_goes_to_the_metric_that_ranks(data, on_exhausted):
     assert (answers_of_other_metrics == "unanswered").any()
 
 
-def test_models_that_lack_what_a_metric_needs(data):
+def test_a_metric_of_probabilities_is_unanswered_for_models_without_them(data):
     """Without probabilities the Brier score is unanswered; the other metrics are verified."""
     with warned(UserWarning, "non-finite"):
         fitted = search(estimator=LinearSVC()).fit(*data)

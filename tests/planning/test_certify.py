@@ -122,7 +122,7 @@ def test_more_correlation_never_helps():
         assert taus == sorted(taus)
 
 
-def test_certificate_scales_meet_the_bdp_level_asked_for():
+def test_certificate_scales_meet_the_requested_bdp_level():
     """Theory C4."""
     certificate = certify(20_000, correlation=P1, n_queries=50, budget=3, epsilon=0.8)
     mechanism = certificate.mechanism

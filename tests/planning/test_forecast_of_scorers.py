@@ -24,7 +24,7 @@ SCORERS = {
 
 
 @pytest.mark.parametrize("name", SCORERS)
-def test_plans_and_previews_name_what_forecasts_it(name):
+def test_plans_and_previews_of_scorers_without_a_bound_refer_to_search_preview(name):
     holdout = ReusableHoldout(np.zeros((60, 1)), np.arange(60) % 2, random_state=0)
     for forecast in (holdout.preview, lambda scoring: plan_search(0.1, scoring=scoring)):
         with refused(UnboundedMetricError, name, "search.preview"):

@@ -38,7 +38,7 @@ def played(n, correlation, bias, searches=4, m=20, score=0.9):
 
 @pytest.mark.parametrize("correlation", [None, P1])
 @pytest.mark.parametrize("bias", [0.0, 0.09])
-def test_a_holdout_gives_what_was_forecast(correlation, bias):
+def test_forecast_half_widths_are_those_of_simulated_searches(correlation, bias):
     n = 2000
     year = {
         "n_candidates": 20,
@@ -112,7 +112,7 @@ def test_bad_input_raises(bad):
         plan_search(**bad)
 
 
-def test_groups_are_planned_with_what_the_holdout_will_use():
+def test_plans_for_groups_use_the_bound_of_the_holdout():
     """Not with Hoeffding's form at the effective number of records: twice as many for visits."""
     year = {"n_candidates": 30, "n_searches": 1}
     assert plan_search(0.1, correlation=Groups(np.arange(300)), **year) == plan_search(0.1, **year)
@@ -128,7 +128,7 @@ def test_groups_are_planned_with_what_the_holdout_will_use():
 
 
 @pytest.mark.parametrize("influence", [0.1, 0.4, 1.0])
-def test_plans_for_networks_agree_with_what_a_search_gets(influence):
+def test_planned_half_widths_for_networks_are_those_of_a_search(influence):
     """A search splits nodes and verifies given the others; the whole network is worth far less."""
     n = 900
     ring = np.arange(n)

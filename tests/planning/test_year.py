@@ -42,7 +42,7 @@ def test_a_year_of_searches_stays_narrow_and_right(work, interim, final):
 @pytest.mark.slow
 @pytest.mark.parametrize("spending", ["final", "even"])
 @pytest.mark.parametrize("work", [0, 1, 6, 7, 8])
-def test_years_and_reports_are_wrong_no_more_often_than_promised(work, spending):
+def test_years_and_reports_miss_at_most_as_often_as_stated(work, spending):
     """200 years pass a failure rate of 8% (of 5%) with chance .92 and of 15% with chance .04.
 
     Of their 4,000 reports a twentieth may miss, without a margin: 5.5% pass with chance .09 if
@@ -55,7 +55,7 @@ def test_years_and_reports_are_wrong_no_more_often_than_promised(work, spending)
     assert row["missed"] <= 0.05
 
 
-def test_the_final_report_is_what_is_narrower_where_it_is_spent_for():
+def test_spending_final_narrows_the_report_and_spending_even_the_interim_intervals():
     year = _load("simulate_year")
     final, even = (
         year.summarize(year.WORKLOADS[0], year.Choice(year.AlphaSpending(name)), 6, searches=10)
@@ -81,7 +81,7 @@ def test_a_thousand_sequential_queries_of_which_ten_overfit():
     assert compare.as_used_width(10_000, 1000, 10) <= 0.06
 
 
-def test_four_searches_of_a_pool_ask_every_candidate_once():
+def test_four_searches_of_a_pool_query_every_candidate_once():
     real = _load("real_searches")
     rng = np.random.default_rng(0)
     queried = []

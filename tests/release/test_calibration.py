@@ -32,7 +32,7 @@ MODELS = [
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 30.0])
 @pytest.mark.parametrize("budget", [1, 10])
-def test_a_numeric_epsilon_is_met_for_the_whole_life(model, epsilon, budget):
+def test_a_numeric_epsilon_bounds_all_answers_of_a_holdout(model, epsilon, budget):
     calibration = calibrate(model, epsilon=epsilon, budget=budget)
     level = calibration.make_mechanism().dp_epsilon(1 / N)
     assert model.bdp_epsilon(level, N) <= epsilon * (1 + 1e-12)

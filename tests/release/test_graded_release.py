@@ -527,7 +527,7 @@ def test_one_outlier_does_not_move_the_others():
 
 
 def test_a_common_offset_is_learned():
-    """G4: predictions follow from training-side values and released ones, nothing else."""
+    """G4: predictions follow from cross-validated and released scores alone."""
     code = PredictiveCode()
     code.observe_cv_scores([0.9, 0.8])
     assert code.predict([0.9, 0.8])[0].tolist() == [0.9, 0.8]

@@ -103,7 +103,7 @@ def test_a_forecast_reads_no_holdout_record():
     assert levels[0].tolist() == levels[1].tolist()
 
 
-def test_what_cannot_be_forecast_is_rejected():
+def test_invalid_arguments_of_a_preview_raise():
     X, y, _ = classification(400, 2)
     search = ReusableHoldoutSearchCV(LogisticRegression(), {"C": [1.0]}, random_state=0).fit(X, y)
     with refused(ValueError, "compare"):

@@ -40,13 +40,13 @@ Y = (X[:, 0] + 0.3 * RNG.normal(size=60) > 0).astype(int)
 ACCURACY = get_metric("accuracy")
 
 
-def recipe(estimator, X=X, y=Y, *, metric=ACCURACY, columns=None, **fit_params):
+def key_before_fit(estimator, X=X, y=Y, *, metric=ACCURACY, columns=None, **fit_params):
     """Return the key before the fit, or None."""
     context = recipe_context(metric, fit_params)
     return recipe_key(estimator, context, training=data_digest(X, y), columns=columns)
 
 
-def model(estimator, X=X, y=Y, *, metric=ACCURACY, columns=None):
+def key_after_fit(estimator, X=X, y=Y, *, metric=ACCURACY, columns=None):
     """Return the key after the fit."""
     return ModelDigest(estimator.fit(X, y)).key(metric, X, columns=columns)
 
@@ -77,13 +77,13 @@ SAME["memory"][1].set_params(memory="somewhere")
 @pytest.mark.parametrize("name", SAME)
 def test_execution_parameters_keep_the_recipe(name):
     first, second = SAME[name]
-    assert recipe(first) == recipe(second) is not None
+    assert key_before_fit(first) == key_before_fit(second) is not None
 
 
 @pytest.mark.parametrize("name", [name for name in SAME if name != "memory"])
 def test_execution_parameters_keep_the_model_key(name):
     first, second = SAME[name]
-    assert model(first) == model(second) is not None
+    assert key_after_fit(first) == key_after_fit(second) is not None
 
 
 LAYOUTS = {
@@ -95,42 +95,49 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_the_layout_of_data_keeps_the_recipe(name):
-    assert recipe(TREE, *LAYOUTS[name]) == recipe(TREE)
+    assert key_before_fit(TREE, *LAYOUTS[name]) == key_before_fit(TREE)
 
 
 def test_an_index_keeps_the_recipe_and_single_precision_does_not():
     """A model that is fitted in single precision predicts others in its last digits."""
     integers = np.round(X * 8)
-    assert recipe(TREE, integers.astype(np.float32)) != recipe(TREE, integers)
+    assert key_before_fit(TREE, integers.astype(np.float32)) != key_before_fit(TREE, integers)
     frame = pd.DataFrame(integers, columns=list("abc"))
     reindexed = frame.set_axis(np.arange(60) * 7, axis=0)
-    assert recipe(TREE, reindexed) == recipe(TREE, frame)
-    assert recipe(TREE, frame.astype({"b": np.float32})) != recipe(TREE, frame)
+    assert key_before_fit(TREE, reindexed) == key_before_fit(TREE, frame)
+    assert key_before_fit(TREE, frame.astype({"b": np.float32})) != key_before_fit(TREE, frame)
 
 
 def test_the_estimator_of_the_readme_has_one_key_for_one_model():
-    assert recipe(LogisticRegression()) is None  # no seed: the key needs the fitted model
-    assert model(LogisticRegression()) == model(LogisticRegression()) is not None
-    assert model(LogisticRegression(C=1)) == model(LogisticRegression(C=np.float64(1.0)))
+    assert key_before_fit(LogisticRegression()) is None  # no seed: the key needs the fitted model
+    assert key_after_fit(LogisticRegression()) == key_after_fit(LogisticRegression()) is not None
+    assert key_after_fit(LogisticRegression(C=1)) == key_after_fit(
+        LogisticRegression(C=np.float64(1.0))
+    )
 
 
 def test_durations_inside_a_model_do_not_count():
     searches = [GridSearchCV(TREE, {"max_depth": [1, 2]}, cv=2) for _ in range(2)]
-    assert model(searches[0]) == model(searches[1]) is not None
+    assert key_after_fit(searches[0]) == key_after_fit(searches[1]) is not None
 
 
 def test_keys_are_the_same_in_another_process():
     code = """
     import numpy as np
     from tests.utils.test_hashing_models import *
-    print(recipe(TREE), model(LogisticRegression()), model(UserModel()))
+    print(key_before_fit(TREE), key_after_fit(LogisticRegression()), key_after_fit(UserModel()))
     print(query_key("accuracy", {"b": 1, "a": (0.1, None)}, np.arange(3)))
     """
     process = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
     )
     key = query_key("accuracy", {"a": (0.1, None), "b": 1}, np.arange(3))
-    expected_keys = [recipe(TREE), model(LogisticRegression()), model(UserModel()), key]
+    expected_keys = [
+        key_before_fit(TREE),
+        key_after_fit(LogisticRegression()),
+        key_after_fit(UserModel()),
+        key,
+    ]
     assert process.stdout.split() == expected_keys
 
 
@@ -160,27 +167,29 @@ OTHER_RECIPES = {
 
 
 def test_different_recipes_have_different_keys():
-    keys = [recipe(TREE), *map(recipe, OTHER_RECIPES.values())]
+    keys = [key_before_fit(TREE), *map(key_before_fit, OTHER_RECIPES.values())]
     assert None not in keys
     # All features are the default of a tree, so that "one feature" and "all features" differ.
-    assert len(set(keys)) == len(keys) - (recipe(TREE) == recipe(OTHER_RECIPES["one record"]))
+    assert len(set(keys)) == len(keys) - (
+        key_before_fit(TREE) == key_before_fit(OTHER_RECIPES["one record"])
+    )
 
 
 def test_data_metric_columns_and_fit_parameters_are_part_of_the_key():
     changed = X.copy()
     changed[7, 1] += 1e-12
     keys = [
-        recipe(TREE),
-        recipe(TREE, changed),
-        recipe(TREE, X[::-1], Y[::-1]),
-        recipe(TREE, y=1 - Y),
-        recipe(TREE, pd.DataFrame(X, columns=list("abc"))),
-        recipe(TREE, pd.DataFrame(X, columns=list("cba"))),
-        recipe(TREE, metric=get_metric("neg_brier_score", y=Y)),
-        recipe(TREE, columns=(0, 1)),
-        recipe(TREE, columns=(0, 2)),
-        recipe(TREE, sample_weight=np.ones(60)),
-        recipe(TREE, sample_weight=np.arange(60.0)),
+        key_before_fit(TREE),
+        key_before_fit(TREE, changed),
+        key_before_fit(TREE, X[::-1], Y[::-1]),
+        key_before_fit(TREE, y=1 - Y),
+        key_before_fit(TREE, pd.DataFrame(X, columns=list("abc"))),
+        key_before_fit(TREE, pd.DataFrame(X, columns=list("cba"))),
+        key_before_fit(TREE, metric=get_metric("neg_brier_score", y=Y)),
+        key_before_fit(TREE, columns=(0, 1)),
+        key_before_fit(TREE, columns=(0, 2)),
+        key_before_fit(TREE, sample_weight=np.ones(60)),
+        key_before_fit(TREE, sample_weight=np.arange(60.0)),
     ]
     assert len(set(keys)) == len(keys)
     assert None not in keys
@@ -193,9 +202,9 @@ def test_the_order_of_categories_is_part_of_the_key():
     assert data_digest(ascending) != data_digest(descending)
 
 
-def test_equal_models_on_other_columns_are_two():
+def test_equal_models_on_different_columns_have_different_keys():
     constant = DummyClassifier()
-    assert model(constant, columns=(0,)) != model(constant, columns=(1,))
+    assert key_after_fit(constant, columns=(0,)) != key_after_fit(constant, columns=(1,))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +222,7 @@ def test_equal_models_on_other_columns_are_two():
     ids=lambda estimator: type(estimator).__name__,
 )
 def test_estimators_that_vary_between_fits_have_no_recipe(estimator):
-    assert recipe(estimator) is None
+    assert key_before_fit(estimator) is None
 
 
 @pytest.mark.parametrize(
@@ -229,7 +238,7 @@ def test_estimators_that_vary_between_fits_have_no_recipe(estimator):
     ids=lambda estimator: type(estimator).__name__,
 )
 def test_deterministic_estimators_have_a_recipe(estimator):
-    assert recipe(estimator) is not None
+    assert key_before_fit(estimator) is not None
 
 
 FITTED = {
@@ -242,30 +251,30 @@ FITTED = {
 @pytest.mark.parametrize("name", FITTED)
 def test_fitted_parts_have_no_recipe(name):
     """A recipe determines the result of a fit, and these parts are not fitted again."""
-    assert recipe(FITTED[name](StandardScaler().fit(X))) is None
+    assert key_before_fit(FITTED[name](StandardScaler().fit(X))) is None
 
 
-def test_two_frozen_models_are_two():
+def test_different_frozen_models_have_different_keys():
     first, second = (FrozenEstimator(LogisticRegression().fit(X, y)) for y in (Y, 1 - Y))
-    assert model(make_pipeline(first)) == model(make_pipeline(first)) is not None
-    assert model(make_pipeline(first)) != model(make_pipeline(second))
+    assert key_after_fit(make_pipeline(first)) == key_after_fit(make_pipeline(first)) is not None
+    assert key_after_fit(make_pipeline(first)) != key_after_fit(make_pipeline(second))
 
 
 def test_settings_that_change_what_a_model_accepts_change_its_key():
-    recipe_before = recipe(TREE)
-    model_before = model(TREE)
+    recipe_before = key_before_fit(TREE)
+    model_before = key_after_fit(TREE)
     with config_context(assume_finite=True):
-        assert recipe(TREE) != recipe_before
-        assert model(TREE) != model_before
+        assert key_before_fit(TREE) != recipe_before
+        assert key_after_fit(TREE) != model_before
 
 
 @pytest.mark.parametrize("input_type", ["filename", "file"])
 def test_models_that_read_files_named_in_records_have_no_key(input_type):
     texts = ["one two", "two three"] * 30
     contents = make_pipeline(CountVectorizer(), TREE)
-    assert None not in (recipe(contents, texts), model(contents, texts))
+    assert None not in (key_before_fit(contents, texts), key_after_fit(contents, texts))
     files = make_pipeline(CountVectorizer(input=input_type), TREE)
-    assert recipe(files, texts) is None
+    assert key_before_fit(files, texts) is None
     contents.steps[0][1].set_params(input=input_type)  # as it would be after a fit
     assert ModelDigest(contents).key(ACCURACY, texts) is None
 
@@ -403,15 +412,15 @@ EDITS = {
 def test_every_edit_of_code_changes_the_key(name):
     original, edited = EDITS[name]()
     if name not in ("partial", "method"):  # of installed functions
-        assert recipe(original) is None
-    keys = model(original), model(edited)
+        assert key_before_fit(original) is None
+    keys = key_after_fit(original), key_after_fit(edited)
     assert None not in keys
     assert keys[0] != keys[1]
 
 
 @pytest.mark.parametrize("name", EDITS)
 def test_code_written_again_has_the_same_key(name):
-    assert list(map(model, EDITS[name]())) == list(map(model, EDITS[name]()))
+    assert list(map(key_after_fit, EDITS[name]())) == list(map(key_after_fit, EDITS[name]()))
 
 
 STATES = {
@@ -445,55 +454,55 @@ NESTED_READS = {
 @pytest.mark.parametrize("name", NESTED_READS)
 def test_globals_read_by_nested_code_are_part_of_the_key(name, monkeypatch):
     """``inspect.getclosurevars`` of Python 3.11 does not list them."""
-    key = model(UserModel(mode=NESTED_READS[name]))
-    assert key == model(UserModel(mode=NESTED_READS[name])) is not None
+    key = key_after_fit(UserModel(mode=NESTED_READS[name]))
+    assert key == key_after_fit(UserModel(mode=NESTED_READS[name])) is not None
     monkeypatch.setitem(globals(), "SCALE", 2.0)
-    assert model(UserModel(mode=NESTED_READS[name])) != key
+    assert key_after_fit(UserModel(mode=NESTED_READS[name])) != key
 
 
 @pytest.mark.parametrize("name", STATES)
 def test_every_change_behind_a_model_changes_its_key(name, monkeypatch):
-    key = model(UserModel())
-    assert key == model(UserModel()) is not None  # a counter of fits does not count
+    key = key_after_fit(UserModel())
+    assert key == key_after_fit(UserModel()) is not None  # a counter of fits does not count
     STATES[name](monkeypatch)
-    assert model(UserModel()) != key
+    assert key_after_fit(UserModel()) != key
 
 
 @pytest.mark.parametrize("name", ["a global", "inside a global", "a helper"])
 def test_every_change_behind_a_transformer_changes_the_key(name, monkeypatch):
     pipeline = make_pipeline(Shift(), TREE)
-    key = model(pipeline)
+    key = key_after_fit(pipeline)
     STATES[name](monkeypatch)
-    assert model(pipeline) != key
+    assert key_after_fit(pipeline) != key
 
 
 def test_an_edited_method_of_an_installed_class_changes_the_key(monkeypatch):
-    key = recipe(TREE)
+    key = key_before_fit(TREE)
     monkeypatch.setattr(DecisionTreeClassifier, "predict", lambda self, X: np.zeros(len(X)))
-    assert recipe(TREE) is None
-    assert model(TREE) != key
+    assert key_before_fit(TREE) is None
+    assert key_after_fit(TREE) != key
 
 
 def test_a_checkpoint_is_part_of_the_model_that_names_it(tmp_path):
     path = tmp_path / "weights.bin"
     path.write_bytes(b"one")
-    key_by_string = model(UserModel(path=str(path)))
-    key_by_path = model(UserModel(path=path))
+    key_by_string = key_after_fit(UserModel(path=str(path)))
+    key_by_path = key_after_fit(UserModel(path=path))
     path.write_bytes(b"two")
-    assert model(UserModel(path=str(path))) != key_by_string
-    assert model(UserModel(path=path)) != key_by_path
+    assert key_after_fit(UserModel(path=str(path))) != key_by_string
+    assert key_after_fit(UserModel(path=path)) != key_by_path
 
 
-def test_hidden_state_shows_in_predictions():
+def test_a_global_that_changes_predictions_changes_the_key():
     class Hidden(UserModel):
         def predict(self, X):
             return (np.asarray(X)[:, 0] > sys.modules["sys"].hidden).astype(int)
 
     sys.hidden = 0.0
     try:
-        key = model(Hidden())
+        key = key_after_fit(Hidden())
         sys.hidden = 0.5
-        assert model(Hidden()) != key
+        assert key_after_fit(Hidden()) != key
     finally:
         del sys.hidden
 
@@ -502,34 +511,36 @@ def test_code_of_a_metric_is_part_of_the_key(monkeypatch):
     def metric():
         return get_metric(PerRecordScore(lambda m, X, y: helper(np.full(len(y), 0.5))))
 
-    key = recipe(TREE, metric=metric())
-    assert key == recipe(TREE, metric=metric()) is not None
+    key = key_before_fit(TREE, metric=metric())
+    assert key == key_before_fit(TREE, metric=metric()) is not None
     monkeypatch.setitem(globals(), "SCALE", 0.5)
-    assert recipe(TREE, metric=metric()) != key
+    assert key_before_fit(TREE, metric=metric()) != key
 
 
 def test_generators_and_open_files_have_no_key():
-    assert model(UserModel(mode=(number for number in range(3)))) is None
+    assert key_after_fit(UserModel(mode=(number for number in range(3)))) is None
     with open(__file__) as stream:
-        assert model(UserModel(mode=stream)) is None
+        assert key_after_fit(UserModel(mode=stream)) is None
 
 
 def test_ufuncs_made_from_functions_of_the_user_have_no_key():
     ufuncs = [np.frompyfunc(function, 1, 1) for function in (lambda x: x + 1, lambda x: x + 2)]
-    assert [recipe(transformer(ufunc)) for ufunc in ufuncs] == [None, None]
-    assert [model(UserModel(mode=ufunc)) for ufunc in ufuncs] == [None, None]
+    assert [key_before_fit(transformer(ufunc)) for ufunc in ufuncs] == [None, None]
+    assert [key_after_fit(UserModel(mode=ufunc)) for ufunc in ufuncs] == [None, None]
 
 
 def test_the_order_of_a_dictionary_is_part_of_the_key():
     """Code may follow it."""
-    assert model(UserModel(mode={"a": 1, "b": 2})) != model(UserModel(mode={"b": 2, "a": 1}))
+    assert key_after_fit(UserModel(mode={"a": 1, "b": 2})) != key_after_fit(
+        UserModel(mode={"b": 2, "a": 1})
+    )
 
 
 def test_object_identity_of_parts_does_not_count():
     part = [1.5, "text"]
     assert (
-        model(UserModel(mode=[part, part]))
-        == model(UserModel(mode=[list(part), list(part)]))
+        key_after_fit(UserModel(mode=[part, part]))
+        == key_after_fit(UserModel(mode=[list(part), list(part)]))
         is not None
     )
 
@@ -539,7 +550,7 @@ def test_a_model_that_refers_to_itself_has_a_key():
     first.itself = first
     second = UserModel()
     second.itself = second
-    assert model(first) == model(second) is not None
+    assert key_after_fit(first) == key_after_fit(second) is not None
 
 
 def test_random_edits_of_numbers_change_the_key():
@@ -548,17 +559,17 @@ def test_random_edits_of_numbers_change_the_key():
     keys = set()
     for _ in range(40):
         table = {"a": [rng.random(), {"b": (rng.random(), "x")}], "c": rng.random(2)}
-        keys.add(model(UserModel(mode=table)))
+        keys.add(key_after_fit(UserModel(mode=table)))
     assert len(keys) == 40
 
 
 def test_a_generator_is_hashed_with_its_stored_variate():
     generator = np.random.RandomState(0)
-    keys = {model(UserModel(mode=generator))}
+    keys = {key_after_fit(UserModel(mode=generator))}
     generator.randn()
-    keys.add(model(UserModel(mode=generator)))
+    keys.add(key_after_fit(UserModel(mode=generator)))
     generator.randn()  # the second of a pair: no further bits are drawn
-    keys.add(model(UserModel(mode=generator)))
+    keys.add(key_after_fit(UserModel(mode=generator)))
     assert len(keys) == 3
 
 
@@ -588,9 +599,9 @@ class ByName(Far):
 @pytest.mark.parametrize("estimator_class", [Far, ByName])
 @pytest.mark.parametrize("name", ["limit", "__limit__"])
 def test_every_attribute_of_a_class_counts(estimator_class, name, monkeypatch):
-    key = model(estimator_class())
+    key = key_after_fit(estimator_class())
     monkeypatch.setattr(Far, name, 99.0)
-    assert model(estimator_class()) != key is not None
+    assert key_after_fit(estimator_class()) != key is not None
 
 
 class Sub(np.ndarray):
@@ -629,7 +640,7 @@ BESIDE = {
 
 @pytest.mark.parametrize("name", BESIDE)
 def test_index_names_and_attributes_of_a_table_in_a_model_count(name):
-    keys = [model(UserModel(mode=BESIDE[name](limit))) for limit in (2, 2, 7)]
+    keys = [key_after_fit(UserModel(mode=BESIDE[name](limit))) for limit in (2, 2, 7)]
     assert keys[0] == keys[1] is not None
     assert keys[2] != keys[0]
 
@@ -653,20 +664,22 @@ class Named(Event):
 
 @pytest.mark.parametrize("hiding_class", [Event, Forgetful, Named])
 def test_attributes_that_a_pickle_leaves_out_count(hiding_class):
-    keys = [model(UserModel(mode=hiding_class(limit))) for limit in (2.0, 2.0, 7.0)]
+    keys = [key_after_fit(UserModel(mode=hiding_class(limit))) for limit in (2.0, 2.0, 7.0)]
     assert keys[0] == keys[1] is not None
     assert keys[2] != keys[0]
 
 
 def test_all_locks_are_equal():
     first, second = (UserModel(mode=[threading.Lock(), threading.Event()]) for _ in range(2))
-    assert model(first) == model(second) is not None
+    assert key_after_fit(first) == key_after_fit(second) is not None
 
 
 def test_only_results_of_searches_lose_durations():
-    assert model(carrying_time(UserModel(), 2.0)) != model(carrying_time(UserModel(), 7.0))
+    assert key_after_fit(carrying_time(UserModel(), 2.0)) != key_after_fit(
+        carrying_time(UserModel(), 7.0)
+    )
     first, second = (transformer(np.square, kw_args={"max_fit_time": time}) for time in (2, 7))
-    assert recipe(first) != recipe(second)
+    assert key_before_fit(first) != key_before_fit(second)
 
 
 def carrying_time(estimator, time):
@@ -686,7 +699,7 @@ UNSEEN = {
 
 @pytest.mark.parametrize("name", UNSEEN)
 def test_code_that_reads_untraceable_values_has_no_key(name):
-    assert model(UserModel(mode=UNSEEN[name])) is None
+    assert key_after_fit(UserModel(mode=UNSEEN[name])) is None
 
 
 # -- Cost of keys ----------------------------------------------------------------------------------
@@ -732,7 +745,7 @@ def test_one_node_of_one_tree_changes_the_key_of_a_forest(field):
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.longdouble])
 def test_numbers_of_numpy_are_hashed_by_value(dtype):
-    assert model(UserModel(mode=dtype(0.5))) is not None
-    assert model(UserModel(mode=dtype(0.5))) != model(UserModel(mode=dtype(0.25)))
+    assert key_after_fit(UserModel(mode=dtype(0.5))) is not None
+    assert key_after_fit(UserModel(mode=dtype(0.5))) != key_after_fit(UserModel(mode=dtype(0.25)))
     if dtype is not np.longdouble:
-        assert model(UserModel(mode=dtype(0.5))) == model(UserModel(mode=0.5))
+        assert key_after_fit(UserModel(mode=dtype(0.5))) == key_after_fit(UserModel(mode=0.5))
