@@ -246,17 +246,24 @@ class Replication:
         return means, lambda j: _plus_minus(scores[j]), lambda j: fit(self.all_means, candidates[j])
 
     def nested(self, candidates, _):
-        """Return the score of the round as a whole, in outer folds, as that of its winner."""
-        outer = []
-        for fold, inner in zip(self.all_folds, self.inner_folds, strict=True):
-            means = [fold_scores(columns, inner).mean() for columns in candidates]
-            outer.append(fold_scores(candidates[int(np.argmax(means))], [fold])[0])
-        scores = [fold_scores(columns, self.all_folds).mean() for columns in candidates]
-        outer = np.array(outer)
-        winner = int(np.argmax(scores))
-        values = np.full(len(candidates), -1.0)
-        values[winner] = outer.mean()
-        return values, lambda j: _plus_minus(outer), lambda j: fit(self.all_means, candidates[j])
+        """Return the score of the whole round in outer folds as that of the round's best candidate.
+
+        All other candidates get the score -1.
+        """
+        outer_scores = []
+        for outer_fold, inner_folds in zip(self.all_folds, self.inner_folds, strict=True):
+            inner_scores = [fold_scores(columns, inner_folds).mean() for columns in candidates]
+            inner_best = candidates[int(np.argmax(inner_scores))]
+            outer_scores.append(fold_scores(inner_best, [outer_fold])[0])
+        outer_scores = np.array(outer_scores)
+        cv_scores = [fold_scores(columns, self.all_folds).mean() for columns in candidates]
+        round_scores = np.full(len(candidates), -1.0)
+        round_scores[int(np.argmax(cv_scores))] = outer_scores.mean()
+        return (
+            round_scores,
+            lambda candidate: _plus_minus(outer_scores),
+            lambda candidate: fit(self.all_means, candidates[candidate]),
+        )
 
     def _inner_folds(self):
         """Yield the inner folds of each outer fold."""

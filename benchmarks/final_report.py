@@ -160,12 +160,13 @@ def row_value(metric, sample, row_sides, weights):
     """Return the value of a row for weighted records."""
     statistic, form = METRICS[metric]
     y = sample.targets(form)
-    two_blocks = np.arange(len(y)) % 2
+    two_blocks = np.arange(len(y)) % 2  # values without either block are not used
     sign = -1.0 if statistic.negative else 1.0
     values = []
     for response, mask in row_sides:
         side_weights = weights if mask is None else weights * mask
-        values.append(sign * statistic.left_out(y, response, side_weights, two_blocks, 2)[0])
+        value, _ = statistic.left_out(y, response, side_weights, two_blocks, 2)
+        values.append(sign * value)
     return values[0] - values[1] if len(values) == 2 else values[0]
 
 

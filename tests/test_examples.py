@@ -1,4 +1,4 @@
-"""Every example compiles; all run to their picture when asked, and in ``make docs``."""
+"""Every example compiles; the slow tests and ``make docs`` run them up to their picture."""
 
 import importlib
 import os

@@ -140,9 +140,9 @@ def draw_classes(path, name, rng):
         wins = wins + 0.5 * (score[:, None] == score)
         truth = (chance @ wins @ (1.0 - chance)) / (chance.sum() * (1.0 - chance).sum())
         return Sample(y, score, float(truth))
-    called = (score > 0.0).astype(int)
-    truth = 2.0 * float(chance @ called) / float(chance.sum() + called.sum())
-    return Sample(y, called, truth)
+    predicted = (score > 0.0).astype(int)
+    truth = 2.0 * float(chance @ predicted) / float(chance.sum() + predicted.sum())
+    return Sample(y, predicted, truth)
 
 
 def draw_numbers(path, name, rng):

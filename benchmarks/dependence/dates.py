@@ -21,16 +21,16 @@ LEVELS = (0.05, 0.01)
 
 
 class Simulated(NamedTuple):
-    """A statistic of some dates, without each of them, its true value, and how to read it."""
+    """A statistic of simulated dates, and its true value."""
 
     value: float
-    left_out: np.ndarray
+    left_out: np.ndarray  # the statistic without each date
     truth: float
-    options: dict[str, Any]
+    options: dict[str, Any]  # further arguments of ``date_interval``
 
 
 def left_out_means(values):
-    """Return the mean without each value."""
+    """Return the mean of all other values, for each value."""
     return (values.sum() - values) / (len(values) - 1)
 
 
@@ -41,7 +41,7 @@ def slow_level(n, phi, rng):
 
 
 def accuracy(rng, n=150, phi=0.98):
-    """Return an accuracy whose chance changes slowly."""
+    """Return a simulated accuracy; the chance of a hit changes slowly."""
     chances = expit(1.0 + slow_level(n, phi, rng))
     hits = (rng.random(n) < chances).astype(float)
     options = {"scale": "unit", "n_event_dates": int(min(hits.sum(), n - hits.sum()))}
@@ -49,7 +49,7 @@ def accuracy(rng, n=150, phi=0.98):
 
 
 def root_mean_square(rng, n=75):
-    """Return an RMSE of t4 errors whose spread changes slowly."""
+    """Return a simulated RMSE of t4 errors whose spread changes slowly."""
     spread = np.exp(0.5 * slow_level(n, 0.98, rng))
     squares = (spread * rng.standard_t(4, n)) ** 2
     truth = math.sqrt(np.mean(2.0 * spread**2))
@@ -58,7 +58,7 @@ def root_mean_square(rng, n=75):
 
 
 def absolute_error(rng, n=150):
-    """Return an MAE of errors whose volatility clusters: GARCH with t4 shocks."""
+    """Return a simulated MAE of errors whose volatility clusters: GARCH with t4 shocks."""
     shocks = rng.standard_t(4, n) / math.sqrt(2.0)
     spreads = np.empty(n)
     variance = 1.0
@@ -71,7 +71,7 @@ def absolute_error(rng, n=150):
 
 
 def explained(rng, n=75):
-    """Return R² of t4 errors about a level that changes."""
+    """Return a simulated R² of t4 errors about a level that changes."""
     mean = slow_level(n, 0.9, rng)
     y = mean + rng.standard_t(4, n)
     errors = (y - 0.8 * mean) ** 2
@@ -83,7 +83,7 @@ def explained(rng, n=75):
 
 
 def panel(rng, n=75, n_records=10):
-    """Return an accuracy of several records of each date, whose chance changes slowly."""
+    """Return a simulated accuracy of several records of each date; chances change slowly."""
     chances = expit(1.0 + slow_level(n, 0.98, rng) + 0.5 * rng.normal(size=n))
     shares = rng.binomial(n_records, chances) / n_records
     options = {"scale": "unit"}
@@ -91,7 +91,7 @@ def panel(rng, n=75, n_records=10):
 
 
 def outcomes_with_feedback(rng, n, feedback):
-    """Return scores, chances and outcomes that make the next one likelier."""
+    """Return scores, chances and outcomes; each outcome makes an equal next one likelier."""
     scores = rng.normal(size=n)
     chances = np.empty(n)
     y = np.zeros(n, dtype=int)
@@ -102,8 +102,8 @@ def outcomes_with_feedback(rng, n, feedback):
     return scores, chances, y
 
 
-def precision(rng, n=75, feedback=1.5):
-    """Return the average precision of outcomes that make the next one likelier."""
+def average_precision(rng, n=75, feedback=1.5):
+    """Return a simulated average precision of :func:`outcomes_with_feedback`."""
     scores, chances, y = outcomes_with_feedback(rng, n, feedback)
     statistic = statistic_of("average_precision")
     value, left_out = statistic.left_out(y, scores, np.ones(n), np.arange(n), n)
@@ -113,8 +113,8 @@ def precision(rng, n=75, feedback=1.5):
     return Simulated(value, left_out, in_order @ precisions / in_order.sum(), options)
 
 
-def area(rng, n=75, feedback=1.5):
-    """Return the AUC of outcomes that make the next one likelier."""
+def roc_auc(rng, n=75, feedback=1.5):
+    """Return a simulated ROC AUC of :func:`outcomes_with_feedback`."""
     scores, chances, y = outcomes_with_feedback(rng, n, feedback)
     value, left_out = statistic_of("roc_auc").left_out(y, scores, np.ones(n), np.arange(n), n)
     wins = scores[:, None] > scores
@@ -124,7 +124,7 @@ def area(rng, n=75, feedback=1.5):
 
 
 def weekly_horizon(rng, n=150, horizon=7):
-    """Return an MAE of forecasts a week ahead, whose errors overlap and have a weekly season."""
+    """Return a simulated MAE of forecasts a week ahead; errors overlap and have a weekly season."""
     steps = np.cumsum(np.r_[0.0, rng.normal(size=n + horizon)])
     errors = (steps[horizon:] - steps[:-horizon])[:n] / math.sqrt(horizon)
     season = 1.0 + 0.5 * np.sin(2.0 * np.pi * np.arange(n) / 7.0)
@@ -140,8 +140,8 @@ PROCESSES = {
     "RMSE, t4, autoregression .98": (root_mean_square, 1.0),
     "MAE, t4, GARCH": (absolute_error, 1.3),
     "R², t4": (explained, 1.3),
-    "AUC, feedback": (area, 1.0),
-    "average precision, feedback": (precision, 1.3),
+    "AUC, feedback": (roc_auc, 1.0),
+    "average precision, feedback": (average_precision, 1.3),
     "accuracy, panel of 10": (panel, 1.1),
     "MAE, horizon 7, weekly season": (weekly_horizon, 1.3),
 }
@@ -189,8 +189,9 @@ def bootstrap_width(statistic, y, predictions, rng, draws=300):
     values = []
     for _ in range(draws):
         rows = rng.integers(0, n, n)
-        halves = np.arange(n) % 2  # of no use here
-        values.append(statistic.left_out(y[rows], predictions[rows], np.ones(n), halves, 2)[0])
+        two_blocks = np.arange(n) % 2  # values without either block are not used
+        value, _ = statistic.left_out(y[rows], predictions[rows], np.ones(n), two_blocks, 2)
+        values.append(value)
     low, high = np.quantile(values, [0.025, 0.975])
     return high - low
 
@@ -211,7 +212,7 @@ def relative_widths(name, n, runs, rng):
 
 
 def show_dates(replications, rng):
-    """Print level ratios, and widths beside rivals."""
+    """Print misses over the level, and widths over those of a bootstrap and of Newey-West."""
     runs = 20 * replications
     print(f"dates given the past, any metric: {runs} runs")
     print(f"{'':32s} ratio at .05   .01")

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
@@ -166,26 +167,27 @@ def certify_mechanism(
         budget=check_integer("budget", budget, low=1),
         beta=check_probability("beta", beta),
     )
-    name, error, parts, promise, level = _CERTIFIERS[type(mechanism)](task, mechanism)
-    sampling, noise = parts
-    model = task.model
+    bound = _CERTIFIERS[type(mechanism)](task, mechanism)
+    bdp_epsilon = math.inf
+    if math.isfinite(bound.dp_epsilon):
+        bdp_epsilon = float(model.bdp_epsilon(bound.dp_epsilon, task.n))
     return Certificate(
-        tau=min(error, 1.0),
+        tau=min(bound.half_width, 1.0),
         beta=task.beta,
-        route=name,
-        dp_epsilon=level,
-        bdp_epsilon=float(model.bdp_epsilon(level, task.n)) if math.isfinite(level) else math.inf,
+        route=bound.route,
+        dp_epsilon=bound.dp_epsilon,
+        bdp_epsilon=bdp_epsilon,
         n=task.n,
         n_effective=task.n_effective,
-        sampling=min(sampling, 1.0),
-        noise=noise,
+        sampling=min(bound.sampling, 1.0),
+        noise=bound.noise,
         threshold=getattr(mechanism, "threshold", None),
         mechanism=mechanism,
         assumptions=(
             "Queries do not depend on the holdout, other than through its answers.",
             f"The holdout's records follow the declared correlation: {model.describe()}.",
             "Every query is a mean over the holdout of per-record scores in [0, 1].",
-            promise,
+            bound.scope,
         ),
         n_queries=task.n_queries,
         budget=None,
@@ -194,74 +196,82 @@ def certify_mechanism(
     )
 
 
+class _Bound(NamedTuple):
+    """Bound on the error of a mechanism's answers.
+
+    ``half_width`` is that of the answers, ``sampling`` and ``noise`` are its parts, ``scope``
+    states the certified answers, and ``dp_epsilon`` is their level of privacy.
+    """
+
+    route: str
+    half_width: float
+    sampling: float
+    noise: float
+    scope: str
+    dp_epsilon: float = math.inf
+
+
 _LEADERBOARD = "counting of leaderboard transcripts (G2)"
 
 
-def _counted(task, log_count):
-    """Half-width of a union over ``exp(log_count)`` fixed queries (theory G2)."""
-    level = log_count + math.log(2.0 / task.beta)
-    return math.sqrt(level / (2.0 * task.n_effective))
+def _union_half_width(task, log_count):
+    """Return the half-width of a union over ``exp(log_count)`` fixed queries (theory G2)."""
+    log_inverse_level = log_count + math.log(2.0 / task.beta)
+    return math.sqrt(log_inverse_level / (2.0 * task.n_effective))
 
 
 def _ladder(task, mechanism):
+    """Return the bound of the Ladder."""
     # Blum and Hardt 2015: the released best is within one margin of the best score on the holdout.
-    values = math.ceil(1.0 / mechanism.margin) + 1
-    alpha = _counted(task, ladder_log_transcripts(task.n_queries, values))
-    promise = "The answer certified is the leaderboard's best score, against the best submission."
-    return (
-        "counting of leaderboard transcripts (G2)",
-        alpha + mechanism.margin,
-        (alpha, mechanism.margin),
-        promise,
-        math.inf,
-    )
+    n_values = math.ceil(1.0 / mechanism.margin) + 1
+    sampling = _union_half_width(task, ladder_log_transcripts(task.n_queries, n_values))
+    scope = "The answer certified is the leaderboard's best score, against the best submission."
+    return _Bound(_LEADERBOARD, sampling + mechanism.margin, sampling, mechanism.margin, scope)
 
 
 def _free_ladder(task, mechanism):
+    """Return the bound of the Ladder without parameters."""
     # Releases are multiples of 1/n, never fall and can repeat: V = n + 1. A submission that did not
     # move the board may beat it by the largest paired margin, s/√n ≤ 1/√(n−1).
-    count = ladder_log_transcripts(task.n_queries, task.n + 1, task.budget, repeats=True)
-    alpha = _counted(task, count)
+    log_count = ladder_log_transcripts(task.n_queries, task.n + 1, task.budget, repeats=True)
+    sampling = _union_half_width(task, log_count)
     margin = 1.0 / math.sqrt(max(task.n - 1, 1)) + 0.5 / task.n
-    promise = (
+    scope = (
         "The answer certified is the leaderboard's best score, against the best submission, while "
         f"it has moved at most {task.budget:,} times."
     )
-    return (
-        "counting of leaderboard transcripts (G2)",
-        alpha + margin,
-        (alpha, margin),
-        promise,
-        math.inf,
-    )
+    return _Bound(_LEADERBOARD, sampling + margin, sampling, margin, scope)
 
 
 def _sparse(task, mechanism):
+    """Return the bound of SparseValidate."""
     if mechanism.budget > task.budget:
         raise ValueError(
             f"budget must cover the mechanism's own, budget={mechanism.budget}, got "
             f"budget={task.budget}."
         )
-    alpha = _counted(task, sparse_validate_log_transcripts(task.n_queries, task.budget))
-    promise = "The answers certified are the confirmed training-side values."
-    error = mechanism.threshold + alpha
-    return "counting of bit strings (G2)", error, (alpha, 0.0), promise, math.inf
+    log_count = sparse_validate_log_transcripts(task.n_queries, task.budget)
+    sampling = _union_half_width(task, log_count)
+    scope = "The answers certified are the confirmed training-side values."
+    half_width = mechanism.threshold + sampling
+    return _Bound("counting of bit strings (G2)", half_width, sampling, 0.0, scope)
 
 
 def _splitting(task, mechanism):
+    """Return the bound of new records for every query."""
     _check_queries(task, mechanism)
     if not task.model.sampling_scheme(task.n).has_independent_records:
         raise ValueError(
             "DataSplitting hands out contiguous parts without gaps: it is certified for "
             f"independent records only, got {task.model.describe()}."
         )
-    part = task.n // mechanism.n_queries
-    if part < 1:
-        return "splitting", math.inf, (1.0, 0.0), "No record is left for a query.", math.inf
-    alpha = math.sqrt(math.log(2.0 * mechanism.n_queries / task.beta) / (2.0 * part))
-    promise = f"Each of {mechanism.n_queries:,} queries gets its own records."
-    error = alpha + mechanism.resolution / 2.0
-    return "splitting", error, (alpha, 0.0), promise, math.inf
+    n_per_query = task.n // mechanism.n_queries
+    if n_per_query < 1:
+        return _Bound("splitting", math.inf, 1.0, 0.0, "No record is left for a query.")
+    sampling = math.sqrt(math.log(2.0 * mechanism.n_queries / task.beta) / (2.0 * n_per_query))
+    scope = f"Each of {mechanism.n_queries:,} queries gets its own records."
+    half_width = sampling + mechanism.resolution / 2.0
+    return _Bound("splitting", half_width, sampling, 0.0, scope)
 
 
 def _check_queries(task, mechanism):
@@ -273,32 +283,41 @@ def _check_queries(task, mechanism):
 
 
 def _noise_addition(task, mechanism):
-    """Smallest bound that applies: G2 (grid), G1 and G6 (Laplace), strong composition (i.i.d.)."""
+    """Return the smallest bound that applies to noise on every answer.
+
+    These are G2 (answers on a grid), G1 and G6 (Laplace noise), and strong composition (independent
+    records).
+    """
     _check_queries(task, mechanism)
     m = mechanism.n_queries
     scale = mechanism.scale
-    eta = mechanism.resolution
-    delta = 1.0 / task.n
-    level = m * delta / scale if mechanism.noise == "laplace" else math.inf
-    widths = []
-    if eta > 0:
+    resolution = mechanism.resolution
+    sensitivity = 1.0 / task.n
+    dp_epsilon = m * sensitivity / scale if mechanism.noise == "laplace" else math.inf
+    widths = []  # pairs: sampling and noise
+    if resolution > 0:
         # Query j is reached by one of V^{j−1} transcripts.
-        log_v = math.log(n_cells(eta))
-        count = float(logsumexp(log_v * np.arange(m))) if log_v > 0 else math.log(m)
-        widths.append(_with_noise(task, mechanism, lambda f: _width(task, count, f)))
+        log_v = math.log(n_cells(resolution))
+        log_count = float(logsumexp(log_v * np.arange(m))) if log_v > 0 else math.log(m)
+        widths.append(
+            _with_noise(task, mechanism, lambda failure: _width(task, log_count, failure))
+        )
     if mechanism.noise == "laplace":
-        information = float(sequential_information(task.model, level, task.n))
+        information = float(sequential_information(task.model, dp_epsilon, task.n))
         widths.append(
             _with_noise(
                 task,
                 mechanism,
-                lambda f: sampling_half_width(
-                    task.n_effective, log_failure=math.log(f), n_queries=m, information=information
+                lambda failure: sampling_half_width(
+                    task.n_effective,
+                    log_failure=math.log(failure),
+                    n_queries=m,
+                    information=information,
                 ),
             )
         )
         # Theory G6: z = σ ln(m/β), c = σ.
-        bias = float(posterior_bias(task.model, level, task.n))
+        bias = float(posterior_bias(task.model, dp_epsilon, task.n))
         widths.append((bias, scale * (1.0 + math.log(m / task.beta))))
     if task.model.sampling_scheme(task.n).has_independent_records:
         widths.append(_strong_composition(task, mechanism))
@@ -308,8 +327,9 @@ def _noise_addition(task, mechanism):
             f"{task.model.describe()}: give it a resolution."
         )
     sampling, noise = min(widths, key=sum)
-    promise = f"At most {m:,} queries, each answered with noise."
-    return "noise on every answer", sampling + noise + eta / 2.0, (sampling, noise), promise, level
+    scope = f"At most {m:,} queries, each answered with noise."
+    half_width = sampling + noise + resolution / 2.0
+    return _Bound("noise on every answer", half_width, sampling, noise, scope, dp_epsilon)
 
 
 def _width(task, log_count, failure):
@@ -317,29 +337,37 @@ def _width(task, log_count, failure):
 
 
 def _with_noise(task, mechanism, width):
-    """Divide beta between sampling and noise (one bounded search)."""
+    """Return sampling width and noise margin at the best division of beta (a bounded search).
 
-    def parts(share):
-        z = answer_margin(
-            failure=share * task.beta / mechanism.n_queries,
+    ``width(failure)`` is the sampling width at a failure probability.
+    """
+
+    def widths_at(noise_share):
+        noise_margin = answer_margin(
+            failure=noise_share * task.beta / mechanism.n_queries,
             answer_scale=mechanism.scale,
             noise=mechanism.noise,
         )
-        return width((1.0 - share) * task.beta), z
+        return width((1.0 - noise_share) * task.beta), noise_margin
 
-    optimum = minimize_scalar(lambda s: sum(parts(s)), bounds=(1e-6, 1 - 1e-6), method="bounded")
-    return parts(optimum.x)
+    optimum = minimize_scalar(
+        lambda noise_share: sum(widths_at(noise_share)), bounds=(1e-6, 1 - 1e-6), method="bounded"
+    )
+    return widths_at(optimum.x)
 
 
 def _strong_composition(task, mechanism):
-    """Error by (ε, δ)-DP of all answers together: grows like √m, the sum of pure levels like m."""
+    """Return sampling width and noise margin by (ε, δ)-DP of all answers together.
+
+    Their sum grows as √m; that by the sum of pure levels grows as m.
+    """
     # Jung et al. 2020, Theorem 3.5: α + e^ε − 1 + c + 2d at β0/c + δ/d. ρ = m(Δ/σ)²/2 for Gaussian
     # and for Laplace noise (Bun, Steinke 2016, Prop. 1.6 and 1.4).
     m = mechanism.n_queries
     scale = mechanism.scale
     rho = mechanism.zcdp_rho(1.0 / task.n)
 
-    def parts(x):
+    def widths_at(x):
         log_beta0 = x[0]
         log_delta = x[1]
         share = 1.0 / (1.0 + math.exp(-x[2]))
@@ -355,12 +383,12 @@ def _strong_composition(task, mechanism):
     def objective(x):
         if max(x[0], x[1]) > -1e-9 or max(abs(v) for v in x) > 300.0:
             return math.inf
-        return sum(parts(x))
+        return sum(widths_at(x))
 
     start = [math.log(task.beta) - 6.0, math.log(task.beta) - 10.0, 0.0]
     options = {"maxiter": 2000, "xatol": 1e-6, "fatol": 1e-10}
     optimum = minimize(objective, start, method="Nelder-Mead", options=options)
-    return parts(optimum.x.tolist())
+    return widths_at(optimum.x.tolist())
 
 
 _CERTIFIERS = {

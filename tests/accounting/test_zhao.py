@@ -33,7 +33,7 @@ def test_zhao_premise_8_has_both_terms():
 
 @pytest.mark.parametrize("observed", [True, False])
 def test_zhao_premise_7_is_the_one_by_markov_blankets(observed):
-    # (7) by hand: an interior record's blanket is its two neighbours, a_i their max-influence.
+    # (7) by hand: an interior record's blanket is its two neighbors, a_i their max-influence.
     p = np.array([[0.55, 0.45], [0.45, 0.55]])
     left_right = np.array([[[p[x, u] * p[x, v] for v in (0, 1)] for u in (0, 1)] for x in (0, 1)])
     a = np.log((left_right[0] / left_right[1]).max())

@@ -3,7 +3,7 @@
 Written independently of the package: nothing here imports it. A joint distribution is an array
 with one
 axis per record. The worst ``epsilon``-DP mechanism for an adversary who knows the records ``S``
-and wants to tell two values of record ``i`` apart solves
+and distinguishes two values of record ``i`` solves
 
     maximize  mu . g   subject to   nu . g = 1,   g(x) <= e^epsilon g(x') for Hamming neighbors,
 

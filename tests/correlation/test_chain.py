@@ -162,7 +162,7 @@ def test_inverse_is_safe_and_close(observed, method):
 
 
 def test_blanket_by_hand():
-    # a = ln max ratio of both neighbours; Zhao 2017, Lemma 3: e' = e - 4 a.
+    # a = ln max ratio of both neighbors; Zhao 2017, Lemma 3: e' = e - 4 a.
     """Theory B3."""
     chain = MarkovChain(P2, observed=True)
     a = 2 * math.log(9)

@@ -1,4 +1,4 @@
-"""Tests of a declared correlation on training-side scores: one permutation test (theory G25)."""
+"""Tests of a declared correlation on training scores: one permutation test (theory G25)."""
 
 import numpy as np
 import pytest

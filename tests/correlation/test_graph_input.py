@@ -119,7 +119,7 @@ def test_the_remedy_in_the_message_reorders_the_graph():
     search(named_network).fit(X, y)
 
 
-# -- orders that nothing tells --------------------------------------------------------------------
+# -- graphs without a known order of nodes ---------------------------------------------------------
 
 
 def test_names_need_an_index_or_a_declared_order():

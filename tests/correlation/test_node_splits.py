@@ -267,7 +267,7 @@ def test_neighbors_of_the_holdout_are_never_kept():
 
 
 def test_the_xor_chain_is_rejected_if_neighbors_are_kept():
-    """Each label is the sum of two coins: neighbors kept for training tell of the holdout."""
+    """Labels are sums of two coins: training neighbors carry information on the holdout."""
     coins = np.array(list(itertools.product([0, 1], repeat=6)))
     labels = coins[:, :-1] ^ coins[:, 1:]
     joint = np.zeros([2] * 5)

@@ -34,7 +34,7 @@ def test_copies_leak_together():
 
 
 def test_two_record_chain_by_hand():
-    # One unknown neighbour: ln[(1 + p(e-1)) / (1 + q(e-1))] more than its own level.
+    # One unknown neighbor: ln[(1 + p(e-1)) / (1 + q(e-1))] more than its own level.
     p = 0.9
     q = 0.2
     e = 0.5

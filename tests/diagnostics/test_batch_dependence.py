@@ -1,4 +1,4 @@
-"""Models that look at neighbouring rows when they predict are noticed on training rows."""
+"""Models whose predictions depend on neighboring rows are detected on training rows."""
 
 import warnings
 
@@ -46,7 +46,7 @@ def rolling_mean_by_index(A):
 
 
 class AddsRowNumber(TransformerMixin, BaseEstimator):
-    """Adds the place of a row in its batch: not its neighbours."""
+    """Adds the position of a row in its batch, not its neighbors."""
 
     def fit(self, X, y=None):
         self.n_features_in_ = X.shape[1]

@@ -347,7 +347,7 @@ def test_connected_graphs_give_answers(name):
 
 @pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy"])
 def test_dependence_is_detected_for_metrics_that_are_not_means(scoring):
-    """A table sorted by patient, asked for its AUC under correlation=None."""
+    """A table sorted by patient, scored by AUC with correlation=None."""
     rng = np.random.default_rng(0)
     patient = np.repeat(np.arange(150), 6)
     X = rng.normal(size=(900, 3)) + rng.normal(size=(150, 3))[patient]

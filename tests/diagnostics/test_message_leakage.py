@@ -112,7 +112,7 @@ def test_a_repeated_check_is_free():
     assert holdout.information_spent - start == pytest.approx(SILENT_CHECK_LENGTH)
     for _ in range(2):
         assert is_rejected(holdout, X, y)
-    # The second of two checks speaks: j = 0 of i = 1.
+    # The second of two checks has a finding: j = 0 of i = 1.
     second_check_length = -math.log(0.05 / 2.05) + math.log(4)
     assert holdout.information_spent - start == pytest.approx(
         SILENT_CHECK_LENGTH + second_check_length

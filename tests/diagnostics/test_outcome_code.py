@@ -29,7 +29,7 @@ def path_code_length(path, n_findings):
 
 @pytest.mark.parametrize("n_findings", [1, 2, 4])
 def test_weights_of_all_paths_sum_to_one(n_findings):
-    """Whatever is asked next, and whenever one stops: the weights below a node sum to its own."""
+    """For any next check and any stopping rule, the weights below a node sum to its own."""
     findings = [None, *range(n_findings)]
     for depth in range(1, 6):
         paths = itertools.product(findings, repeat=depth)

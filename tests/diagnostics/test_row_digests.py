@@ -1,4 +1,4 @@
-"""Records are recognised by their values, whatever they are kept in, and nothing else is."""
+"""Records are recognized by their values, in any container; other records are not."""
 
 import numpy as np
 import pandas as pd

@@ -58,7 +58,7 @@ class FailsOnLargeValues(Scaling):
 
 
 class Squares(TransformerMixin, BaseEstimator):
-    """Learns nothing: scikit-learn cannot tell that it is fitted."""
+    """Learns nothing, so that scikit-learn cannot detect that it is fitted."""
 
     def fit(self, X, y=None):
         return self

@@ -1,4 +1,4 @@
-"""The path: subsets from the training side, their accuracy from the holdout, in one batch."""
+"""The path: subsets from the training set, their accuracy from the holdout, in one batch."""
 
 import cProfile
 import functools
@@ -112,15 +112,15 @@ def test_further_verified_subsets_do_not_change_the_selection(data):
 @SEVERAL_HOLDOUTS
 def test_selection_on_noise_gives_a_warning_and_keeps_the_best_feature():
     X, y = make_planted(400, 200, n_true=0, seed=1)
-    chooser = selector()
+    holdout_selector = selector()
     with warned(NothingConfirmedWarning):
-        make_pipeline(chooser, GaussianNB()).fit(X, y)
-    assert chooser.support_.sum() == 1
-    assert not chooser.confirmed_
-    assert chooser.interval_[0] <= 0.5 <= chooser.interval_[1]
-    assert "Not distinguished from chance" in str(chooser.report())
-    assert "The one best feature is handed on" in str(chooser.report())
-    assert chooser.estimator_.n_features_in_ == 1
+        make_pipeline(holdout_selector, GaussianNB()).fit(X, y)
+    assert holdout_selector.support_.sum() == 1
+    assert not holdout_selector.confirmed_
+    assert holdout_selector.interval_[0] <= 0.5 <= holdout_selector.interval_[1]
+    assert "Not distinguished from chance" in str(holdout_selector.report())
+    assert "The one best feature is handed on" in str(holdout_selector.report())
+    assert holdout_selector.estimator_.n_features_in_ == 1
     with warned(NothingConfirmedWarning):
         assert selector(on_empty="keep_best").fit(X, y).support_.sum() > 1
 
@@ -205,7 +205,7 @@ def test_stable_features_are_few_useless_ones():
     assert "come back in 60% of half samples" in str(fitted.report())
 
 
-def test_training_scores_do_not_depend_on_their_test_folds():
+def test_features_are_ranked_without_the_records_of_a_test_fold():
     """Ranked on all records and then cross-validated, noise would score .7 and more."""
     X, y = make_planted(300, 2000, n_true=0, seed=3)
     with pytest.warns(NothingConfirmedWarning):
@@ -214,8 +214,9 @@ def test_training_scores_do_not_depend_on_their_test_folds():
     assert path["cv_score"].mean() == pytest.approx(0.5, abs=0.05)
     train = fitted.train_indices_
     columns = path["features"][path["n_features"] == 16].iloc[0]
-    reused = GaussianNB().fit(X[train][:, columns], y[train]).score(X[train][:, columns], y[train])
-    assert reused > 0.65
+    X_selected = X[train][:, columns]
+    resubstitution_score = GaussianNB().fit(X_selected, y[train]).score(X_selected, y[train])
+    assert resubstitution_score > 0.65
 
 
 def test_the_report_states_verified_and_unverified_subsets(data):
@@ -405,8 +406,8 @@ def test_categories_and_missing_values_are_ranked():
     frame.loc[::7, "f0"] = np.nan
     frame["f1"] = pd.Categorical(np.where(rng.random(600) < 0.8, y, 1 - y).astype(str))
     trees = HistGradientBoostingClassifier(max_iter=5, categorical_features="from_dtype")
-    chooser = HoldoutFeatureSelector(trees, cv=3, random_state=0)
-    names = chooser.fit(frame, y).get_feature_names_out()
+    holdout_selector = HoldoutFeatureSelector(trees, cv=3, random_state=0)
+    names = holdout_selector.fit(frame, y).get_feature_names_out()
     assert {"f0", "f1"} <= set(names)
 
 
@@ -434,10 +435,10 @@ def test_fixed_features_alone_are_verified(data, n_columns, n_features_to_select
 
 def test_fixed_features_stay_if_no_subset_is_better(data):
     X, y = data
-    chooser = selector(fixed_features=[0, 1, 2, 3])
+    holdout_selector = selector(fixed_features=[0, 1, 2, 3])
     with warned(NothingConfirmedWarning, "fixed"):
-        assert chooser.fit_transform(X[:, :30], y).shape == (len(y), 4)
-    assert not chooser.confirmed_
+        assert holdout_selector.fit_transform(X[:, :30], y).shape == (len(y), 4)
+    assert not holdout_selector.confirmed_
 
 
 def test_records_in_groups_are_held_out_whole(data):
@@ -452,12 +453,12 @@ def test_numbers_and_several_classes():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((800, 60))
     y = X[:, 0] - X[:, 1] + rng.standard_normal(800)
-    chooser = HoldoutFeatureSelector(
+    holdout_selector = HoldoutFeatureSelector(
         LinearRegression(), scoring="neg_mean_absolute_error", cv=3, random_state=0
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted = chooser.fit(X, y)
+        fitted = holdout_selector.fit(X, y)
     assert {0, 1} <= set(fitted.get_support(indices=True))
     labels = np.digitize(X[:, 2] + 0.5 * rng.standard_normal(800), [-0.7, 0.7])
     fitted = selector().fit(X, np.array(["u", "v", "w"])[labels])
@@ -573,7 +574,7 @@ def test_the_number_of_fits_does_not_depend_on_the_number_of_columns():
     for n_features in (500, 1200):
         Counting.count = 0
         X, y = make_planted(400, n_features)
-        chooser = HoldoutFeatureSelector(Counting(), cv=3, random_state=0)
-        chooser.fit(X, y)
+        holdout_selector = HoldoutFeatureSelector(Counting(), cv=3, random_state=0)
+        holdout_selector.fit(X, y)
         counts.append(Counting.count)
     assert counts[0] == counts[1] < 70

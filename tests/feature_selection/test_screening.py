@@ -26,7 +26,7 @@ def fit_filter(X, y, clip=2.0):
 
 
 def expected_associations(X, y, clip):
-    """Return associations by the definition: scores of attributes times centred ones of targets."""
+    """Return associations by definition: scores of attributes times centered scores of targets."""
     b = np.clip((X - np.nanmean(X, axis=0)) / (clip * np.nanstd(X, axis=0)), -1.0, 1.0)
     if y.dtype.kind == "f":
         raw = np.clip((y - y.mean()) / (clip * y.std()), -1.0, 1.0)[:, None]

@@ -147,8 +147,8 @@ def test_regression_is_verified_by_r2():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1000, 6))
     y = 2 * X[:, 0] + X[:, 1] + rng.standard_normal(1000)
-    chooser = HoldoutFeatureSelector(LinearRegression(), tol=0.01, cv=3, random_state=0)
-    fitted = chooser.fit(X, y)
+    holdout_selector = HoldoutFeatureSelector(LinearRegression(), tol=0.01, cv=3, random_state=0)
+    fitted = holdout_selector.fit(X, y)
     assert fitted.get_support(indices=True).tolist() == [0, 1]
     assert fitted.interval_[0] < 0.83 < fitted.interval_[1]  # 5 / 6 in truth
 
@@ -255,8 +255,8 @@ def test_an_exhausted_budget_ends_the_selection(data):
 )
 def test_check_estimator_passes(estimator):
     # Its data are a few dozen records: nothing helps there, and some checks must transform.
-    chooser = HoldoutFeatureSelector(estimator, cv=2, random_state=0, on_empty="keep_best")
-    log = check_estimator(chooser, on_fail=None)
+    holdout_selector = HoldoutFeatureSelector(estimator, cv=2, random_state=0, on_empty="keep_best")
+    log = check_estimator(holdout_selector, on_fail=None)
     assert [entry["check_name"] for entry in log if entry["status"] == "failed"] == []
 
 

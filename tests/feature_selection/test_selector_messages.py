@@ -140,8 +140,8 @@ def test_a_column_that_no_estimator_accepts_need_not_be_selected():
     text = np.where(np.random.default_rng(0).random(len(y)) < 0.5, "north", "south")
     frame = pd.DataFrame(X).add_prefix("m").assign(site=text)
     with warned(FitFailedWarning, "'north'"):
-        chooser = selector().fit(frame, y)
-    assert "site" not in chooser.transform(frame).columns
+        holdout_selector = selector().fit(frame, y)
+    assert "site" not in holdout_selector.transform(frame).columns
 
 
 def test_missing_values_are_rejected_alike_in_any_column():
@@ -174,11 +174,11 @@ def test_columns_with_infinite_values_are_named_before_any_fit(selector_class):
         assert name in str(error.value)
 
 
-@pytest.mark.parametrize("chooser", [GaussianNB, None], ids=str)
-def test_columns_with_levels_are_rejected_with_a_remedy(chooser):
+@pytest.mark.parametrize("holdout_selector", [GaussianNB, None], ids=str)
+def test_columns_with_levels_are_rejected_with_a_remedy(holdout_selector):
     X, y = make_planted()
     frame = pd.DataFrame(X, columns=pd.MultiIndex.from_product([["a", "b"], range(6)]))
-    unfitted = selector() if chooser else HoldoutCorrelationFilter()
+    unfitted = selector() if holdout_selector else HoldoutCorrelationFilter()
     with refused(ValueError, "MultiIndex"):
         unfitted.fit(frame, y)
 
@@ -195,20 +195,24 @@ def test_a_column_of_text_is_named():
 def test_columns_that_share_a_name_are_named():
     X, y = make_planted()
     frame = pd.DataFrame(X, columns=[*"abcdefghij", "b", "a"])
-    for chooser in (selector(), HoldoutCorrelationFilter(random_state=0)):
+    for holdout_selector in (selector(), HoldoutCorrelationFilter(random_state=0)):
         with refused(ValueError, "['a', 'b']"):
-            chooser.fit(frame, y)
+            holdout_selector.fit(frame, y)
 
 
 @pytest.mark.parametrize("fitted_before", [False, True])
 def test_after_a_failed_fit_the_selector_is_not_fitted(fitted_before):
     X, y = make_planted()
-    chooser = selector()
+    holdout_selector = selector()
     if fitted_before:
-        chooser.fit(X, y)
+        holdout_selector.fit(X, y)
     with refused(ValueError, "NaN"):
-        chooser.fit(np.where(X > 3, np.nan, X), y)
-    for ask in (chooser.get_feature_names_out, chooser.get_support, chooser.report):
+        holdout_selector.fit(np.where(X > 3, np.nan, X), y)
+    for ask in (
+        holdout_selector.get_feature_names_out,
+        holdout_selector.get_support,
+        holdout_selector.report,
+    ):
         with pytest.raises(NotFittedError):
             ask()
 

@@ -64,7 +64,7 @@ def kept(scores, **params):
 
 def test_a_lucky_peak_loses_to_a_plateau():
     scores = [0.60, 0.70, 0.58, 0.69, 0.695, 0.69, 0.60]
-    assert kept(scores, tol=0.0) == 2  # as asked for: the largest score
+    assert kept(scores, tol=0.0) == 2  # tol=0: the largest score
     assert kept(scores) == 6
 
 
@@ -130,9 +130,9 @@ def test_informative_predictions_must_beat_the_constant():
 def test_the_holdout_has_to_agree_that_the_selected_subset_helps(released, helps, proved):
     labels = np.arange(2 * N) % 2
     hits = np.concatenate([path([0.75])[0], path([released])[0]])
-    chooser = selected([hits], labels, holdout=0.5)
-    assert chooser.confirmed_ == helps
-    assert ("shown to be better" in str(chooser.report())) == proved
+    holdout_selector = selected([hits], labels, holdout=0.5)
+    assert holdout_selector.confirmed_ == helps
+    assert ("shown to be better" in str(holdout_selector.report())) == proved
 
 
 def test_selection_on_noise_gives_a_warning():

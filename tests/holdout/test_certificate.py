@@ -171,7 +171,7 @@ def test_width_components_of_scores_by_class_sum_to_the_half_width():
 # few records or groups are quick
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.UninformativeIntervalWarning")
 def test_a_list_of_groups_is_previewed_as_it_is_reported():
-    """Units are independent under each of the models: ±.27 was promised for [0, 1]."""
+    """Units are independent under each of the models: ±.27 was certified for [0, 1]."""
     rng = np.random.default_rng(0)
     wards = np.repeat(np.arange(12), 50)
     patients = np.arange(600) // 3

@@ -83,7 +83,7 @@ def test_the_certificate_states_the_assumption_of_an_auc():
 def test_uninformative_training_labels_widen_but_do_not_break_intervals(
     name, prevalence, training_prevalence
 ):
-    """G20: a training side undersampled to one half, or not told; the interval holds."""
+    """G20: the interval holds for a training set undersampled to one half, or unknown."""
     expected_score = {"roc_auc": 0.88, "balanced_accuracy": TRUTH, "recall": TRUTH}[name]
     for seed in range(12):
         X, y = records(1500, prevalence, seed)
@@ -252,8 +252,8 @@ def test_intervals_with_many_visits_are_as_narrow_as_with_one_visit(name):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_balanced_training_side_and_an_explicit_holdout_of_few_events(seed):
-    """G20, end to end: AUC intervals around one half, 10 of 10 wrong, before shares were asked."""
+def test_a_balanced_training_set_and_an_explicit_holdout_of_few_events(seed):
+    """G20, end to end: 10 of 10 AUC intervals were wrong before class shares were queried."""
     X, y = records(600, 0.5, seed)
     X_val, y_val = records(1500, 0.03, seed + 9)
     model = make_pipeline(StandardScaler(), LogisticRegression())

@@ -1,4 +1,4 @@
-"""A raw score is nowhere to be found: whatever is asked, however it goes wrong."""
+"""No output, object or file contains a raw score, after any query and any error."""
 
 import pickle
 

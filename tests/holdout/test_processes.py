@@ -211,7 +211,7 @@ def test_a_pickle_whose_ledger_is_missing_answers_nothing_and_makes_no_new_one(s
     assert not path.exists()
 
 
-def test_a_pickle_recognises_a_ledger_restored_from_an_older_copy(server, path):
+def test_a_pickle_recognizes_a_ledger_restored_from_an_older_copy(server, path):
     holdout = ReusableHoldout(X, Y, ledger=path)
     older_content = path.read_bytes()
     holdout.answer([0.0], scores(1, 1))

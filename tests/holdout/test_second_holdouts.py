@@ -126,7 +126,7 @@ def test_a_holdout_in_memory_beside_a_ledger_gives_a_warning(path):
 
 
 def test_rows_of_a_queried_ledger_are_recognized(path):
-    """A subgroup of a holdout that a file keeps, asked on its own."""
+    """A subgroup of a holdout with a ledger, as a holdout of its own."""
     answer_once(ReusableHoldout(X, y, ledger=path))
     is_even = np.arange(200) % 2 == 0
     assert count_warnings(lambda: ReusableHoldout(X[is_even], y[is_even])) == 1
@@ -138,7 +138,7 @@ def test_a_new_holdout_of_a_subgroup_gives_a_warning():
     first_holdout = ReusableHoldout(X, y)
     assert (
         count_warnings(lambda: ReusableHoldout(X[in_subgroup], y[in_subgroup])) == 0
-    )  # nothing was asked yet
+    )  # no query yet
     answer_once(first_holdout)
     del first_holdout
     assert count_warnings(lambda: ReusableHoldout(A, b)) == 0

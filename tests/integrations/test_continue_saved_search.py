@@ -66,7 +66,7 @@ def test_a_saved_search_continues_in_another_process(saved_search, data, tmp_pat
         pool.submit(workers.run_code, CONTINUE_SCRIPT, *files).result(300)
     results = joblib.load(tmp_path / "results")
     assert set(vars(saved_search.holdout_)) <= set(results["attributes"])
-    assert results["answered"] == 4  # two were recorded before, one of them is asked again
+    assert results["answered"] == 4  # two were recorded before, one of them is queried again
     assert results["recorded"] == saved_search.cv_results_["holdout_score"][1]
     assert saved_search.holdout_.history()[-1].value == pytest.approx(results["report"])
     assert all(

@@ -127,7 +127,7 @@ def test_the_mechanism_stays_with_the_coordinator(client, data, tmp_path):
     local_search = search(tmp_path / "alone.log").fit(*data)
     assert (
         len(cluster_search.holdout_.history()) == N_CANDIDATES
-    )  # in memory: no worker could have asked
+    )  # in memory: no worker could have queried it
     for name in ("holdout_score", "holdout_lower", "holdout_upper", "answered_from"):
         np.testing.assert_array_equal(
             cluster_search.cv_results_[name], local_search.cv_results_[name]

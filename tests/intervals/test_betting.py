@@ -51,7 +51,7 @@ EQUAL_LAWS = [
        for case in ((0.2, "right"), (0.05, "right"), (0.1, "far off"))],
 )  # fmt: skip
 def test_no_small_law_fails_more_often_than_the_level(level, moment_guess, n_fewer_units):
-    """G28: every outcome of up to ten units, whatever the training side says."""
+    """G28: every outcome of up to ten units, for any reference from the training set."""
     worst_rate = 0.0
     for law, bound, count in EQUAL_LAWS:
         count = count - n_fewer_units

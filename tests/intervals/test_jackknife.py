@@ -72,7 +72,7 @@ def records(n, rng, *, prevalence=0.3):
 def test_rows_cover_at_their_level(runs):
     """G28, at .05 a row: single ones, differences of two models, subgroups and gaps.
 
-    30 runs tell a row that misses every second time, 300 one that misses every tenth.
+    30 runs detect a row that misses every second time, 300 one that misses every tenth.
     """
     rng = np.random.default_rng(3)
     rows = {
@@ -172,38 +172,37 @@ def test_an_error_of_a_metric_is_not_taken_for_a_missing_interval(rare_events):
         approximate_row(GENERIC, y, [(lambda rows: 1 / 0, None)], units=units, level=0.05)
 
 
-def test_a_difference_counts_the_units_that_disagree():
+def difference_of_accuracies(y, predictions, other_predictions):
+    """Return the approximate row of the difference of two models' accuracies."""
+    return approximate_row(
+        statistic_of("accuracy"),
+        y,
+        [(predictions, None), (other_predictions, None)],
+        units=np.arange(y.size),
+        level=0.05,
+    )
+
+
+def disagreeing_predictions(n_different):
+    """Return labels and two models' predictions, which differ for the first records."""
     rng = np.random.default_rng(5)
-    units = np.arange(300)
     y = rng.integers(0, 2, 300)
-    first_predictions = np.where(rng.random(300) < 0.8, y, 1 - y)
-    second_predictions = first_predictions.copy()
-    second_predictions[:4] = 1 - second_predictions[:4]
-    accuracy = statistic_of("accuracy")
-    row = approximate_row(
-        accuracy,
-        y,
-        [(first_predictions, None), (second_predictions, None)],
-        units=units,
-        level=0.05,
-    )
+    predictions = np.where(rng.random(300) < 0.8, y, 1 - y)
+    other_predictions = predictions.copy()
+    other_predictions[:n_different] = 1 - predictions[:n_different]
+    return y, predictions, other_predictions
+
+
+def test_models_that_disagree_on_four_records_have_no_interval():
+    row = difference_of_accuracies(*disagreeing_predictions(4))
     assert np.isnan(row.lower)
-    second_predictions[:40] = 1 - first_predictions[:40]
-    row = approximate_row(
-        accuracy,
-        y,
-        [(first_predictions, None), (second_predictions, None)],
-        units=units,
-        level=0.05,
-    )
-    reversed_row = approximate_row(
-        accuracy,
-        y,
-        [(second_predictions, None), (first_predictions, None)],
-        units=units,
-        level=0.05,
-    )
-    assert row.value == np.mean(first_predictions == y) - np.mean(second_predictions == y)
+
+
+def test_a_reversed_difference_has_the_mirrored_interval():
+    y, predictions, other_predictions = disagreeing_predictions(40)
+    row = difference_of_accuracies(y, predictions, other_predictions)
+    reversed_row = difference_of_accuracies(y, other_predictions, predictions)
+    assert row.value == np.mean(predictions == y) - np.mean(other_predictions == y)
     assert (reversed_row.lower, reversed_row.upper) == pytest.approx((-row.upper, -row.lower))
 
 

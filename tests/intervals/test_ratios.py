@@ -34,7 +34,7 @@ def test_no_law_of_a_holdout_is_missed_more_often_than_the_level(n, scale, n_cel
     counts = count_table(n)
     hits = counts[:, 0]
     counted = counts[:, 0] + counts[:, 1]
-    # The holdout tells the cell of the denominator and that of the score, and nothing else.
+    # The holdout releases the cell of the denominator and that of the score alone.
     floor = (counted // n_cells) * n_cells
     score = score_of_share(hits / np.maximum(np.maximum(counted, floor), 1), scale)
     least = np.floor(score * 12) / 12
@@ -56,7 +56,7 @@ def test_no_law_of_a_holdout_is_missed_more_often_than_the_level(n, scale, n_cel
             for missed in (target < lower - 1e-12, target > upper + 1e-12):
                 worst = max(worst, probabilities[missed].sum() / failure)
     assert worst <= 1.0
-    assert n_cells > 1 or worst > 0.3  # the levels are used where the number is told exactly
+    assert n_cells > 1 or worst > 0.3  # levels are used up if the number is released exactly
 
 
 @pytest.mark.parametrize("scale", SCALES)

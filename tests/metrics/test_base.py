@@ -376,7 +376,7 @@ def test_scores_by_class_are_plain_where_the_counts_reach_the_floors():
 
 
 def test_labels_that_training_lacks_are_failures_of_the_first_class():
-    """G21: no error tells that the holdout has them."""
+    """G21: no error reveals that the holdout has them."""
     scores_of_known_labels = by_class("recall", [(0, 0), (1, 1), (0, 1), (1, 0)], pos_label=0)
     scores_with_unknown_label = by_class("recall", [(0, 0), (1, 1), (7, 0), (1, 0)], pos_label=0)
     assert scores_of_known_labels.value((1, 1)) == scores_with_unknown_label.value((1, 1)) == 0.5
@@ -396,7 +396,7 @@ def test_classes_come_from_training_labels_or_the_model_never_from_the_holdout()
 
 
 def test_constant_predictions_are_known_by_construction():
-    """G20: of a DummyClassifier nothing has to be asked; of a model that happens to be, all."""
+    """G20: a DummyClassifier is known to be constant; other models have to predict all records."""
     X, y = records(12)
     y[:7] = 0
     for strategy in ("prior", "most_frequent"):

@@ -71,7 +71,7 @@ def test_errors_converted_to_a_narrow_clip_equal_those_of_a_second_evaluation(na
     np.testing.assert_allclose(converted.per_record, recomputed.per_record, atol=1e-12)
     assert converted.value == pytest.approx(recomputed.value)
     errors = errors_of_scores(evaluation.per_record, wide)
-    if name == "neg_mean_pinball_loss":  # the loss does not tell the side
+    if name == "neg_mean_pinball_loss":  # the loss does not determine the sign of the error
         assert errors is None
     else:
         np.testing.assert_allclose(errors, np.minimum(np.abs(Y - model.predict(X)), wide.width))

@@ -167,7 +167,7 @@ def test_records_with_other_columns_than_the_models_raise():
 
 
 def test_a_class_missing_from_the_holdout_contributes_the_score_of_chance():
-    """G12: a missing class contributes chance, whichever model is asked."""
+    """G12: a missing class contributes chance, whichever model is scored."""
     replies = {"classes": [0, 1], "labels": [1, 0], "proba": [[0, 1], [1, 0]]}
     model, X, y = fixed([1, 1], **replies)
     assert get_metric("balanced_accuracy").evaluate(model, X, y).value == 0.5

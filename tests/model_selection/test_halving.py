@@ -1,4 +1,4 @@
-"""Successive halving: the training side is scikit-learn's, and only survivors are verified."""
+"""Successive halving: scikit-learn's on the training set; only survivors are verified."""
 
 import numpy as np
 import pytest

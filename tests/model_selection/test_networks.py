@@ -23,7 +23,7 @@ GRID, WIDE = (nx.to_scipy_sparse_array(nx.grid_2d_graph(side, side)) for side in
 
 
 def make_nodes(seed, diameter, *, graph=GRID):
-    """Labels that follow the network, and a feature that tells them to some degree."""
+    """Labels that follow the network, and a feature that predicts them to some degree."""
     rng = np.random.default_rng(seed)
     n = graph.shape[0]
     state = rng.integers(0, 2, (n, 1)).astype(float)

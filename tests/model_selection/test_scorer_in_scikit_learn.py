@@ -1,4 +1,4 @@
-"""One scorer wherever scikit-learn and its neighbours take ``scoring=``."""
+"""One scorer in all tools of scikit-learn and other packages that take ``scoring=``."""
 
 import contextlib
 import inspect

@@ -1,4 +1,4 @@
-"""The search: scikit-learn's contract on the training side, verified answers from the holdout."""
+"""The search: scikit-learn's contract on the training set, verified scores from the holdout."""
 
 import pickle
 import warnings
@@ -283,7 +283,7 @@ def test_a_second_search_keeps_groups_whole_or_gives_a_warning(data):
 # stratified folds make the cross-validated score too high here, on purpose
 @pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.OptimisticScoreWarning")
 def test_splits_do_not_reveal_label_counts_of_the_holdout():
-    # Theory G10: a stratified split tells the class counts, and the interval misses the truth.
+    # Theory G10: a stratified split reveals class counts, and its interval misses the truth.
     rng = np.random.default_rng(0)
     y = rng.integers(0, 800, 16_000)
     X = (y // 2)[:, None] * 1.0  # no rule is right more often than every second time

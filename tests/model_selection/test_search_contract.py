@@ -310,7 +310,7 @@ def test_columns_in_another_order_are_rejected(data):
 
 
 class FailsLater(ClassifierMixin, BaseEstimator):
-    """Predicts for the training part, and raises for all other records."""
+    """Predicts for the training set, and raises for all other records."""
 
     def __init__(self, C=1.0):
         self.C = C

@@ -185,7 +185,7 @@ def test_with_a_ledger_a_new_process_is_not_charged_twice(data, fit_counter, tmp
     resumed = make_search(fit_counter(), holdout=config).fit(
         *data
     )  # another object: nothing but the file
-    assert len(resumed.holdout_.history()) == 10  # those asked before the exit are among them
+    assert len(resumed.holdout_.history()) == 10  # among them are queries before the exit
     # The ledger, which exists by now, does not change the identity of the search.
     assert fit_counter.fits <= 10 + 3  # dependence is looked at in folds of its own
     assert not list(tmp_path.glob("*.folds"))
@@ -264,7 +264,7 @@ def test_sampled_candidates_are_restored(data, fit_counter):
 
 
 class Raises(ClassifierMixin, BaseEstimator):
-    """Fails in the way asked for after some fits."""
+    """Fails in a chosen way after some fits."""
 
     def __init__(self, C=1.0, error=KeyboardInterrupt, at=8):
         self.C = C

@@ -55,7 +55,7 @@ def test_searches_with_other_grids_models_and_functions_share_the_ledger(tmp_pat
         assert other_search.holdout_.dependence == model
         np.testing.assert_array_equal(other_search.holdout_indices_, first_search.holdout_indices_)
         assert other_search.holdout_.certificate().answers.n_answers > 0
-    assert len(first_search.holdout_.history()) == 2 + 1 + 2 + 2  # candidates not asked before
+    assert len(first_search.holdout_.history()) == 2 + 1 + 2 + 2  # candidates not queried before
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ SCRIPTS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture(autouse=True)
-def _neighbours(monkeypatch):
+def _neighbors(monkeypatch):
     """Let a script import the one beside it, as when it is run."""
     monkeypatch.syspath_prepend(str(SCRIPTS))
 

@@ -269,7 +269,7 @@ def attack(holdout, rng, m=40):
 
 
 def count_failures(n, options, *, runs, beta):
-    """Count replications in which any interval missed 1/2, the expectation of everything asked."""
+    """Count replications in which any interval missed 1/2, the expectation of all queries."""
     n_wrong = 0
     for run in range(runs):
         holdout = ReusableHoldout(

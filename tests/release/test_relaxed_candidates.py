@@ -77,9 +77,8 @@ def test_intervals_hold_for_the_leader_and_for_relaxed_candidates():
         is_missed = False
         for _ in range(4):  # each batch is drawn around the winner of the one before
             expected_scores = np.clip(rng.normal(center, 0.15, m), 0.05, 0.95)
-            cv_scores = np.clip(
-                expected_scores + rng.normal(0.05, 0.05, m), 0.0, 1.0
-            )  # training side, biased
+            biased_scores = expected_scores + rng.normal(0.05, 0.05, m)
+            cv_scores = np.clip(biased_scores, 0.0, 1.0)
             hits = (rng.random((m, n)) < expected_scores[:, None]).astype(float)
             answers = holdout.answer(
                 cv_scores, hits, relaxed_to=0.5 * (cv_scores.max() - cv_scores)

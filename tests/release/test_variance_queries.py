@@ -30,7 +30,7 @@ def width(answers):
 
 @pytest.mark.parametrize(("n", "ratio"), [(150, 0.7), (1000, 0.55)])
 def test_a_known_small_variance_halves_the_interval(n, ratio):
-    """G15: one query; the same scores with and without the training side's variance."""
+    """G15: one query; the same scores with and without the variance of the training scores."""
     scores = scores_of(np.random.default_rng(1), [0.8], n)
     answers_without_variance = holdout_of(n).answer([0.8], scores)
     answers_with_variance = holdout_of(n).answer([0.8], scores, training_variance=0.01)
@@ -115,7 +115,7 @@ def test_intervals_hold_for_any_claimed_variance(variance, runs):
             claimed_variance = (
                 rng.choice([1e-6, 0.003, 0.02], 6) if variance == "poisoned" else variance
             )
-            # The training side lies in the direction of luck.
+            # Training scores err in the direction of luck.
             answers = holdout.answer(
                 scores.mean(axis=1), scores, training_variance=claimed_variance
             )

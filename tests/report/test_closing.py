@@ -69,7 +69,7 @@ def test_rows_of_components_of_many_sizes_have_intervals(seed):
 
 
 def spend(holdout, nats):
-    """Ask queries whose training-side value is far off until so many nats are spent."""
+    """Verify candidates with far too high cross-validated scores until so many nats are spent."""
     queries = np.random.default_rng(0)
     while holdout.information_spent < nats:
         value = queries.integers(2, size=200).astype(float)

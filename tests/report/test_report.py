@@ -65,7 +65,7 @@ def test_unsupported_combinations_leave_the_holdout_open(targets, model, scoring
 
 
 class Rule(ClassifierMixin, BaseEstimator):
-    """Learns nothing: scikit-learn cannot tell that it is fitted."""
+    """Learns nothing, so that scikit-learn cannot detect that it is fitted."""
 
     def __init__(self, limit=0.0):
         self.limit = limit

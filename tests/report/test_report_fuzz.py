@@ -1,4 +1,4 @@
-"""A closing cannot be wasted: whatever is asked, a holdout is open or has reported (issue 31)."""
+"""After any arguments of a report, the holdout is open or has a report (issue 31)."""
 
 import itertools
 import warnings

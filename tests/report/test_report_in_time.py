@@ -439,7 +439,7 @@ def test_panels_are_reported_by_dates():
 
 
 class Counts(Ridge):
-    """Counts how often it is asked."""
+    """Counts its predictions."""
 
     asked = 0
 

@@ -55,7 +55,7 @@ def test_scorers_are_called_by_the_function_that_the_package_looks_for():
 
     def scorer(estimator, X, y):
         frames = [inspect.currentframe().f_back]
-        frames.append(frames[0].f_back)  # several metrics are asked by a scorer of scikit-learn
+        frames.append(frames[0].f_back)  # a scorer of scikit-learn computes several metrics
         callers.append([(frame.f_globals["__name__"], frame.f_code.co_name) for frame in frames])
         return 0.0
 
