@@ -50,7 +50,7 @@ class ApproximateRows:
         """Return the reported value, in score units."""
         if statement.skill:
             baseline_loss, model_loss = (
-                self.units.record_weights @ self.records.loss(statement.measure, model_name)
+                self.units.record_weights @ self.records.losses(statement.measure, model_name)
                 for model_name in statement.models
             )
             return 1.0 - float(model_loss / baseline_loss)
@@ -108,7 +108,7 @@ class ApproximateRows:
         if self.units.are_dates and is_bounded:
             is_bounded = not self.uses_unclipped_errors(statement)
         if is_bounded:
-            _, low, high = statement.ends
+            _, low, high = statement.quantity
             ends = [max(ends[0], low), min(ends[1], high)]
         reason = _lack_of_information(statement, ends, proven_ends, is_bounded=is_bounded)
         if reason:
@@ -150,7 +150,9 @@ class ApproximateRows:
             reason = f"{statement.measure.name} has no approximate interval over these dates."
         if reason:
             return ApproximateRow(value, math.nan, math.nan, self.units.n_units, (reason,))
-        errors_by_model = [self.records.errors(model_name) for model_name in statement.models[::-1]]
+        errors_by_model = [
+            self.records.absolute_errors(model_name) for model_name in statement.models[::-1]
+        ]
         if self.units.are_dates:
             row = median_row(
                 errors_by_model[0],
@@ -188,7 +190,7 @@ class ApproximateRows:
         is_one_score = len(statement.models) == 1 and len(statement.subgroups) < 2
         if not (metric.is_mean and metric.is_binary and is_one_score):
             return row  # other statistics are in score units, and so are differences
-        low, high = statement.measure.span
+        low, high = statement.measure.score_range
         value, lower, upper = (
             low + (high - low) * unit_value for unit_value in (row.value, row.lower, row.upper)
         )
@@ -225,9 +227,9 @@ class ApproximateRows:
         """Return limits from the predicted labels of a model, or None for other metrics."""
         if self.records.y.ndim != 1 or self.records.y.dtype.kind == "f":
             return None
-        _, code_of_label = self.records.codes(model_name)
+        _, code_of_label = self.records.label_codes(model_name)
         labels = np.array(list(code_of_label))
-        predicted_codes = self.records.rows(model_name, "labels", code_of_label)
+        predicted_codes = self.records.predictions(model_name, "labels", code_of_label)
         if not (np.isfinite(predicted_codes) & (predicted_codes >= 0.0)).all():
             return None
         predicted_labels = labels[predicted_codes.astype(int)]
@@ -259,7 +261,7 @@ class ApproximateRows:
         if not isinstance(metric, ClippedError) or self.records.y.ndim != 1:
             return None
         predictions_by_model = [
-            self.records.rows(model_name, "values") for model_name in statement.models[::-1]
+            self.records.predictions(model_name, "values") for model_name in statement.models[::-1]
         ]
         if not np.isfinite(predictions_by_model).all():
             return None
@@ -277,12 +279,12 @@ class ApproximateRows:
         """
         if statement.skill:
             losses = np.vstack(
-                [self.records.loss(statement.measure, name) for name in statement.models]
+                [self.records.losses(statement.measure, name) for name in statement.models]
             )
             return SKILL, np.zeros(losses.shape[1]), [(losses, self.weights_in_subgroup("") > 0.0)]
         sides = []
         for model_name in statement.models[::-1]:
-            statistic, y, predictions = self.records.response(
+            statistic, y, predictions = self.records.statistic_and_data(
                 statement.measure, model_name, self.units.record_weights
             )
             sides += [
@@ -299,7 +301,7 @@ def _lack_of_information(statement, ends, proven_ends, *, is_bounded):
     contains any calibration.
     """
     width = ends[1] - ends[0]
-    _, low, high = statement.ends
+    _, low, high = statement.quantity
     if is_bounded and width >= _MAX_RANGE_SHARE * (high - low):
         return "The interval would cover nearly every possible value."
     if proven_ends is not None and width >= _MAX_PROVEN_RATIO * (proven_ends[1] - proven_ends[0]):

@@ -38,24 +38,44 @@ class AucMoments:
     def default(cls, center: float | None) -> AucMoments:
         """Return the moments of exponential scores with an AUC (Hanley and McNeil 1982)."""
         auc = min(max(_DEFAULT_AUC if center is None else center, 0.05), 0.95)
-        better = max(auc, 1.0 - auc)  # the formula is for a ranking better than chance
+        # The formula is for a ranking better than chance.
+        better = max(auc, 1.0 - auc)
         return cls(
-            auc, better / (2.0 - better) - better**2, 2.0 * better**2 / (1.0 + better) - better**2
+            center=auc,
+            variance_positive=better / (2.0 - better) - better**2,
+            variance_negative=2.0 * better**2 / (1.0 + better) - better**2,
         )
 
     @classmethod
     def from_folds(cls, scores_by_fold: list[tuple[Array, Array]]) -> AucMoments:
-        """Return the moments of out-of-fold scores: of positive and of negative records by fold."""
-        both = [pair for pair in scores_by_fold if min(map(len, pair)) > 0]
-        of_positive = np.concatenate([placements(winning, losing) for winning, losing in both])
-        of_negative = np.concatenate([placements(losing, winning) for winning, losing in both])
-        return cls(float(of_positive.mean()), float(of_positive.var()), float(of_negative.var()))
+        """Return the moments of the placements of out-of-fold scores.
+
+        ``scores_by_fold``: of each fold, the scores of its positive and of its negative records.
+        Folds without records of a class are left out.
+        """
+        usable_folds = [
+            (positive_scores, negative_scores)
+            for positive_scores, negative_scores in scores_by_fold
+            if len(positive_scores) and len(negative_scores)
+        ]
+        of_positives = np.concatenate(
+            [placements(positives, negatives) for positives, negatives in usable_folds]
+        )
+        of_negatives = np.concatenate(
+            [placements(negatives, positives) for positives, negatives in usable_folds]
+        )
+        return cls(
+            center=float(of_positives.mean()),
+            variance_positive=float(of_positives.var()),
+            variance_negative=float(of_negatives.var()),
+        )
 
 
 def scores_by_class(by_class: Any, positions: Array) -> tuple[Array, Array]:
-    """Return the scores of the positive and of the negative ones of some records.
+    """Return the scores of positive and of negative records, from some positions.
 
-    A record that the model failed on has the rank that contributes least.
+    A record that the model failed on has the worst rank: the lowest score if it is positive, else
+    the highest.
 
     Parameters
     ----------
@@ -91,27 +111,30 @@ def auc_limits(
     bets : bool
         Whether records of a class are alike, so that bets are valid.
     """
-    winning, losing = scores_by_class(by_class, positions)
-    if min(len(winning), len(losing)) == 0:
+    positive_scores, negative_scores = scores_by_class(by_class, positions)
+    n_positive = len(positive_scores)
+    n_negative = len(negative_scores)
+    if min(n_positive, n_negative) == 0:
         return 0.0, 1.0
-    log_side = log_failure - math.log(2.0)
-    tail = PairsTail((len(losing), len(winning)))
-    if len(winning) <= len(losing):
+    log_one_sided = log_failure - math.log(2.0)
+    tail = PairsTail((n_negative, n_positive))
+    if n_positive <= n_negative:
         expected = PlacementMoments(moments.center, moments.variance_positive)
-        values = placements(winning, losing)
-        n_other = len(losing)
+        rarer_placements = placements(positive_scores, negative_scores)
     else:
         expected = PlacementMoments(moments.center, moments.variance_negative)
-        values = 1.0 - placements(losing, winning)
-        n_other = len(winning)
+        rarer_placements = 1.0 - placements(negative_scores, positive_scores)
+    n_other = max(n_positive, n_negative)  # records of the more frequent class
     if bets:
         half_width = expected_half_width(
-            len(values), n_other, moments=expected, log_inverse_level=-log_side
+            len(rarer_placements), n_other, moments=expected, log_inverse_level=-log_one_sided
         )
-        if half_width < half_width_at(tail, moments.center, log_side):
-            return placement_limits(values, n_other, moments=expected, log_inverse_level=-log_side)
-    value = np.array([values.mean()])
-    lower, upper = tail.limits(value, value, np.array([log_side]))
+        if half_width < half_width_at(tail, moments.center, log_one_sided):
+            return placement_limits(
+                rarer_placements, n_other, moments=expected, log_inverse_level=-log_one_sided
+            )
+    auc = np.array([rarer_placements.mean()])
+    lower, upper = tail.limits(auc, auc, np.array([log_one_sided]))
     return float(lower[0]), float(upper[0])
 
 
@@ -136,11 +159,12 @@ def class_mean_limits(
     shape = dataclasses.asdict(evaluation.shape)
     value = evaluation.value
     if evaluation.by_class is not None:
-        one_slice = positions[np.newaxis]
+        single_slice = positions[np.newaxis]
         n_classes = len(evaluation.shape.classes)
-        floors = tuple(evaluation.by_class.min_class_counts(n_classes, one_slice).tolist())
-        shape["class_floors"] = floors
-        value = evaluation.by_class.value(floors, one_slice)
+        class_counts = evaluation.by_class.min_class_counts(n_classes, single_slice)
+        class_floors = tuple(class_counts.tolist())
+        shape["class_floors"] = class_floors
+        value = evaluation.by_class.value(class_floors, single_slice)
     tail = score_tail(model, n, **shape)
     values = np.array([value])
     lower, upper = tail.limits(values, values, np.array([log_failure - math.log(2.0)]))

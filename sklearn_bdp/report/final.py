@@ -56,7 +56,7 @@ def _closing_report(holdout, plan, training, variance):
         _check_intervals(plan, holdout)
         if plan.error_clips is not None:
             record_error_clips(holdout, plan.error_clips, at_closing=True)
-        if plan.approximate:
+        if not plan.is_private:
             plan = with_estimated_moments(plan, training, variance, holdout)
     if plan.refit is not None:
         plan = _with_refitted_recipes(plan, holdout)
@@ -81,11 +81,10 @@ def _with_refitted_recipes(plan, holdout):
 
     Predictions that were passed stay the same. Recipes are fitted when they first predict.
     """
-    first_dates, _ = plan.refit
     models = {}
     for name, model in plan.models.items():
         if not isinstance(model, PrecomputedPredictions):
-            model = WalkForward(model, holdout, first_dates, plan.past_records)
+            model = WalkForward(model, holdout, plan.refit.first_dates, plan.past_records)
         models[name] = model
     return dataclasses.replace(plan, models=models)
 
@@ -122,10 +121,10 @@ def _check_budget(holdout, plan, last):
 
 def _computed_report(holdout, plan, context):
     """Return the record that closes a holdout and contains the report, and the answers."""
-    if plan.approximate:
-        record, answers, results = _exact_report(holdout, plan, context)
-    else:
+    if plan.is_private:
         record, answers, results = _private_report(holdout, plan, context)
+    else:
+        record, answers, results = _exact_report(holdout, plan, context)
     facts = {
         "n_answered": context.last.n_answered,
         "n_above": context.last.n_above,
@@ -133,7 +132,7 @@ def _computed_report(holdout, plan, context):
         "per": plan.per,
         "joint": plan.joint,
         "baseline": plan.baseline,
-        "refit": "" if plan.refit is None else plan.refit[1],
+        "refit": "" if plan.refit is None else plan.refit.frequency,
         "assumptions": plan.caveats,
     }
     cells = record.cells | {"report": facts | results}
@@ -152,7 +151,7 @@ def _exact_report(holdout, plan, context):
     records. A restart, a copy of the file and a pickle give the same order. It cannot be computed
     without both the ledger and the records.
     """
-    secret_digest = records_digest(plan.order, holdout.y, holdout.X)
+    secret_digest = records_digest(plan.order_bits, holdout.y, holdout.X)
     estimator = RowEstimator(plan, holdout, seed=int(secret_digest[:32], 16))
     settings = holdout.account.settings
     last = context.last
@@ -199,7 +198,7 @@ def _proven_answers(plan, rows, context, length):
         name: [] for name in ("metric", "model", "cv_score", *score_names)
     }
     for statement, row in proven_rows:
-        metric_name, low, high = scales[statement.ends[0]]
+        metric_name, low, high = scales[statement.quantity.name]
         columns["metric"].append(metric_name)
         columns["model"].append(row["model"])
         columns["cv_score"].append(float(statement.expected))
@@ -220,10 +219,10 @@ def _scales_of_history(proven_rows):
     """
     scales: dict[str, tuple[str, float, float]] = {}
     for statement, row in proven_rows:
-        metric_name, low, high = statement.ends
+        metric_name, low, high = statement.quantity
         if len(statement.models) == 2 and not statement.measure.is_sum:
             largest = float(np.abs([row["value"], *row["proven"]]).max())
-            _, _, earlier_high = scales.get(metric_name, statement.ends)
+            _, _, earlier_high = scales.get(metric_name, statement.quantity)
             high = max(earlier_high, largest)
             low = -high
         scales[metric_name] = metric_name, low, high
@@ -257,7 +256,7 @@ def _private_report(holdout, plan, context):
     if record is None:
         raise exhausted_error(settings, context.last, unanswered=plan.n_proven)
     for statement, row, answer in zip(plan.statements, rows, answers, strict=True):
-        _, low, high = statement.ends
+        _, low, high = statement.quantity
         components = half_width_components(answer, settings, holdout.dependence)
         unit_scores = np.array([answer.value, answer.lower, answer.upper])
         value, *ends = (low + (high - low) * unit_scores).tolist()
@@ -290,7 +289,7 @@ def _private_batch(holdout, plan, rows):
         fixed_half_widths=np.ones(len(plan.statements)),
     )
     descriptions = [
-        QueryDescription(statement.ends[0], statement.ends, row["model"])
+        QueryDescription(statement.quantity.name, tuple(statement.quantity), row["model"])
         for statement, row in zip(plan.statements, rows, strict=True)
     ]
     return dataclasses.replace(batch, descriptions=descriptions)

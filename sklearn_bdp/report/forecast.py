@@ -31,7 +31,7 @@ _BASELINE = "baseline"  # a model's own name is longer: it holds its parameters
 class RowForecast(NamedTuple):
     """Expected widths of one row of a final report, in score units."""
 
-    model: str  # name of a model, or "b minus a"
+    model: str  # name of a model, or of a difference, such as "b minus a"
     metric: str
     subgroup: str  # empty for all records
     value: float  # on training records that the model was not fitted on
@@ -79,6 +79,26 @@ def forecast_report(
 
     Up to three folds play the holdout, and widths are medians over them.
 
+    Parameters
+    ----------
+    holdout : ReusableHoldout
+        The holdout. Its records are not read.
+    estimators : mapping of str to estimator
+        Models of the report by name; they are fitted again on training folds.
+    cv_scores : float or list of float
+        Cross-validated score of each model.
+    compare : object
+        Baseline, as in the report.
+    variance : float, optional
+        Variance of a record's cross-validated score in the first row, from a search.
+    **options : object
+        Further parameters of the report.
+
+    Returns
+    -------
+    tuple of RowForecast
+        In the order of the report.
+
     Raises
     ------
     ValueError
@@ -103,21 +123,22 @@ def forecast_report(
         _check_baseline(compare)
         models[_BASELINE] = compare
     forecasts = []
-    for train, test, test_in_rows in training_folds(training_data, models)[:_MAX_FOLDS]:
-        fitted = models_of_fold(training_data, models, train)
-        if fitted is None:
+    for fold in training_folds(training_data, models)[:_MAX_FOLDS]:
+        fitted_models = models_of_fold(training_data, models, fold.train)
+        if fitted_models is None:
             break
-        baseline = fitted.pop(_BASELINE) if has_baseline else compare
-        rows = _rows_like_holdout(holdout, training_data.groups, test, test_in_rows)
+        baseline = fitted_models.pop(_BASELINE) if has_baseline else compare
+        sampled_rows = _rows_like_holdout(holdout, training_data.groups, fold)
         sample = _TrainingSample(
-            holdout, safe_indexing(training_data.X, rows), safe_indexing(training_data.y, rows)
+            holdout,
+            safe_indexing(training_data.X, sampled_rows),
+            safe_indexing(training_data.y, sampled_rows),
         )
         plan = make_report_plan(
-            sample, fitted, cv_scores, compare=baseline, training=None, **options
+            sample, fitted_models, cv_scores, compare=baseline, training=None, **options
         )
-        forecasts.append(
-            _computed_rows(with_estimated_moments(plan, None, variance, sample), sample)
-        )
+        plan = with_estimated_moments(plan, None, variance, sample)
+        forecasts.append(_forecast_rows(plan, sample))
     if not forecasts:
         raise ValueError(
             "A model cannot be fitted again on a fold of the training set, so that the rows of its "
@@ -136,14 +157,17 @@ def _check_baseline(compare):
 
 
 def _median_row(forecasts):
-    """Return the forecast of one row from those of several folds."""
+    """Return the forecast of one row from its forecasts on several folds.
+
+    A number that most folds lack is None.
+    """
     first = forecasts[0]
     medians = {}
     for name in ("value", "proven", "approximate"):
         numbers = [getattr(forecast, name) for forecast in forecasts]
-        known_numbers = [number for number in numbers if number is not None]
-        has_median = 2 * len(known_numbers) > len(numbers)
-        medians[name] = float(np.median(known_numbers)) if has_median else None
+        present_numbers = [number for number in numbers if number is not None]
+        has_median = 2 * len(present_numbers) > len(numbers)
+        medians[name] = float(np.median(present_numbers)) if has_median else None
     return RowForecast(
         model=first.model,
         metric=first.metric,
@@ -155,35 +179,35 @@ def _median_row(forecasts):
     )
 
 
-def _rows_like_holdout(holdout, groups, test, test_in_rows):
+def _rows_like_holdout(holdout, groups, fold):
     """Return positions of test records, as many as holdout records, in groups of the same sizes.
 
-    ``groups``: of the training records, at ``test_in_rows`` those of the test records.
+    ``groups``: of the rows that the folds divide, None for independent records.
     """
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     if scheme.in_time_order or scheme.calendar is not None:
-        return np.resize(np.sort(test), holdout.n)
+        return np.resize(np.sort(fold.test), holdout.n)
     rng = np.random.default_rng(0)
     has_groups = scheme.has_independent_units and not scheme.has_independent_records
     if not has_groups or groups is None:
-        return np.resize(rng.permutation(test), holdout.n)
-    test_groups = np.asarray(groups)[test_in_rows]
-    records_of_group = [test[test_groups == group] for group in np.unique(test_groups)]
-    group_sizes = np.array([len(records) for records in records_of_group])
+        return np.resize(rng.permutation(fold.test), holdout.n)
+    test_groups = np.asarray(groups)[fold.test_in_rows]
+    rows_of_group = [fold.test[test_groups == group] for group in np.unique(test_groups)]
+    group_sizes = np.array([len(rows) for rows in rows_of_group])
     unit_codes = np.unique(holdout.dependence.components(holdout.n), return_inverse=True)[1]
     order = np.argsort(unit_codes, kind="stable")
     unit_sizes = np.bincount(unit_codes)
-    rows = np.empty(holdout.n, dtype=int)
+    sampled_rows = np.empty(holdout.n, dtype=int)
     for unit_positions in np.split(order, np.cumsum(unit_sizes)[:-1]):
         # Records that are drawn twice would make a group too uniform.
         is_large_enough = group_sizes >= min(len(unit_positions), group_sizes.max())
         smallest_size = group_sizes[is_large_enough].min()
-        group = rng.choice(np.flatnonzero(group_sizes == smallest_size))
-        rows[unit_positions] = np.resize(records_of_group[group], len(unit_positions))
-    return rows
+        group_code = rng.choice(np.flatnonzero(group_sizes == smallest_size))
+        sampled_rows[unit_positions] = np.resize(rows_of_group[group_code], len(unit_positions))
+    return sampled_rows
 
 
-def _computed_rows(plan: Plan, sample: _TrainingSample) -> tuple[RowForecast, ...]:
+def _forecast_rows(plan: Plan, sample: _TrainingSample) -> tuple[RowForecast, ...]:
     """Return the rows of a plan about a training sample, at the levels of a report now."""
     settings = sample.account.settings
     with sample.account.read_transaction() as ledger_state:
@@ -195,16 +219,16 @@ def _computed_rows(plan: Plan, sample: _TrainingSample) -> tuple[RowForecast, ..
     estimator = RowEstimator(plan, sample, seed=0)
     forecasts = []
     for statement in plan.statements:
-        content = estimator.row(statement, log_alphas)
+        row = estimator.row(statement, log_alphas)
         forecasts.append(
             RowForecast(
-                model=content["model"],
-                metric=content["metric"],
-                subgroup=content["subgroup"],
-                value=math.nan if content["value"] is None else content["value"],
-                proven=_half_width(content["proven"]),
-                approximate=_half_width(content["approximate"]),
-                method=content["method"],
+                model=row["model"],
+                metric=row["metric"],
+                subgroup=row["subgroup"],
+                value=math.nan if row["value"] is None else row["value"],
+                proven=_half_width(row["proven"]),
+                approximate=_half_width(row["approximate"]),
+                method=row["method"],
             )
         )
     return tuple(forecasts)

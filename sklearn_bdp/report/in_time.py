@@ -8,7 +8,7 @@ import math
 import re
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -39,14 +39,17 @@ from sklearn_bdp.utils.sklearn_compat import safe_indexing
 from sklearn_bdp.utils.validation import check_integer
 
 _SEASONAL = re.compile(r"seasonal-([1-9]\d{0,3})")
-_MOST_CLASSES = 20  # for which all outcomes of a difference are tried
-_BOUNDED_BY_DISTANCE = ("neg_mean_absolute_error",)  # metrics of pairs that need no clip
-#: Part of the level of a difference that the limit takes which would show the expected direction.
-_BETTER_SHARE = 0.8
-#: Least variance of scores of earlier dates: in units of the range, and of the squared largest
-#: differences.
-_MIN_VARIANCE, _MIN_VARIANCE_OF_PAIR = 1e-4, 1e-3
-_LENGTHS = 4  # of the holdout, of earlier dates whose differences are looked at
+_MAX_CLASSES = 20  # most classes for which all outcomes of a difference are tried
+#: Metrics whose differences of two models need no clip: the distance of the forecasts bounds them.
+_BOUNDED_BY_DISTANCE = ("neg_mean_absolute_error",)
+#: Part of the failure probability of a difference that the limit on the expected side takes: the
+#: lower one if the second model is expected to be better.
+_EXPECTED_SIDE_FRACTION = 0.8
+#: Smallest variance of the scores of earlier dates, as a fraction of the squared range.
+_MIN_VARIANCE = 1e-4
+#: The same for differences, as a fraction of the mean square of the largest possible difference.
+_MIN_VARIANCE_OF_PAIR = 1e-3
+_MAX_EARLIER_LENGTHS = 4  # earlier dates that are scored, in lengths of the holdout
 
 
 def past_horizon(scheme: SamplingScheme) -> int:
@@ -71,24 +74,24 @@ def forecast(
     """
     n = holdout.n
     scheme = holdout.dependence.sampling_scheme(n)
-    earlier = past_records
     lag = _lag(name, past_horizon(scheme))
     has_single_records = scheme.calendar is not None and scheme.n_units == n
     if (
-        earlier is None
+        past_records is None
         or not has_single_records
-        or len(earlier.y) < lag
-        or len(np.unique(earlier.dates)) < len(earlier.y)
+        or len(past_records.y) < lag
+        or len(np.unique(past_records.dates)) < len(past_records.y)
     ):
         raise ValueError(
             f"compare={name!r} needs correlation='time' with one record per date, and targets "
             f"before the holdout ({lag} at least), which a search knows in the process that made "
             "it. Pass predictions of the holdout's records. The holdout was not queried."
         )
-    dates = scheme.record_blocks
-    later = np.asarray(holdout.y)[np.argsort(dates)]
-    targets = np.concatenate([np.asarray(earlier.y), later])
-    return PrecomputedPredictions(targets[len(earlier.y) + dates - lag], classes, known_as=name)
+    date_of_record = scheme.record_blocks
+    holdout_targets = np.asarray(holdout.y)[np.argsort(date_of_record)]
+    targets_in_time = np.concatenate([np.asarray(past_records.y), holdout_targets])
+    repeated_targets = targets_in_time[len(past_records.y) + date_of_record - lag]
+    return PrecomputedPredictions(repeated_targets, classes, keyword=name)
 
 
 def _lag(name, horizon):
@@ -105,103 +108,137 @@ class WalkForward(PrecomputedPredictions):
 
     It predicts by position, as :class:`PrecomputedPredictions` does. Models are fitted at the first
     prediction, which follows the closing.
+
+    Parameters
+    ----------
+    model : estimator
+        Cloned for each block.
+    holdout : ReusableHoldout
+        A holdout in time order.
+    first_dates : ndarray of int
+        Position of the first date of each block.
+    past_records : PastRecords
+        Records before the holdout.
     """
 
-    def __init__(self, model: Any, holdout: Any, starts: Any, past_records: PastRecords) -> None:
+    def __init__(
+        self, model: Any, holdout: Any, first_dates: Array, past_records: PastRecords
+    ) -> None:
         self.recipe = model
         self._holdout = holdout
-        self._starts = starts
-        self.known_as = None
+        self._first_dates = first_dates
+        self.keyword = None
         self._past_records = past_records
         if hasattr(model, "classes_"):
             self.classes_ = model.classes_
-        for name in ("predict", "predict_proba", "decision_function"):
-            if hasattr(model, name):
-                setattr(self, name, functools.partial(self._predict, name))
+        for method in ("predict", "predict_proba", "decision_function"):
+            if hasattr(model, method):
+                setattr(self, method, functools.partial(self._predict, method))
 
     @functools.cached_property
     def _blocks(self):
-        """The rows of each block and the model fitted on all earlier records."""
+        """Positions of the records of each block, and the model fitted on all earlier records."""
         holdout = self._holdout
-        earlier = self._past_records
+        past_records = self._past_records
         scheme = holdout.dependence.sampling_scheme(holdout.n)
-        dates = scheme.record_blocks
-        X = _joined(earlier.X, holdout.X)
-        y = np.concatenate([earlier.y, holdout.y])
-        all_dates = np.concatenate([earlier.dates, dates])
-        fitted_blocks = []
-        for start, stop in zip(self._starts, [*self._starts[1:], len(dates)], strict=True):
-            earlier_rows = np.flatnonzero(all_dates <= start - past_horizon(scheme))
+        holdout_dates = scheme.record_blocks
+        X = _concatenate_tables(past_records.X, holdout.X)
+        y = np.concatenate([past_records.y, holdout.y])
+        all_dates = np.concatenate([past_records.dates, holdout_dates])
+        next_first_dates = [*self._first_dates[1:], len(holdout_dates)]
+        blocks = []
+        for first_date, next_first_date in zip(self._first_dates, next_first_dates, strict=True):
+            earlier_rows = np.flatnonzero(all_dates <= first_date - past_horizon(scheme))
             earlier_rows = earlier_rows[np.argsort(all_dates[earlier_rows], kind="stable")]
             fitted = clone(self.recipe).fit(safe_indexing(X, earlier_rows), y[earlier_rows])
-            fitted_blocks.append((np.flatnonzero((dates >= start) & (dates < stop)), fitted))
-        return fitted_blocks
+            is_in_block = (holdout_dates >= first_date) & (holdout_dates < next_first_date)
+            blocks.append((np.flatnonzero(is_in_block), fitted))
+        return blocks
 
-    def _predict(self, name, positions):
-        rows = np.concatenate([rows for rows, _ in self._blocks])
-        block_predictions = [
-            getattr(model, name)(safe_indexing(self._holdout.X, block_rows))
-            for block_rows, model in self._blocks
-        ]
-        return np.concatenate(block_predictions)[
-            np.argsort(rows)[np.asarray(positions).ravel().astype(int)]
-        ]
-
-
-def _joined(first, second):
-    """Return the concatenated rows of two tables of one type."""
-    if hasattr(first, "iloc"):
-        return sys.modules["pandas"].concat([first, second])
-    if scipy.sparse.issparse(first):
-        return scipy.sparse.vstack([first, second], format="csr")
-    return np.concatenate([np.asarray(first), np.asarray(second)])
+    def _predict(self, method, X):
+        """Return the predictions of a method for the records at the positions in ``X``."""
+        positions_by_block = np.concatenate([positions for positions, _ in self._blocks])
+        predictions_by_block = np.concatenate(
+            [
+                getattr(model, method)(safe_indexing(self._holdout.X, positions))
+                for positions, model in self._blocks
+            ]
+        )
+        predictions = predictions_by_block[np.argsort(positions_by_block)]
+        return predictions[np.asarray(X).ravel().astype(int)]
 
 
-def refit_blocks(holdout: Any, every: Any, past_records: PastRecords | None) -> tuple[Any, str]:
-    """Return the first date of each block of a walk-forward report, and the frequency as text."""
+def _concatenate_tables(earlier, later):
+    """Return the rows of two tables of one type, one below the other."""
+    if hasattr(earlier, "iloc"):
+        return sys.modules["pandas"].concat([earlier, later])
+    if scipy.sparse.issparse(earlier):
+        return scipy.sparse.vstack([earlier, later], format="csr")
+    return np.concatenate([np.asarray(earlier), np.asarray(later)])
+
+
+class RefitSchedule(NamedTuple):
+    """Dates before which the recipe of a model is refitted."""
+
+    first_dates: Array  # position of the first date of each block of dates
+    frequency: str  # in words, such as "every 7 days"
+
+
+def refit_blocks(holdout: Any, every: Any, past_records: PastRecords | None) -> RefitSchedule:
+    """Return the blocks of dates of a walk-forward report.
+
+    Parameters
+    ----------
+    holdout : ReusableHoldout
+        A holdout in time order.
+    every : int, str, timedelta or offset
+        Number of dates, or span of time, from one refit to the next.
+    past_records : PastRecords or None
+        Records before the holdout; None raises an error.
+    """
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     if scheme.calendar is None or past_records is None:
         raise ValueError(
             "refit_every= needs correlation='time', and the records before the holdout, which a "
             "search knows in the process that made it. The holdout was not queried."
         )
-    step = scheme.calendar.step
-    span = as_time_span(every, "refit_every")
-    if span is None:
-        every = check_integer("refit_every", every, low=1)
-        frequency = f"every {every} {step}s" if every > 1 else f"every {step}"
-        return np.arange(0, scheme.n_units, every), frequency
-    frequency = f"every {every}" if isinstance(every, str) else f"every {_describe_span(span)}"
-    starts = _block_starts(calendar(holdout), span, every)
-    return starts[starts < scheme.n_units], frequency
+    date_name = scheme.calendar.step  # such as "day"
+    time_span = as_time_span(every, "refit_every")
+    if time_span is None:
+        n_dates = check_integer("refit_every", every, low=1)
+        frequency = f"every {n_dates} {date_name}s" if n_dates > 1 else f"every {date_name}"
+        return RefitSchedule(np.arange(0, scheme.n_units, n_dates), frequency)
+    span_text = every if isinstance(every, str) else _describe_time_span(time_span)
+    first_dates = _first_dates_of_spans(unique_dates(holdout), time_span, every)
+    return RefitSchedule(first_dates[first_dates < scheme.n_units], f"every {span_text}")
 
 
-def _block_starts(dates, span, every):
+def _first_dates_of_spans(dates, time_span, every):
     """Return the position of the first date of each span of time; ``every``: the span as passed."""
     if dates is None or dates.dtype.kind != "M":
         raise ValueError(
             f"refit_every={every!r} is a span of time, but the records have no dates. Pass a "
             "number of dates, or give fit the dates as times=. The holdout was not queried."
         )
-    first_dates = [dates[:1]]
-    while first_dates[-1][0] <= dates[-1]:
-        first_dates.append(shift_dates(first_dates[-1], span))
-    return np.unique(np.searchsorted(dates, np.concatenate(first_dates)))
+    span_starts = [dates[:1]]
+    while span_starts[-1][0] <= dates[-1]:
+        span_starts.append(shift_dates(span_starts[-1], time_span))
+    return np.unique(np.searchsorted(dates, np.concatenate(span_starts)))
 
 
-def _describe_span(span):
-    """Return a span of time in words."""
-    if not isinstance(span, np.timedelta64):
-        return f"offset {span.freqstr}"
-    days = span / np.timedelta64(1, "D")
+def _describe_time_span(time_span):
+    """Return a span of time in words, such as "7 days"."""
+    if not isinstance(time_span, np.timedelta64):
+        return f"offset {time_span.freqstr}"
+    days = time_span / np.timedelta64(1, "D")
     return f"{days:g} days" if days >= 1.0 else f"{24.0 * days:g} hours"
 
 
-def calendar(holdout: Any) -> Any:
-    """Return the dates of a holdout, ascending, or None if they are not known."""
-    dates = holdout.dependence.sampling_scheme(holdout.n).calendar
-    if dates is not None and dates.dates is not None:
-        return dates.dates
+def unique_dates(holdout: Any) -> Any:
+    """Return the different dates of a holdout, ascending, or None if they are not known."""
+    calendar = holdout.dependence.sampling_scheme(holdout.n).calendar
+    if calendar is not None and calendar.dates is not None:
+        return calendar.dates
     return index_dates(holdout.X)
 
 
@@ -217,7 +254,7 @@ def record_dates(holdout: Any) -> Any:
 def align_predictions(name: str, predictions: Any, holdout: Any) -> Any:
     """Return predictions in the order of the holdout records: a dated series by its dates.
 
-    Anything without dates is taken by position, as everywhere in scikit-learn.
+    Models and predictions without dates are returned unchanged: their order is that of the records.
     """
     index: Any = getattr(predictions, "index", None)
     if callable(index) or hasattr(predictions, "predict"):
@@ -229,9 +266,8 @@ def align_predictions(name: str, predictions: Any, holdout: Any) -> Any:
     holdout_dates = record_dates(holdout)
     _check_alignment(name, prediction_dates, holdout_dates)
     order = np.argsort(prediction_dates)
-    return np.asarray(predictions)[
-        order[np.searchsorted(prediction_dates, holdout_dates, sorter=order)]
-    ]
+    positions_in_order = np.searchsorted(prediction_dates, holdout_dates, sorter=order)
+    return np.asarray(predictions)[order[positions_in_order]]
 
 
 def _check_alignment(name, prediction_dates, holdout_dates):
@@ -348,9 +384,9 @@ def clip_notes(
     and the width of the interval if the range of the training targets were declared.
     """
     metric = statement.measure.metric
-    largest = float(metric.width)
+    clip = float(metric.width)
     notes = [
-        f"The proven interval is about errors clipped at {largest:.4g}, the approximate one about "
+        f"The proven interval is about errors clipped at {clip:.4g}, the approximate one about "
         "errors as they are."
     ]
     clips = plan.error_clips
@@ -367,11 +403,11 @@ def clip_notes(
                 f"proven interval would be ±{half_width:.3g}."
             )
     for name in statement.models:
-        errors = np.abs(records.y - records.rows(name, "values"))
-        n_beyond = int(np.count_nonzero(errors > largest))
-        if n_beyond:
+        errors = np.abs(records.y - records.predictions(name, "values"))
+        n_clipped = int(np.count_nonzero(errors > clip))
+        if n_clipped:
             notes.append(
-                f"{n_beyond} of {len(errors)} holdout errors of {name} are beyond the clip."
+                f"{n_clipped} of {len(errors)} holdout errors of {name} are beyond the clip."
             )
     return notes
 
@@ -379,20 +415,23 @@ def clip_notes(
 def _declared_half_width(statement, records, units, plan, log_failure):
     """Return the half-width with the range of the training targets as clip; None if not known."""
     metric = statement.measure.metric
-    targets = None if plan.y is None else np.asarray(plan.y, dtype=float)
+    targets = None if plan.y_train is None else np.asarray(plan.y_train, dtype=float)
     if targets is None or not np.ptp(targets) > 0.0:
         return None
-    width = float(np.ptp(targets))
-    ratio = (metric.width / width) ** metric.power
-    declared = dataclasses.replace(metric, width=width, lower=metric.lower / ratio, note="")
+    target_range = float(np.ptp(targets))
+    # Length of the metric's range, as a fraction of that with errors up to the range of targets.
+    range_ratio = (metric.width / target_range) ** metric.power
+    declared_metric = dataclasses.replace(
+        metric, width=target_range, lower=metric.lower / range_ratio, note=""
+    )
     moments = statement.moments
-    center = ratio * moments.center
+    center = range_ratio * moments.center
     if len(statement.models) == 1:
-        center = 1.0 - ratio * (1.0 - moments.center)
-    variance = ratio**2 * moments.variance
+        center = 1.0 - range_ratio * (1.0 - moments.center)
+    variance = range_ratio**2 * moments.variance
     declared_statement = dataclasses.replace(
         statement,
-        measure=dataclasses.replace(statement.measure, metric=declared),
+        measure=dataclasses.replace(statement.measure, metric=declared_metric),
         moments=moments._replace(center=center, variance=variance),
     )
     lower, upper = past_row(declared_statement, records, units, plan.classes, log_failure)
@@ -402,58 +441,85 @@ def _declared_half_width(statement, records, units, plan, log_failure):
 # -- proven rows ----------------------------------------------------------------------------------
 
 
-def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> tuple[Any, ...]:
-    """Return each record's difference, second minus first, its limits, and the metric's range.
+class PairedDifference(NamedTuple):
+    """Difference of two models' scores on each record, second minus first; arrays of shape (n,)."""
+
+    values: Array  # in units of ``unit``
+    lowest: Array  # smallest possible values, known from the forecasts
+    highest: Array  # largest possible values
+    unit: float  # length of the metric's range in score units; 1 for errors without bounds
+
+
+def paired_difference(measure: Any, records: Any, models: Any, classes: Any) -> PairedDifference:
+    """Return the difference of two models on each record, with its limits.
 
     The limits follow from the forecasts: minus and plus their distance for absolute errors, other
     ranges for squared and pinball errors (theory G31), and for classes the smallest and the largest
-    difference over all outcomes. Differences and limits are in units of the range, which is 1 for
-    absolute errors without declared bounds.
+    difference over all outcomes.
+
+    Parameters
+    ----------
+    measure : Measure
+        Metric of the scores.
+    records : ScoredRecords
+        Records that the models are scored on.
+    models : pair of str
+        Names of the first and the second model.
+    classes : list or None
+        Classes of the targets; None of a regression.
     """
     metric = measure.metric
     is_bounded_loss = not metric.is_mean or metric.has_bounded_differences
-    span = measure.span[1] - measure.span[0]  # 1 without bounds
+    low, high = measure.score_range
     if measure.is_sum:
-        gap = _gain(measure, records, models)
+        values = _contribution_differences(measure, records, models)
     else:
-        errors = [np.abs(records.y - records.rows(name, "values")) for name in models]
-        gap = errors[0] - errors[1]
-    if not np.isfinite(gap).all():
+        first_errors, second_errors = (
+            np.abs(records.y - records.predictions(name, "values")) for name in models
+        )
+        values = first_errors - second_errors
+    if not np.isfinite(values).all():
         raise UndefinedScore("The difference is undefined: a model fails on some records.")
-    ones = np.ones(len(gap))
     # A user-defined function may give equal predictions different scores.
-    if not is_bounded_loss or (classes is not None and len(classes) > _MOST_CLASSES):
-        return gap, -ones, ones, span
+    if not is_bounded_loss or (classes is not None and len(classes) > _MAX_CLASSES):
+        largest = np.ones(len(values))
+        return PairedDifference(values, -largest, largest, high - low)
     if classes is None:
-        predictions = [records.rows(name, "values") for name in models]
-        return gap, *_limits_of_difference(metric, *predictions), span
-    gains = [0.0 * ones]  # a label that no model knows
+        first, second = (records.predictions(name, "values") for name in models)
+        lowest, highest = _limits_of_difference(metric, first, second)
+        return PairedDifference(values, lowest, highest, high - low)
+    possible_values = [np.zeros(len(values))]  # for a label that no model knows
     for label in classes:
-        supposed = np.repeat(np.asarray([label]), len(gap))
-        supposed_records = ScoredRecords(records.X, supposed, records.models)
-        gains.append(_gain(measure, supposed_records, models))
-    return gap, np.min(gains, axis=0), np.max(gains, axis=0), span
+        possible_targets = np.repeat(np.asarray([label]), len(values))
+        possible_records = ScoredRecords(records.X, possible_targets, records.models)
+        possible_values.append(_contribution_differences(measure, possible_records, models))
+    lowest = np.min(possible_values, axis=0)
+    highest = np.max(possible_values, axis=0)
+    return PairedDifference(values, lowest, highest, high - low)
 
 
-def _gain(measure, records, models):
+def _contribution_differences(measure, records, models):
     """Return the contribution of each record to the second model's score minus the first's."""
     first, second = (records.contributions(measure, name)[0] for name in models)
     return second - first
 
 
 def _limits_of_difference(metric, first, second):
-    """Return limits of the difference of two models' scores, from their forecasts."""
-    limits = getattr(metric, "difference_limits", None)
+    """Return limits of the difference of two models' scores, from their forecasts.
+
+    ``first``, ``second``: predicted numbers of the models, NaN where one fails.
+    """
+    difference_limits = getattr(metric, "difference_limits", None)
     if not metric.is_mean:
-        upper = np.abs(first - second)
-        lower = -upper
-    elif limits is not None:
-        lower, upper = limits(first, second)
+        highest = np.abs(first - second)
+        lowest = -highest
+    elif difference_limits is not None:
+        lowest, highest = difference_limits(first, second)
     else:
-        upper = np.where(first != second, 1.0, 0.0)
-        lower = -upper
+        highest = np.where(first != second, 1.0, 0.0)
+        lowest = -highest
     has_failure = ~np.isfinite(first - second)  # a model that fails has the worst score
-    return np.where(has_failure, -1.0, lower), np.where(has_failure, 1.0, upper)
+    return np.where(has_failure, -1.0, lowest), np.where(has_failure, 1.0, highest)
 
 
 def past_row(
@@ -461,50 +527,69 @@ def past_row(
 ) -> tuple[float, float]:
     """Return limits for the expected score or difference over these dates, in score units.
 
-    ``log_failure``: log of the failure probability of both limits together.
+    Parameters
+    ----------
+    statement : Statement
+        The row, with the moments that are expected from earlier dates.
+    records : ScoredRecords
+        Holdout records.
+    units : SamplingUnits
+        Dates of the holdout records.
+    classes : list or None
+        Classes of the targets; None of a regression.
+    log_failure : float
+        Log of the failure probability of both limits together.
     """
-    by_date = units.date_means
-    moments = statement.moments
-    expected = moments.center
-    variance = moments.variance
-    low = 0.0
-    smallest, largest = 0.0, 1.0
-    lower_share = 0.5
     if len(statement.models) == 2:
-        if expected != 0.0:  # by earlier dates, so it is fixed before the holdout is read
-            lower_share = _BETTER_SHARE if expected > 0.0 else 1.0 - _BETTER_SHARE
-        scores, lower, upper, span = paired_difference(
-            statement.measure, records, statement.models, classes
-        )
-        smallest = by_date(lower)
-        largest = by_date(upper)
-    else:
-        scores = records.contributions(statement.measure, statement.models[0])[0]
-        low, high = statement.measure.span
-        span = high - low
-        has_single_records = units.n_units == len(records.y)
-        if statement.measure.metric.is_binary and has_single_records:  # one 0 or 1 per date
-            expected = 0.95 * moments.center + 0.025
-            variance = None
-    ends = martingale_interval(
-        by_date(scores),
+        return _past_row_of_difference(statement, records, units, classes, log_failure)
+    measure = statement.measure
+    unit_scores, _ = records.contributions(measure, statement.models[0])
+    expected = statement.moments.center
+    variance = statement.moments.variance
+    has_single_records = units.n_units == len(records.y)
+    if measure.metric.is_binary and has_single_records:  # the score of a date is 0 or 1
+        expected = 0.95 * expected + 0.025
+        variance = None
+    lower, upper = martingale_interval(
+        units.date_means(unit_scores),
         log_failure - math.log(2.0),
         expected=expected,
         variance=variance,
         horizon=statement.forecast_horizon,
-        lowest=smallest,
-        highest=largest,
-        lower_share=lower_share,
     )
-    return low + span * ends[0], low + span * ends[1]
+    low, high = measure.score_range
+    return low + (high - low) * lower, low + (high - low) * upper
+
+
+def _past_row_of_difference(statement, records, units, classes, log_failure):
+    """Return limits for the expected difference of two models; see :func:`past_row`."""
+    expected = statement.moments.center
+    # Expected by earlier dates, so that it is fixed before the holdout is read.
+    lower_fraction = 0.5
+    if expected > 0.0:
+        lower_fraction = _EXPECTED_SIDE_FRACTION
+    elif expected < 0.0:
+        lower_fraction = 1.0 - _EXPECTED_SIDE_FRACTION
+    difference = paired_difference(statement.measure, records, statement.models, classes)
+    lower, upper = martingale_interval(
+        units.date_means(difference.values),
+        log_failure - math.log(2.0),
+        expected=expected,
+        variance=statement.moments.variance,
+        horizon=statement.forecast_horizon,
+        lowest=units.date_means(difference.lowest),
+        highest=units.date_means(difference.highest),
+        lower_share=lower_fraction,
+    )
+    return difference.unit * lower, difference.unit * upper
 
 
 def past_moments(statement: Any, plan: Any, holdout: Any, variance: float | None) -> UnitMoments:
     """Return the expected mean and variance of a date's score, from dates before the holdout.
 
-    The stakes of the martingale are chosen for them. ``variance``: of the first row, out of fold,
-    from a search. Otherwise models are scored on earlier records. Any moments are valid, accurate
-    ones give narrow intervals.
+    The stakes of the martingale are chosen for them. ``variance``: of a record's score in this row,
+    out of fold, from a search. If it is None, models are scored on earlier records. Any moments are
+    valid, accurate ones give narrow intervals.
     """
     if variance is not None and variance > 0.0:
         return UnitMoments(statement.expected, max(variance, 1e-6), 1.0)
@@ -518,11 +603,11 @@ def past_moments(statement: Any, plan: Any, holdout: Any, variance: float | None
 
 
 def _moments_of_earlier_dates(statement, plan, holdout):
-    """Return the moments of the scores of earlier dates; None if predictions are known only later.
+    """Return the moments of the scores of earlier dates; None if there are no predictions of them.
 
     Models may have seen these records, so that the variance is at least a small part of the range.
     """
-    earlier = plan.past_records
+    past_records = plan.past_records
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     models = {name: plan.models[name] for name in statement.models}
     lags = _lags_of_forecasts(models, past_horizon(scheme))
@@ -531,28 +616,31 @@ def _moments_of_earlier_dates(statement, plan, holdout):
         for name, model in models.items()
     ):
         return None
-    rows = np.flatnonzero(earlier.dates >= -_LENGTHS * scheme.n_units)
+    rows = np.flatnonzero(past_records.dates >= -_MAX_EARLIER_LENGTHS * scheme.n_units)
     rows = rows[rows >= max(lags.values(), default=0)]
-    y = np.asarray(earlier.y)
+    y = np.asarray(past_records.y)
     for name, lag in lags.items():
         models[name] = PrecomputedPredictions(y[rows - lag], plan.classes)
-    records = ScoredRecords(safe_indexing(earlier.X, rows), y[rows], models)
+    records = ScoredRecords(safe_indexing(past_records.X, rows), y[rows], models)
     if len(statement.models) == 2:
-        scores, lowest, highest, _ = paired_difference(
-            statement.measure, records, statement.models, plan.classes
-        )
-        min_variance = _MIN_VARIANCE_OF_PAIR * float(np.mean(np.maximum(-lowest, highest) ** 2))
+        difference = paired_difference(statement.measure, records, statement.models, plan.classes)
+        scores = difference.values
+        largest_differences = np.maximum(-difference.lowest, difference.highest)
+        min_variance = _MIN_VARIANCE_OF_PAIR * float(np.mean(largest_differences**2))
     else:
-        scores = records.contributions(statement.measure, statement.models[0])[0]
+        scores, _ = records.contributions(statement.measure, statement.models[0])
         min_variance = _MIN_VARIANCE
-    _, codes, counts = np.unique(earlier.dates[rows], return_inverse=True, return_counts=True)
-    by_date = np.bincount(codes, scores) / counts
-    return UnitMoments(float(by_date.mean()), max(float(by_date.var()), min_variance), 1.0)
+    _, date_codes, date_sizes = np.unique(
+        past_records.dates[rows], return_inverse=True, return_counts=True
+    )
+    date_means = np.bincount(date_codes, scores) / date_sizes
+    variance = max(float(date_means.var()), min_variance)
+    return UnitMoments(float(date_means.mean()), variance, 1.0)
 
 
 def _lags_of_forecasts(models, horizon):
-    """Return the lag of each naive forecast among models, by name."""
-    keywords = {name: getattr(model, "known_as", None) for name, model in models.items()}
+    """Return the lag of each naive forecast among models, in dates, by name of the model."""
+    keywords = {name: getattr(model, "keyword", None) for name, model in models.items()}
     return {
         name: _lag(keyword, horizon) for name, keyword in keywords.items() if is_forecast(keyword)
     }

@@ -39,16 +39,21 @@ _UNBOUNDED = (
     "bounds=(low, high)), or training=(X, y)."
 )
 _NAME_CLASSES = "Name all classes: from_targets(y, training_targets=[...]), or training=(X, y)."
-#: Output of each method of a model.
-_GIVES = {"predict": "labels", "predict_proba": "probabilities", "decision_function": "scores"}
+#: Output of each method of a model, in words.
+_OUTPUT_OF_METHOD = {
+    "predict": "labels",
+    "predict_proba": "probabilities",
+    "decision_function": "scores",
+}
 #: Largest distance of a sum of probabilities from 1, as metrics of probabilities read them.
 _PROBABILITY_ERROR = 1e-3
-_READ_HERE = {"pos_label", "zero_division"}  # arguments of scorers
+#: Arguments of scorers that this module reads itself.
+_OWN_SCORER_ARGUMENTS = {"pos_label", "zero_division"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScorerMetric(Metric):
-    """Any scorer or function ``(estimator, X, y)``: nothing is known of it but its values."""
+    """Any scorer or function ``(estimator, X, y)``, of which only the values are known."""
 
     scorer: Any = dataclasses.field(repr=False)
 
@@ -63,12 +68,12 @@ class Measure:
 
     name: str  # as rows name it
     metric: Any  # a Metric
-    positive: Any = None  # the class that is counted
+    pos_label: Any = None  # the class that is counted; None without one
     note: str = ""  # arguments that would give it a proven interval
 
     @property
     def is_mean(self) -> bool:
-        """Whether it is a mean of scores of records, each in [0, 1]."""
+        """Whether it is a mean of scores of records, each in [0, 1] after rescaling."""
         return self.metric.is_mean
 
     @property
@@ -78,7 +83,7 @@ class Measure:
 
     @property
     def is_recomputed(self) -> bool:
-        """Whether only its values are known, which are computed anew without some records."""
+        """Whether only its values are known: the jackknife calls it again without some records."""
         return self.metric.unit_statistic is GENERIC and not self.is_sum
 
     @property
@@ -88,23 +93,23 @@ class Measure:
 
     @property
     def estimation(self) -> str:
-        """How an approximate interval is estimated."""
+        """Method of its approximate intervals, as rows name it."""
         is_median = self.score_function is median_absolute_error
         return "order statistics" if is_median else "jackknife"
 
     @property
-    def span(self) -> tuple[float, float]:
-        """Ends of its range in score units."""
+    def score_range(self) -> tuple[float, float]:
+        """Lower and upper end of its range in score units."""
         return (self.metric.lower, self.metric.upper) if self.metric.is_mean else (0.0, 1.0)
 
 
 def named_metrics(scoring: Any) -> list[tuple[str | None, Any]]:
     """Return pairs of a name, None without one, and a metric, in the order of a report."""
-    named = _pairs_of_name_and_metric(scoring)
-    if not named:
+    pairs = _pairs_of_name_and_metric(scoring)
+    if not pairs:
         raise ValueError("scoring must hold at least one metric, got none.")
-    # A text of NumPy is a text: its own type would stand in the ledger and in keys.
-    return [(name, str(metric) if isinstance(metric, str) else metric) for name, metric in named]
+    # A NumPy string becomes a plain one: its type would be part of the ledger and of keys.
+    return [(name, str(metric) if isinstance(metric, str) else metric) for name, metric in pairs]
 
 
 def _pairs_of_name_and_metric(scoring: Any) -> list[tuple[str | None, Any]]:
@@ -119,12 +124,26 @@ def _pairs_of_name_and_metric(scoring: Any) -> list[tuple[str | None, Any]]:
 
 
 def measure_of(scoring: Any, model: Any, y: Any, *, n_outputs: int = 1) -> Measure:
-    """Return the :class:`Measure` of a ``scoring`` argument; ``y``: training targets, if known.
+    """Return the :class:`Measure` of a ``scoring`` argument.
 
     Of several outputs, only means of scores of records have a statistic of their own. Other metrics
     are functions of which the values are known.
 
-    Raises an error if no row can be computed from it, before the holdout is closed.
+    Parameters
+    ----------
+    scoring : str, metric, callable or None
+        Metric of a row; None for the default metric of the model.
+    model : estimator or PrecomputedPredictions
+        Model that is scored.
+    y : array-like or None
+        Training targets, if known.
+    n_outputs : int, default=1
+        Number of outputs of the targets.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If no row can be computed from it; the holdout is not closed yet.
     """
     _check_signature(scoring)
     if isinstance(scoring, ApproximateMetric):  # of a search
@@ -133,8 +152,8 @@ def measure_of(scoring: Any, model: Any, y: Any, *, n_outputs: int = 1) -> Measu
     scorer = _scorer_of(scoring)
     unranged, pos_label = _metric_without_range(scoring, scorer)
     if unranged is not None and unranged.is_ratio and n_outputs == 1:
-        positive = _positive(unranged.name, pos_label, classes)
-        return Measure(name=unranged.name, metric=unranged, positive=positive)
+        _check_class(unranged.name, pos_label, classes)
+        return Measure(name=unranged.name, metric=unranged, pos_label=pos_label)
     metric: Metric | None
     note = ""
     try:
@@ -160,8 +179,8 @@ def _measure_of_one_class(metric, pos_label, classes):
     """Return the :class:`Measure` of one class: ``pos_label`` if it is an option, else the last."""
     if "pos_label" not in metric.options:
         pos_label = 1 if classes is None else classes[-1]
-    positive = _positive(metric.name, pos_label, classes)
-    return Measure(name=metric.name, metric=metric, positive=positive)
+    _check_class(metric.name, pos_label, classes)
+    return Measure(name=metric.name, metric=metric, pos_label=pos_label)
 
 
 def _without_declared_range(scoring, model, unranged):
@@ -207,10 +226,10 @@ def _reads_one_class(metric: Metric) -> bool:
 
 
 def _is_scored_by_values(metric, scorer, classes, n_outputs):
-    """Return whether only the values of a scorer count, and not the statistic of its metric.
+    """Return whether a row calls the scorer, instead of using the statistic of its metric.
 
-    So it is for several outputs, and for a metric of two classes and a model of others. ROC AUC and
-    metrics without a scorer raise ValueError then.
+    It does for several outputs, and for a metric of two classes and a model of more classes. ROC
+    AUC and metrics without a scorer raise ValueError then.
     """
     if n_outputs > 1:
         if scorer is None:
@@ -239,7 +258,11 @@ def _measure_by_values(scoring, scorer):
 
 
 def _metric_without_range(scoring, scorer):
-    """Return the metric of a name, an object or a scorer, None without one, and ``pos_label``."""
+    """Return the metric that ``scoring`` has without a range of targets, and its ``pos_label``.
+
+    ``scoring`` is a name, a metric or a scorer. The metric is None if there is none of its kind, or
+    if only its values are known.
+    """
     if isinstance(scoring, BoundedMetric):
         pos_label = getattr(scoring, "pos_label", 1)
         return (scoring if scoring.is_ratio else None), pos_label
@@ -249,30 +272,33 @@ def _metric_without_range(scoring, scorer):
         return (None if has_values_only else metric), 1
     for name in METRICS:
         with contextlib.suppress(ValueError):
-            if _parts(get_scorer(name)) == _parts(scorer):
-                metric = metric_without_range(name)
-                return metric, scorer._kwargs.get("pos_label", 1)
+            if _scorer_identity(get_scorer(name)) == _scorer_identity(scorer):
+                return metric_without_range(name), scorer._kwargs.get("pos_label", 1)
     return None, 1
 
 
-def _parts(scorer):
+def _scorer_identity(scorer):
     """Return the function, sign and arguments that identify a scorer.
 
-    Arguments that this module reads itself are left out.
+    Arguments that this module reads itself are left out, and ``average="binary"``, the default.
     """
-    options = dict(getattr(scorer, "_kwargs", {}))
-    options = {k: v for k, v in options.items() if k not in _READ_HERE and v != "binary"}
-    return getattr(scorer, "_score_func", scorer), getattr(scorer, "_sign", None), options
+    arguments = {
+        name: value
+        for name, value in getattr(scorer, "_kwargs", {}).items()
+        if name not in _OWN_SCORER_ARGUMENTS and value != "binary"
+    }
+    score_function = getattr(scorer, "_score_func", scorer)
+    return score_function, getattr(scorer, "_sign", None), arguments
 
 
-def _positive(name, label, classes):
-    """Return the class that is counted, or raise ValueError if the model does not know it."""
-    if classes is None or label in classes:
-        return label
+def _check_class(metric_name, pos_label, classes):
+    """Raise ValueError if the class that a metric counts is not one of the model's classes."""
+    if classes is None or pos_label in classes:
+        return
     raise ValueError(
-        f"scoring={name!r} counts the class pos_label={label!r}, which is none of {classes}. Name "
-        f"another one, as in make_scorer({name}_score, pos_label={classes[-1]!r}). The holdout was "
-        "not queried."
+        f"scoring={metric_name!r} counts the class pos_label={pos_label!r}, which is none of "
+        f"{classes}. Name another one, as in make_scorer({metric_name}_score, "
+        f"pos_label={classes[-1]!r}). The holdout was not queried."
     )
 
 
@@ -291,9 +317,16 @@ class UndefinedScore(Exception):
 class PrecomputedPredictions:
     """Precomputed predictions with the methods of a model: ``X`` contains positions of records.
 
-    One column of labels or numbers, or a column of probabilities for each class. ``known_as``: the
-    keyword that creates them (``"naive"``), None if they were passed. ``output_response``: of
-    several outputs, a column each, the method that gives them.
+    Parameters
+    ----------
+    values : array-like of shape (n,) or (n, n_columns)
+        One column of labels or numbers, or a column of probabilities for each class.
+    classes : list or None
+        Classes of the targets; None for numbers.
+    keyword : str or None, default=None
+        Keyword that creates the predictions (``"naive"``); None if they were passed.
+    output_response : str, default=""
+        Of several outputs, a column each: the method that returns them. Empty for one output.
     """
 
     def __init__(
@@ -301,13 +334,13 @@ class PrecomputedPredictions:
         values: Any,
         classes: list[Any] | None,
         *,
-        known_as: str | None = None,
+        keyword: str | None = None,
         output_response: str = "",
     ) -> None:
         self.values = as_labels(values)
-        self.known_as = known_as
+        self.keyword = keyword
         if output_response:
-            setattr(self, output_response, self._rows)
+            setattr(self, output_response, self._values_at)
             if output_response != "predict":  # scorers ask classifiers only for it
                 self.classes_ = np.arange(self.values.shape[1])
             return
@@ -316,15 +349,15 @@ class PrecomputedPredictions:
 
         # scikit-learn reads the name of a method.
         def predict_proba(X):
-            rows = self._rows(X)
-            return rows if rows.ndim == 2 else np.column_stack([1 - rows, rows])
+            values = self._values_at(X)
+            return values if values.ndim == 2 else np.column_stack([1 - values, values])
 
         def decision_function(X):
-            return self._rows(X)
+            return self._values_at(X)
 
         def predict(X):
-            rows = self._rows(X)
-            return rows if rows.ndim == 1 else self.classes_[np.argmax(rows, axis=1)]
+            values = self._values_at(X)
+            return values if values.ndim == 1 else self.classes_[np.argmax(values, axis=1)]
 
         if self.values.ndim == 2:
             self.predict_proba = predict_proba
@@ -340,12 +373,16 @@ class PrecomputedPredictions:
         # Scorers of scikit-learn read classes of classifiers, and take predictions of others.
         return get_tags(DummyClassifier() if hasattr(self, "classes_") else BaseEstimator())
 
-    def _rows(self, X):
+    def _values_at(self, X):
+        """Return the predictions at the positions in ``X``."""
         return self.values[np.asarray(X).ravel().astype(int)]
 
     def unsupported_error(self, name: str, methods: Any) -> TypeError:
-        """Return the error of a metric that needs another kind of predictions."""
-        required = " or ".join(_GIVES[method] for method in methods)
+        """Return the error of a metric that needs another kind of predictions.
+
+        ``name``: of the metric. ``methods``: methods of a model that it could use.
+        """
+        required = " or ".join(_OUTPUT_OF_METHOD[method] for method in methods)
         provided = "labels or numbers"
         if not hasattr(self, "predict"):
             provided = "numbers beyond [0, 1]"
@@ -367,7 +404,7 @@ def _are_numbers_of_two_classes(values, classes):
 
 
 def is_label(values, label):
-    """Return a mask of the values that equal a label; all labels are compared here."""
+    """Return a mask of the values of an array that equal a label; all labels are compared here."""
     return np.array([value == label for value in values.tolist()], dtype=bool)
 
 
@@ -382,7 +419,8 @@ class ScoredRecords:
         self.X = X
         self.y = as_labels(y)
         self.models = models
-        self._read: dict[Any, Any] = {}
+        self._model_copies: dict[str, Any] = {}  # by name of the model
+        self._cached: dict[tuple[str, ...], Any] = {}  # numbers of records, by model and use
         #: By model: positions of the records that it failed on, which have the worst score.
         self.failing: dict[str, Any] = {}
 
@@ -391,136 +429,156 @@ class ScoredRecords:
         model = self.models[name]
         if isinstance(model, PrecomputedPredictions):
             return model, np.arange(len(self.y))[:, None]
-        if name not in self._read:
+        if name not in self._model_copies:
             try:
-                self._read[name] = copy.deepcopy(model)
+                self._model_copies[name] = copy.deepcopy(model)
             except Exception:  # a model that cannot be copied predicts itself
-                self._read[name] = model
-        return self._read[name], self.X
+                self._model_copies[name] = model
+        return self._model_copies[name], self.X
 
     def contributions(self, measure: Measure, name: str) -> tuple[Any, Any]:
-        """Return each record's contribution to the numerator and to the denominator."""
-        key = name, repr(measure.metric), repr(measure.positive), "sum"
-        if key not in self._read:
+        """Return each record's contribution to the numerator and to the denominator.
+
+        They are arrays of shape (n,). Of a mean, numerators are scores in [0, 1] and denominators
+        are 1. ``name``: of the model.
+        """
+        key = name, repr(measure.metric), repr(measure.pos_label), "contributions"
+        if key not in self._cached:
             if measure.metric.is_ratio:
                 hits, denominators = measure.metric.counts(*self._positives(measure, name))
-                self._read[key] = hits.astype(float), denominators.astype(float)
+                self._cached[key] = hits.astype(float), denominators.astype(float)
             else:
                 evaluation = measure.metric.evaluate(*self.model_and_data(name), self.y)
-                self._read[key] = evaluation.per_record, np.ones(len(self.y))
+                self._cached[key] = evaluation.per_record, np.ones(len(self.y))
                 self.failing[name] = evaluation.failing
-        return self._read[key]
+        return self._cached[key]
 
     def _positives(self, measure, name):
         """Return masks of the actual and of the predicted positives.
 
         A record that the model fails on counts as predicted wrongly.
         """
-        actual = is_label(self.y, measure.positive)
-        predicted = self.rows(name, "called", measure.positive)
+        actual = is_label(self.y, measure.pos_label)
+        predicted = self.predictions(name, "is_positive", measure.pos_label)
         return actual, np.where(np.isnan(predicted), ~actual, predicted == 1.0)
 
-    def rows(self, name: str, response: str, positive: Any = None) -> Any:
-        """Return one number for each record, NaN if the model fails on it.
+    def predictions(self, name: str, response: str, reference: Any = None) -> Any:
+        """Return a predicted number for each record, NaN if the model fails on it.
 
-        ``response``: ``"called"`` (1 for records predicted as positive), ``"scores"`` or
-        ``"chances"`` of the positive class, ``"values"`` or ``"labels"`` (positions among the
-        classes).
+        Parameters
+        ----------
+        name : str
+            Name of the model.
+        response : {"is_positive", "scores", "chances", "values", "labels"}
+            1 for records predicted as positive; the score or probability of the positive class;
+            predicted numbers; or codes of predicted labels.
+        reference : object, default=None
+            Label of the positive class. For ``"labels"`` the dict of each label's code, where other
+            labels have the code -1. Not used for ``"values"``.
         """
-        key = name, response, repr(positive)
-        if key not in self._read:
-            self._read[key] = score_rows(
-                lambda model, X, _: _predict_response(model, X, response, positive),
+        key = name, response, repr(reference)
+        if key not in self._cached:
+            self._cached[key] = score_rows(
+                lambda model, X, _: _predict_response(model, X, response, reference),
                 *self.model_and_data(name),
                 self.y,
             )
-            self.failing[name] = np.flatnonzero(np.isnan(self._read[key]))
-        return self._read[key]
+            self.failing[name] = np.flatnonzero(np.isnan(self._cached[key]))
+        return self._cached[key]
 
-    def loss(self, measure: Measure, name: str) -> Any:
-        """Return the loss of each record."""
+    def losses(self, measure: Measure, name: str) -> Any:
+        """Return the loss of each record by a model, in score units."""
         if measure.is_mean:
-            low, high = measure.span
-            return -low - (high - low) * self.contributions(measure, name)[0]
-        return np.abs(self.y - self.rows(name, "values")) ** measure.metric.error_power
+            low, high = measure.score_range
+            unit_scores, _ = self.contributions(measure, name)
+            return -low - (high - low) * unit_scores
+        return np.abs(self.y - self.predictions(name, "values")) ** measure.metric.error_power
 
-    def scored(self, measure: Measure, name: str, rows: Any, weights: Any) -> float:
-        """Return a scorer's value for some records."""
+    def scorer_value(self, measure: Measure, name: str, positions: Any, weights: Any) -> float:
+        """Return a scorer's value for the records at some positions.
+
+        ``weights``: of all records; passed to the scorer if those above 0 differ.
+        """
         model, X = self.model_and_data(name)
-        has_weights = np.ptp(weights[weights > 0.0]) > 0.0
-        score_params = {"sample_weight": weights[rows]} if has_weights else {}
+        has_uneven_weights = np.ptp(weights[weights > 0.0]) > 0.0
+        score_params = {"sample_weight": weights[positions]} if has_uneven_weights else {}
         try:
-            X_rows = safe_indexing(X, rows)
-            return float(measure.metric.score(model, X_rows, self.y[rows], **score_params))
+            X_selected = safe_indexing(X, positions)
+            y_selected = self.y[positions]
+            return float(measure.metric.score(model, X_selected, y_selected, **score_params))
         except Exception as error:  # of the user's scorer or model
             raise UndefinedScore(
                 f"The score is undefined for these records: {measure.name} raised "
                 f"{type(error).__name__}."
             ) from error
 
-    def errors(self, name: str) -> Any:
-        """Return the absolute error of each record."""
-        predictions = self.rows(name, "values")
+    def absolute_errors(self, name: str) -> Any:
+        """Return the absolute error of each record by a model."""
+        predictions = self.predictions(name, "values")
         if not np.isfinite(predictions).all():
             raise UndefinedScore("The score is undefined: the model fails on some records.")
         return np.abs(self.y.astype(float) - predictions)
 
-    def codes(self, name: str) -> tuple[Any, Any]:
+    def label_codes(self, name: str) -> tuple[Any, dict[Any, int]]:
         """Return targets as integer codes, and the code of each label.
 
         Labels are the classes of a model, then the other targets.
         """
         classes = classes_of(self.model_and_data(name)[0], None) or []
-        labels = [
-            *classes,
-            *(label for label in np.unique(self.y).tolist() if label not in classes),
-        ]
-        code_of_label = {label: code for code, label in enumerate(labels)}
+        other_labels = [label for label in np.unique(self.y).tolist() if label not in classes]
+        code_of_label = {label: code for code, label in enumerate([*classes, *other_labels])}
         return np.array([code_of_label[label] for label in self.y.tolist()]), code_of_label
 
-    def response(self, measure: Measure, name: str, weights: Any) -> tuple[Any, Any, Any]:
-        """Return the statistic of a measure, and targets and predictions in its form."""
+    def statistic_and_data(self, measure: Measure, name: str, weights: Any) -> tuple[Any, Any, Any]:
+        """Return the statistic of a measure, and targets and predictions in its form.
+
+        ``weights``: of all records, for scorers that are called again without some records.
+        """
         if measure.is_recomputed:
-            scores_without = functools.partial(self.scored, measure, name, weights=weights)
-            return GENERIC, np.zeros(len(self.y)), scores_without
+            value_at = functools.partial(self.scorer_value, measure, name, weights=weights)
+            return GENERIC, np.zeros(len(self.y)), value_at
         if measure.metric.is_ratio:
             actual, predicted = self._positives(measure, name)
             return measure.metric.unit_statistic, actual.astype(int), predicted.astype(int)
         if measure.is_mean:
-            return self._response_of_mean(measure, name)
+            return self._statistic_of_mean(measure, name)
         y, predictions = self._targets_and_predictions(measure, name)
         if not np.isfinite(predictions).all():
             raise UndefinedScore("The score is undefined: the model fails on some records.")
         return measure.metric.unit_statistic, y, np.asarray(predictions, dtype=float)
 
-    def _response_of_mean(self, measure, name):
-        """Return the statistic of a mean over records, codes of the targets, and scores."""
-        sums, _ = self.contributions(measure, name)
+    def _statistic_of_mean(self, measure, name):
+        """Return the statistic of a mean over records, codes of the targets, and scores.
+
+        Scores of zeros and ones are left as they are, other scores are in score units; losses are
+        positive.
+        """
+        unit_scores, _ = self.contributions(measure, name)
         if measure.metric.is_binary:
-            return HIT_SHARE, np.ones(len(sums)), sums
-        low, high = measure.span
+            return HIT_SHARE, np.ones(len(unit_scores)), unit_scores
+        low, high = measure.score_range
         statistic = measure.metric.unit_statistic._replace(left_out=MEAN_LEFT_OUT)
-        scores = low + (high - low) * sums
+        scores = low + (high - low) * unit_scores
         has_no_cells = self.y.dtype.kind == "f" or self.y.ndim > 1 or statistic.cells is None
-        y = np.zeros(len(sums)) if has_no_cells else self.codes(name)[0]
+        y = np.zeros(len(unit_scores)) if has_no_cells else self.label_codes(name)[0]
         return statistic, y, -scores if statistic.negative else scores
 
     def _targets_and_predictions(self, measure, name):
         """Return targets and predictions in the form that the statistic of a metric reads."""
         response = measure.metric.unit_statistic.response
         if response == "values":
-            return self.y.astype(float), self.rows(name, "values")
+            return self.y.astype(float), self.predictions(name, "values")
         if response in ("scores", "chances"):
-            y = is_label(self.y, measure.positive).astype(int)
-            return y, self.rows(name, response, measure.positive)
-        y, code_of_label = self.codes(name)
+            y = is_label(self.y, measure.pos_label).astype(int)
+            return y, self.predictions(name, response, measure.pos_label)
+        y, code_of_label = self.label_codes(name)
         if response == "labels":
-            return y, self.rows(name, "labels", code_of_label)
+            return y, self.predictions(name, "labels", code_of_label)
         return y, _all_chances(*self.model_and_data(name))
 
 
 def _all_chances(model, X):
-    """Return the probabilities of all classes."""
+    """Return the probabilities of all classes, of shape (n, n_classes)."""
     try:
         return np.asarray(model.predict_proba(X), dtype=float)
     except Exception as error:  # of the user's model
@@ -529,42 +587,56 @@ def _all_chances(model, X):
         ) from error
 
 
-def _predict_response(model, X, response, positive):
-    """Return one number per record from a model's predictions."""
+def _predict_response(model, X, response, reference):
+    """Return one number per record from a model's predictions.
+
+    Arguments are those of :meth:`ScoredRecords.predictions`.
+    """
     if response == "values":
         return np.asarray(model.predict(X), dtype=float).reshape(-1)
-    if response == "called":
-        return is_label(as_labels(model.predict(X)), positive).astype(float)
-    if response == "labels":  # ``positive``: the code of each label
-        predicted = as_labels(model.predict(X)).tolist()
-        return np.array([positive.get(label, -1.0) for label in predicted])
+    if response == "is_positive":
+        return is_label(as_labels(model.predict(X)), reference).astype(float)
+    if response == "labels":
+        predicted_labels = as_labels(model.predict(X)).tolist()
+        return np.array([reference.get(label, -1.0) for label in predicted_labels])
     classes = np.asarray(getattr(model, "classes_", [0, 1])).tolist()
+    class_index = classes.index(reference)
     if response == "scores" and hasattr(model, "decision_function"):
         decision_scores = np.asarray(model.decision_function(X), dtype=float).reshape(-1)
-        return decision_scores if classes.index(positive) == 1 else -decision_scores
-    return np.asarray(model.predict_proba(X), dtype=float)[:, classes.index(positive)]
+        return decision_scores if class_index == 1 else -decision_scores
+    return np.asarray(model.predict_proba(X), dtype=float)[:, class_index]
 
 
 def compute_score(
     measure: Measure, records: ScoredRecords, name: str, weights: Any = None
 ) -> float:
-    """Return a score of some records, in score units; records of weight 0 are left out."""
+    """Return the score of a model in score units, NaN if its denominator is 0.
+
+    Parameters
+    ----------
+    measure : Measure
+        Metric of the score.
+    records : ScoredRecords
+        Records that the model is scored on.
+    name : str
+        Name of the model.
+    weights : ndarray of shape (n,), default=None
+        Weights of the records, 0 to leave a record out; all 1 by default.
+    """
     weights = np.ones(len(records.y)) if weights is None else weights
     if measure.is_sum:
-        low, high = measure.span
+        low, high = measure.score_range
         sums, counts = records.contributions(measure, name)
-        denominator = float(weights @ counts)  # 0: the class is empty, and has no score
-        return (
-            low + (high - low) * float(weights @ sums) / denominator
-            if denominator > 0.0
-            else math.nan
-        )
+        denominator = float(weights @ counts)
+        if not denominator > 0.0:  # the class is empty, and has no score
+            return math.nan
+        return low + (high - low) * float(weights @ sums) / denominator
     if measure.is_recomputed:
-        return records.scored(measure, name, np.flatnonzero(weights > 0.0), weights)
-    statistic, y, predictions = records.response(measure, name, weights)
+        return records.scorer_value(measure, name, np.flatnonzero(weights > 0.0), weights)
+    statistic, y, predictions = records.statistic_and_data(measure, name, weights)
     units = np.arange(len(y)) % 2  # leave-one-out values are not used here
     try:
-        value = statistic.left_out(y, predictions, weights, units, 2)[0]
+        value, _ = statistic.left_out(y, predictions, weights, units, 2)
     except np.linalg.LinAlgError as error:
         raise UndefinedScore(
             f"The score is undefined for these records: no {measure.name} fits them."
@@ -574,7 +646,7 @@ def compute_score(
 
 #: Methods of a model that give each kind of response, in order of preference.
 _METHODS = {
-    **dict.fromkeys(("called", "labels", "values"), ("predict",)),
+    **dict.fromkeys(("is_positive", "labels", "values"), ("predict",)),
     **dict.fromkeys(("chances", "all_chances"), ("predict_proba",)),
     "scores": ("decision_function", "predict_proba"),
 }
@@ -588,7 +660,7 @@ def check_model_supports(measure: Measure, model: Any) -> None:
             f"scoring={measure.name!r} needs {requirement}. The holdout was not queried."
         )
     metric = measure.metric
-    response = "called" if metric.is_ratio else metric.unit_statistic.response
+    response = "is_positive" if metric.is_ratio else metric.unit_statistic.response
     methods = () if metric.is_mean else _METHODS.get(response, ())
     try:
         if isinstance(metric, BoundedMetric) and not metric.is_ratio:
@@ -608,13 +680,10 @@ def check_model_supports(measure: Measure, model: Any) -> None:
 def _unmet_requirement(measure: Measure, model: Any) -> str:
     """Return the kind of predictions that a measure needs and a model lacks, or an empty text."""
     metric = measure.metric
-    name = type(model).__name__
-    if (
-        _is_plain_estimator(model)
-        and is_clusterer(model)
-        and (metric.is_ratio or metric.needs_positive_predictions)
-    ):
-        return f"a model of the targets, got the clusters of {name}"
+    model_type = type(model).__name__
+    has_clusters = _is_estimator_without_classes(model) and is_clusterer(model)
+    if has_clusters and (metric.is_ratio or metric.needs_positive_predictions):
+        return f"a model of the targets, got the clusters of {model_type}"
     # Tables of predictions hold probabilities of classes.
     is_label_vector = (
         isinstance(model, PrecomputedPredictions) and np.ndim(getattr(model, "values", 0.0)) == 1
@@ -623,12 +692,13 @@ def _unmet_requirement(measure: Measure, model: Any) -> str:
     if metric.is_ratio:
         return _unmet_requirement_of_labels(measure, model, labels, is_label_vector)
     if metric.needs_positive_predictions and labels.dtype.kind in "biuf" and (labels <= 0).any():
-        return f"predictions above 0, got {labels.min():g} of {'them' if is_label_vector else name}"
+        owner = "them" if is_label_vector else model_type
+        return f"predictions above 0, got {labels.min():g} of {owner}"
     return ""
 
 
-def _is_plain_estimator(model):
-    """Return whether a model is an estimator of scikit-learn, and no classifier."""
+def _is_estimator_without_classes(model):
+    """Return whether a model is an estimator of scikit-learn, but not a classifier."""
     return isinstance(model, BaseEstimator) and not is_classifier(model)
 
 
@@ -639,15 +709,18 @@ def _unmet_requirement_of_labels(measure, model, labels, is_label_vector):
     """
     if labels.dtype.kind == "f" and (labels % 1.0 > 0.0).any():
         return "labels, got predictions that are other numbers"
-    if _is_plain_estimator(model) and is_regressor(model):
+    if _is_estimator_without_classes(model) and is_regressor(model):
         return f"labels, got the numbers of {type(model).__name__}"
-    if is_label_vector and isinstance(labels[0], str) != isinstance(measure.positive, str):
-        return f"pos_label= of the type of the labels, got pos_label={measure.positive!r}"
+    if is_label_vector and isinstance(labels[0], str) != isinstance(measure.pos_label, str):
+        return f"pos_label= of the type of the labels, got pos_label={measure.pos_label!r}"
     return ""
 
 
 def blank_rows(X: Any, n: int = 8) -> Any:
-    """Return placeholder rows with the columns and types of ``X``; None for other data."""
+    """Return ``n`` placeholder rows with the columns and types of ``X``.
+
+    None unless ``X`` is a pandas data frame, a sparse matrix or a NumPy array.
+    """
     if hasattr(X, "dtypes") and hasattr(X, "iloc"):
         blank = {name: [_blank_cell(dtype)] * n for name, dtype in X.dtypes.items()}
         return type(X)(blank).astype(dict(X.dtypes))
@@ -688,7 +761,16 @@ def check_fitted(model: Any, X: Any) -> None:
 def checked_model(name: str, model: Any, X: Any, targets: Any, y: Any) -> Any:
     """Return a checked model, or checked predictions as a :class:`PrecomputedPredictions`.
 
-    Only the types of the holdout's own ``X`` and ``targets`` are read.
+    Parameters
+    ----------
+    name : str
+        Name of the model in messages.
+    model : estimator or array-like
+        Fitted model, recipe, or predictions of the holdout records.
+    X, targets : array-like
+        Holdout records. Only their types are read.
+    y : array-like or None
+        Training targets, if known.
     """
     if callable(getattr(model, "final_report", None)) and not hasattr(model, "predict"):
         raise TypeError(
@@ -704,7 +786,10 @@ def checked_model(name: str, model: Any, X: Any, targets: Any, y: Any) -> Any:
 
 
 def _checked_predictions(name, predictions, targets, y):
-    """Return checked predictions of all records; errors do not quote any of them."""
+    """Return checked predictions of all records; errors do not quote any of them.
+
+    ``targets``: of the holdout, only their types are read. ``y``: training targets, if known.
+    """
     _check_length(name, predictions, len(targets))
     check_supported_values(name, predictions)
     values = as_labels(predictions)
@@ -720,17 +805,21 @@ def _checked_predictions(name, predictions, targets, y):
     classes = classes_of(None, y)
     if y is None:
         classes = _implied_classes(name, values, target_kind=outputs.dtype.kind)
-    predicted = PrecomputedPredictions(values, classes)
-    n_classes = len(getattr(predicted, "classes_", ()))
+    checked_predictions = PrecomputedPredictions(values, classes)
+    known_labels = np.asarray(getattr(checked_predictions, "classes_", ())).tolist()
     if values.ndim == 2:
-        _check_probabilities(name, values, n_classes)
-    elif n_classes and hasattr(predicted, "predict"):
-        labels = predicted.classes_.tolist()
-        if not all(value in labels for value in np.unique(values).tolist()):
-            raise ValueError(
-                f"{name} must be labels among {labels}, or numbers. The holdout was not queried."
-            )
-    return predicted
+        _check_probabilities(name, values, len(known_labels))
+    elif hasattr(checked_predictions, "predict"):
+        _check_labels(name, values, known_labels)
+    return checked_predictions
+
+
+def _check_labels(name, values, known_labels):
+    """Raise ValueError if a predicted label is not among known ones; without any, accept all."""
+    if known_labels and not all(label in known_labels for label in np.unique(values).tolist()):
+        raise ValueError(
+            f"{name} must be labels among {known_labels}, or numbers. The holdout was not queried."
+        )
 
 
 def _check_length(name, predictions, n):
@@ -748,9 +837,10 @@ def _check_length(name, predictions, n):
 
 
 def _implied_classes(name, values, *, target_kind):
-    """Return the classes 0 and 1 if predictions are their probabilities, else None.
+    """Return the classes 0 and 1 if predictions may be their labels or probabilities, else None.
 
-    ``target_kind``: kind of the targets' type. Predictions must be numbers if the targets are.
+    ``target_kind``: NumPy kind of the targets' type, such as "i" or "f". Predictions must be
+    numbers if and only if the targets are.
     """
     has_number_targets = target_kind in "iubf"
     if (values.dtype.kind in "iubf") != has_number_targets:
@@ -778,7 +868,10 @@ def _check_probabilities(name, values, n_classes):
 
 
 def _checked_outputs(name, values, n_outputs, target_kind):
-    """Return checked predictions of several outputs: labels, numbers, or scores of labels."""
+    """Return checked predictions of several outputs: labels, numbers, or scores of labels.
+
+    ``target_kind``: NumPy kind of the targets' type. Floats are scores if targets are not floats.
+    """
     if values.ndim != 2 or values.shape[1] != n_outputs or values.dtype.kind not in "biuf":
         raise ValueError(
             f"{name} must hold numbers, with a column for each of the {n_outputs} outputs, got "
@@ -792,7 +885,7 @@ def _checked_outputs(name, values, n_outputs, target_kind):
 
 
 def _are_probabilities(values):
-    """Return whether rows are probabilities of classes."""
+    """Return whether each row of a table holds probabilities of classes, which sum to 1."""
     if values.dtype.kind not in "biuf" or not (values >= 0.0).all():
         return False
     return bool(np.abs(values.sum(axis=1) - 1.0).max() <= _PROBABILITY_ERROR)

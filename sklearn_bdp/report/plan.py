@@ -15,7 +15,7 @@ import math
 import secrets
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -38,6 +38,7 @@ from sklearn_bdp.release.context import CVData, PastRecords
 from sklearn_bdp.release.query_batch import check_cv_score
 from sklearn_bdp.report.by_class import AucMoments, scores_by_class
 from sklearn_bdp.report.in_time import (
+    RefitSchedule,
     align_predictions,
     forecast,
     is_forecast,
@@ -67,14 +68,16 @@ from sklearn_bdp.utils.sklearn_compat import num_samples, safe_indexing
 from sklearn_bdp.utils.validation import check_boolean, check_option
 
 _MAX_SUBGROUPS = 20  # of one column
-_TRIED = 32  # most training records that every model and metric is tried on
-#: Differences beyond this quantile of the training records, times a factor, count as that.
-_GAP_QUANTILE, _GAP_EXCESS = 0.999, 1.1
-_BET_EXCESS = 1.2  # width of a betting interval over that of a normal approximation
-_UNKNOWN = UnitMoments(0.5, 0.25, 1.0)  # any moments are valid (theory G28)
+_MAX_DRY_RUN_RECORDS = 32  # most training records that every model and metric is tried on
+#: Absolute differences of two models beyond this quantile of the training records, times a factor,
+#: count as that.
+_DIFFERENCE_QUANTILE = 0.999
+_DIFFERENCE_FACTOR = 1.1
+_BETTING_WIDTH_RATIO = 1.2  # width of a betting interval over that of a normal approximation
+_DEFAULT_MOMENTS = UnitMoments(0.5, 0.25, 1.0)  # any moments are valid (theory G28)
 
-#: Two subgroups, each at half the level of their gap.
-_GAP = ", half the level for each subgroup"
+#: Suffix of the method of a gap: each of its two subgroups has half of the failure probability.
+_GAP_SUFFIX = ", half the level for each subgroup"
 
 
 def dependence_of(holdout: Any) -> str:
@@ -94,18 +97,26 @@ def dependence_of(holdout: Any) -> str:
     return "stratified" if unit_type == "records" else "stratified groups"
 
 
+class Quantity(NamedTuple):
+    """Name of the quantity that a row estimates, and the ends of its range in score units."""
+
+    name: str
+    low: float
+    high: float
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Statement:
     """One row before it is computed."""
 
-    models: tuple[str, ...]  # one model, or a baseline and the model compared with it
+    models: tuple[str, ...]  # names: of one model, or of a baseline and the model compared with it
     measure: Measure
     subgroups: tuple[str, ...] = ()  # empty for all records, a subgroup, or two for their gap
     proven: str = ""  # the method, one of `metrics.proofs`; empty without a proof
-    moments: Any = _UNKNOWN  # expected moments that bets use: UnitMoments, of AUC AucMoments
+    moments: Any = _DEFAULT_MOMENTS  # expected: UnitMoments that bets use, of ROC AUC AucMoments
     max_difference: float = 1.0  # larger differences, in units of [0, 1], are clipped to it
     forecast_horizon: int = 1  # dates from the conditioning date to the score (theory G26)
-    skill: bool = False  # 1 - the ratio of losses
+    skill: bool = False  # whether it is a skill score: 1 - the ratio of losses
     expected: float = 0.5  # cross-validated value in [0, 1]
     #: Of a mean over classes: the recall of each class, if their limits prove the row.
     recalls: tuple[Statement, ...] = ()
@@ -123,12 +134,12 @@ class Statement:
         return self.proven
 
     @property
-    def ends(self) -> tuple[str, float, float]:
-        """Return the name of the measured quantity and the ends of its range."""
-        low, high = map(float, self.measure.span)
+    def quantity(self) -> Quantity:
+        """Return the name of the estimated quantity and the ends of its range."""
+        low, high = map(float, self.measure.score_range)
         if len(self.models) == 2 or len(self.subgroups) == 2:
-            return f"difference of {self.measure.name}", low - high, high - low
-        return self.measure.name, low, high
+            return Quantity(f"difference of {self.measure.name}", low - high, high - low)
+        return Quantity(self.measure.name, low, high)
 
     def identity(self) -> list[Any]:
         """Return the fields that identify a statement, in JSON."""
@@ -137,7 +148,7 @@ class Statement:
             self.subgroups,
             self.measure.name,
             repr(self.measure.metric),
-            repr(self.measure.positive),
+            repr(self.measure.pos_label),
             self.proven,
             self.forecast_horizon,
             self.skill,
@@ -145,45 +156,58 @@ class Statement:
 
     def row(self, n_units: int) -> dict[str, Any]:
         """Return the row of a report, in JSON, with its results still empty."""
-        positive = self.measure.positive
         join = " against " if self.skill else " minus "
-        metric = self.measure.name
+        metric_name = self.measure.name
+        method = self.method
+        if self.proven and len(self.subgroups) == 2:
+            method += _GAP_SUFFIX
+        pos_label = self.measure.pos_label
         return {
             "model": join.join(self.models[::-1]),
-            "metric": f"skill score ({metric})" if self.skill else metric,
-            "subgroup": " minus ".join(self.subgroups[::-1]), "value": None,
-            "proven": None, "approximate": None, "parts": [], "notes": [],
-            "method": self.method + _GAP * (bool(self.proven) and len(self.subgroups) == 2),
-            "positive": "" if positive is None else str(positive),
-            "n_units": n_units, "n_events": None,
-        }  # fmt: skip
+            "metric": f"skill score ({metric_name})" if self.skill else metric_name,
+            "subgroup": " minus ".join(self.subgroups[::-1]),
+            "value": None,
+            "proven": None,
+            "approximate": None,
+            "parts": [],
+            "notes": [],
+            "method": method,
+            "positive": "" if pos_label is None else str(pos_label),
+            "n_units": n_units,
+            "n_events": None,
+        }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
     """Contents of a report, fixed and recorded before any holdout record is read."""
 
-    models: dict[str, Any]
+    models: dict[str, Any]  # by name: fitted models, recipes or PrecomputedPredictions
     statements: list[Statement]
-    masks: dict[str, Any]  # which records a subgroup has
+    masks: dict[str, Any]  # by subgroup: 1.0 for its records, 0.0 for others, shape (n,)
     dependence: str  # as `metrics.proofs` name it
-    per: str  # "unit" or "record"
-    baseline: str | None
-    bound: float  # largest number of records of a group that count, per="record"
-    approximate: bool  # without a level of privacy: rows are read from the closed holdout
+    per: str  # "unit" or "record": what each score is a mean over
+    baseline: str | None  # name of the model that others are compared with
+    max_group_records: float  # most records of a group that count, per="record"
+    #: Whether a level of privacy is declared, so that all rows pass through noise. If False, rows
+    #: are read from the closed holdout.
+    is_private: bool
     joint: bool  # whether the intervals of a family are valid simultaneously (theory G32)
-    order: str  # random bits in the ledger header that fix the secret order of units
-    y: Any = None  # training targets, if known
+    order_bits: str  # random bits in the ledger header that fix the secret order of units
+    y_train: Any = None  # training targets, if known
     past_records: PastRecords | None = None  # in time, before the holdout
-    #: First date of each block that the recipe is refitted before, and the frequency as text.
-    refit: tuple[Any, str] | None = None
+    refit: RefitSchedule | None = None  # None: the models are not refitted
     #: In time, the largest errors that count where no range was declared; None if not known.
     error_clips: ErrorClips | None = None
 
     @property
-    def classes(self) -> Any:
+    def classes(self) -> list[Any] | None:
         """Classes of the targets; None of a regression."""
-        return next((c for m in self.models.values() if (c := classes_of(m, None))), None)
+        for model in self.models.values():
+            classes = classes_of(model, None)
+            if classes:
+                return classes
+        return None
 
     @property
     def training_mean(self) -> float | None:
@@ -194,17 +218,18 @@ class Plan:
         return float(y.mean()) if y.ndim == 1 and y.dtype.kind in "iuf" else None
 
     @property
-    def positive(self) -> Any:
+    def event_class(self) -> Any:
         """Class whose records are events, the same for all rows; None without such a class.
 
         If metrics agree on a class, that class; else the last of two classes.
         """
         classes = self.classes
-        if classes is None and self.y is not None and np.asarray(self.y).dtype.kind in "OUSb":
-            classes = np.unique(self.y).tolist()
-        counted = {statement.measure.positive for statement in self.statements} - {None}
-        if len(counted) == 1:
-            return next(iter(counted))
+        if classes is None and self.y_train is not None:
+            y_train = np.asarray(self.y_train)
+            classes = np.unique(y_train).tolist() if y_train.dtype.kind in "OUSb" else None
+        counted_classes = {statement.measure.pos_label for statement in self.statements} - {None}
+        if len(counted_classes) == 1:
+            return next(iter(counted_classes))
         return classes[-1] if classes is not None and len(classes) == 2 else None
 
     @property
@@ -223,14 +248,15 @@ class Plan:
         return sorted(filter(None, caveats))
 
     def n_rounds(self) -> int:
-        """Return how much of a declared budget is needed, shares of classes included."""
-        if self.approximate:  # counts of classes are read
+        """Return the part of a declared budget that is needed, class proportions included."""
+        if not self.is_private:  # counts of classes are read
             return self.n_proven
-        metrics_by_class = [
-            statement.measure.metric for statement in self.statements if statement.proven == CLASSES
-        ]
-        shapes = [metric.expected_shape(1) for metric in metrics_by_class if metric is not None]
-        return self.n_proven + sum(len(shape.classes or (0, 1)) for shape in shapes)
+        n_proportions = 0
+        for statement in self.statements:
+            metric = statement.measure.metric
+            if statement.proven == CLASSES and metric is not None:
+                n_proportions += len(metric.expected_shape(1).classes or (0, 1))
+        return self.n_proven + n_proportions
 
     def identity(self) -> dict[str, Any]:
         """Return the fields that identify a report, in JSON.
@@ -239,27 +265,28 @@ class Plan:
         object without readable content gets a random digest, so it never equals a later one.
         """
         model_hashes = []
-        code = []
+        code_digests = []
         for name, model in self.models.items():
             content = _content_of_model(model)
-            code.append(_digest_or_random(content))
+            code_digest = _digest_or_random(content)
+            code_digests.append(code_digest)
             try:
                 model_hashes.append([name, pickle_digest(content, hash_name="md5")])
-            except Exception:  # without a name
-                model_hashes.append([name, code[-1]])
+            except Exception:  # content of a class that pickle cannot name
+                model_hashes.append([name, code_digest])
         for statement in self.statements:
             user_code = _user_code(statement.measure.metric)
             if user_code is not None:
-                code.append(_digest_or_random(user_code))
+                code_digests.append(_digest_or_random(user_code))
         identity: dict[str, Any] = {
             "models": model_hashes,
             "statements": [statement.identity() for statement in self.statements],
-            "refit": None if self.refit is None else self.refit[1],
+            "refit": None if self.refit is None else self.refit.frequency,
             "subgroups": {
                 name: pickle_digest(mask, hash_name="md5") for name, mask in self.masks.items()
             },
             "per": self.per,
-            "code": code,
+            "code": code_digests,
         }
         if not self.joint:
             identity["joint"] = False
@@ -282,7 +309,7 @@ def _content_of_model(model):
     """Return the content that identifies a model: itself, its predictions or their keyword."""
     if not isinstance(model, PrecomputedPredictions):
         return model
-    return model.values if model.known_as is None else model.known_as
+    return model.values if model.keyword is None else model.keyword
 
 
 def make_report_plan(
@@ -290,64 +317,104 @@ def make_report_plan(
 ):
     """Return the :class:`Plan` of a report, or raise an error that names its defect."""
     scheme = holdout.dependence.sampling_scheme(holdout.n)
-    private = holdout.account.settings.is_private
-    if not check_boolean("joint", joint) and private:
+    is_private = holdout.account.settings.is_private
+    _check_joint(joint, is_private)
+    y_train = _training_targets(holdout, training)
+    past_records = _records_before(holdout, training, scheme)
+    resolved = _resolve_models(
+        estimators, cv_scores, compare, refit_every, holdout, y_train, past_records
+    )
+    masks, subgroups_of_rows = _subgroups(holdout, by)
+    measures = _resolve_metrics(scoring, resolved.models, y_train, holdout)
+    error_clips = None
+    if scheme.calendar is not None:
+        error_clips = _error_clips(holdout, resolved.models, measures, training, past_records)
+        measures = _with_clips(measures, error_clips)
+    dependence = dependence_of(holdout)
+    per = _resolve_per(per, measures, dependence, is_private)
+    statements = _unproven_statements(measures, subgroups_of_rows, resolved.baseline, scheme)
+    statements = [
+        _with_expected_value(statement, resolved.cv_score_of_model, measures[0])
+        for statement in statements
+    ]
+    if scheme.calendar is not None:
+        statements = list(map(_without_clip, statements))
+    statements = [
+        _with_proof(statement, resolved.models, y_train, dependence, per, is_private=is_private)
+        for statement in statements
+    ]
+    max_group_records = 1.0
+    if per == "record" and not is_private:
+        max_group_records = _max_group_records(holdout, training, dependence)
+    plan = Plan(
+        models=resolved.models,
+        statements=_at_all_horizons(statements, scheme),
+        refit=resolved.refit,
+        masks=masks,
+        per=per,
+        baseline=resolved.baseline,
+        is_private=is_private,
+        joint=joint,
+        order_bits=holdout.notes(Fact.ORDER)[0],
+        y_train=y_train,
+        dependence=dependence,
+        past_records=past_records,
+        error_clips=error_clips,
+        max_group_records=max_group_records,
+    )
+    _check_plan(plan, holdout, training)
+    return plan
+
+
+def _check_joint(joint, is_private):
+    """Raise ValueError if rows are to hold separately, but pass through the noise together."""
+    if not check_boolean("joint", joint) and is_private:
         raise ValueError(
             "joint=False is not available with a numeric epsilon or calibration='zhao2017': rows "
             "that pass through the noise hold together. The holdout was not queried."
         )
-    y = _training_targets(holdout, training)
-    dependence = dependence_of(holdout)
-    past_records = _records_before(holdout, training, scheme)
-    models, baseline, refit, expected = _resolve_models(
-        estimators, cv_scores, compare, refit_every, holdout, y, past_records
-    )
-    masks, levels = _subgroups(holdout, by)
+
+
+def _resolve_metrics(scoring, models, y_train, holdout):
+    """Return for each metric of a report a dict of its :class:`Measure` by name of the model."""
     n_outputs = len(np.atleast_1d(as_labels(holdout.y)[0]))
-    measures = [
+    return [
         _resolve_metric(
-            scoring_of_metric, models, y, n_outputs=n_outputs, private=private, name=name
+            metric,
+            models,
+            y_train,
+            n_outputs=n_outputs,
+            is_private=holdout.account.settings.is_private,
+            name=name,
         )
-        for name, scoring_of_metric in named_metrics(scoring)
+        for name, metric in named_metrics(scoring)
     ]
-    metrics = [measure.metric for by_model in measures for measure in by_model.values()]
-    is_by_date = scheme.calendar is not None
-    error_clips = None
-    if is_by_date and any(map(has_undeclared_range, metrics)):
-        error_clips = _error_clips(holdout, models, training, past_records)
-        measures = [
-            {name: with_clips(measure, error_clips) for name, measure in by_model.items()}
-            for by_model in measures
-        ]
-    per = "unit" if per is None else check_option("per", per, ("record",))
-    if private and "groups" in dependence and any(metric.is_mean for metric in metrics):
-        per = "record"  # noise is added to means over records
-    statements = []
-    for statement in _unproven_statements(measures, levels, baseline, is_by_date=is_by_date):
-        ranking_metric = measures[0][statement.models[-1]].name
-        statement = _with_expected_value(statement, expected, ranking_metric)
-        if is_by_date:
-            statement = _without_clip(statement)
-        statement = _with_proof(statement, models, y, dependence, per, private=private)
-        statements += _at_each_horizon(statement, past_horizon(scheme))
-    plan = Plan(
-        models=models,
-        statements=statements,
-        refit=refit,
-        masks=masks,
-        per=per,
-        baseline=baseline,
-        approximate=not private,
-        joint=joint,
-        order=holdout.notes(Fact.ORDER)[0],
-        y=y,
-        dependence=dependence,
-        past_records=past_records,
-        error_clips=error_clips,
-        bound=1.0 if per == "unit" or private else _most_records(holdout, training, dependence),
+
+
+def _with_clips(measures, error_clips):
+    """Return the measures of a report in time, with clips of errors without a declared range."""
+    return [
+        {
+            model_name: with_clips(measure, error_clips)
+            for model_name, measure in measure_of_model.items()
+        }
+        for measure_of_model in measures
+    ]
+
+
+def _resolve_per(per, measures, dependence, is_private):
+    """Return ``"unit"`` or ``"record"``: what each score is a mean over."""
+    if per is not None:
+        check_option("per", per, ("record",))
+        return per
+    has_mean = any(
+        measure.metric.is_mean
+        for measure_of_model in measures
+        for measure in measure_of_model.values()
     )
-    _check_plan(plan, holdout, training)
-    return plan
+    if is_private and "groups" in dependence and has_mean:
+        return "record"  # noise is added to means over records
+    return "unit"
 
 
 def _records_before(holdout, training, scheme):
@@ -359,78 +426,98 @@ def _records_before(holdout, training, scheme):
     return PastRecords(training[0], training[1], dates)
 
 
-def _unproven_statements(measures, levels, baseline, *, is_by_date):
-    """Return the statements of all rows: models, their subgroups and gaps, then differences."""
+def _unproven_statements(measures, subgroups_of_rows, baseline, scheme):
+    """Return the statements of all rows: models, their subgroups and gaps, then comparisons.
+
+    ``measures``: for each metric, its measure by name of the model.
+    """
     statements = [
-        Statement(models=(name,), measure=measure)
-        for by_model in measures
-        for name, measure in by_model.items()
+        Statement(models=(model_name,), measure=measure)
+        for measure_of_model in measures
+        for model_name, measure in measure_of_model.items()
     ]
     statements += [
-        Statement(models=(name,), measure=measure, subgroups=subgroups)
-        for by_model in measures
-        for name, measure in by_model.items()
-        for subgroups in levels
+        Statement(models=(model_name,), measure=measure, subgroups=subgroups)
+        for measure_of_model in measures
+        for model_name, measure in measure_of_model.items()
+        for subgroups in subgroups_of_rows
     ]
-    for by_model in measures if baseline is not None else []:
-        statements += _comparisons(by_model, baseline, is_by_date=is_by_date)
+    if baseline is not None:
+        for measure_of_model in measures:
+            statements += _comparisons(
+                measure_of_model, baseline, is_by_date=scheme.calendar is not None
+            )
     return statements
 
 
-def _comparisons(by_model, baseline, *, is_by_date):
+def _comparisons(measure_of_model, baseline, *, is_by_date):
     """Return the statements that compare models with a baseline: differences, skill scores."""
     statements = []
-    for name, measure in by_model.items():
-        if measure.name != by_model[baseline].name:
+    baseline_metric = measure_of_model[baseline].name
+    for model_name, measure in measure_of_model.items():
+        if measure.name != baseline_metric:
             raise ValueError(
-                f"compare needs one metric for all models, got {by_model[baseline].name} and "
+                f"compare needs one metric for all models, got {baseline_metric} and "
                 f"{measure.name}. Give all models the same scoring."
             )
-        if name == baseline:
+        if model_name == baseline:
             continue
-        statements.append(Statement(models=(baseline, name), measure=measure))
+        models = (baseline, model_name)
+        statements.append(Statement(models=models, measure=measure))
         if is_by_date and measure.metric.is_loss:
-            statements.append(Statement(models=(baseline, name), measure=measure, skill=True))
+            statements.append(Statement(models=models, measure=measure, skill=True))
     return statements
 
 
 def _without_clip(statement):
-    """Return a comparison of two models without the clip that it does not need, or a statement."""
+    """Return a comparison of two models without the clip that it does not need.
+
+    Statements about one model stay the same.
+    """
     if len(statement.models) == 1:
         return statement
     measure = without_clip(statement.measure, skill=statement.skill)
     return dataclasses.replace(statement, measure=measure)
 
 
-def _at_each_horizon(statement, horizon):
-    """Return a statement about the next date and, for later forecasts, about their date."""
+def _at_all_horizons(statements, scheme):
+    """Return each statement about the next date and, for later forecasts, about their date."""
+    horizon = past_horizon(scheme)
     if horizon == 1:
-        return [statement]
-    return [statement, dataclasses.replace(statement, forecast_horizon=horizon)]
+        return statements
+    return [
+        dataclasses.replace(statement, forecast_horizon=forecast_horizon)
+        for statement in statements
+        for forecast_horizon in (1, horizon)
+    ]
 
 
-def _with_expected_value(statement, cv_score_of_model, ranking_metric):
+def _with_expected_value(statement, cv_score_of_model, ranking_measures):
     """Return a statement with the value to be expected after cross-validation, in [0, 1].
 
-    Cross-validated scores are about all records and the metric that ranks candidates.
+    Cross-validated scores are about all records and the metric that ranks candidates, the first of
+    a report: ``ranking_measures`` are its measures by name of the model.
     """
-    is_scored = (
+    ranking_metric = ranking_measures[statement.models[-1]].name
+    has_cv_scores = (
         statement.measure.name == ranking_metric
         and not statement.subgroups
         and cv_score_of_model.keys() >= set(statement.models)
     )
-    if not is_scored or not statement.measure.is_sum:
+    if not has_cv_scores or not statement.measure.is_sum:
         return statement
-    cv_values = [float(cv_score_of_model[name]) for name in statement.models]
+    cv_scores = [float(cv_score_of_model[name]) for name in statement.models]
     if statement.measure.is_mean:
         metric = statement.measure.metric
-        cv_values = [check_cv_score(metric, value) for value in cv_values]
-    values = np.clip(cv_values, 0.0, 1.0).tolist()
-    expected = values[0] if len(values) == 1 else 0.5 * (values[1] - values[0] + 1.0)
-    return dataclasses.replace(statement, expected=expected)
+        cv_scores = [check_cv_score(metric, cv_score) for cv_score in cv_scores]
+    unit_scores = np.clip(cv_scores, 0.0, 1.0).tolist()
+    if len(unit_scores) == 1:
+        return dataclasses.replace(statement, expected=unit_scores[0])
+    baseline_score, model_score = unit_scores
+    return dataclasses.replace(statement, expected=0.5 * (model_score - baseline_score + 1.0))
 
 
-def _with_proof(statement, models, y, dependence, per, *, private):
+def _with_proof(statement, models, y_train, dependence, per, *, is_private):
     """Return a statement with the method that proves it."""
     if statement.skill:
         return statement
@@ -438,28 +525,28 @@ def _with_proof(statement, models, y, dependence, per, *, private):
         dependence,
         is_difference=len(statement.models) == 2,
         in_subgroup=bool(statement.subgroups),
-        is_private=private,
+        is_private=is_private,
     )
     if proven == CLASSES and per == "record" and "groups" in dependence:
         proven = ""  # G19 is about a random record of a random group
     statement = dataclasses.replace(statement, proven=proven)
-    if proven not in (CLASSES, RECALLS) or private:
+    if proven not in (CLASSES, RECALLS) or is_private:
         return statement
-    recalls = _recall_statements(statement, models[statement.models[-1]], y, dependence)
+    recalls = _recall_statements(statement, models[statement.models[-1]], y_train, dependence)
     return dataclasses.replace(statement, recalls=recalls)
 
 
-def _recall_statements(statement, model, y, dependence):
+def _recall_statements(statement, model, y_train, dependence):
     """Return the statements on the recall of each class; none for a metric of pairs."""
     metric = statement.measure.metric
-    classes = metric.classes or classes_of(model, y)
+    classes = metric.classes or classes_of(model, y_train)
     if metric.expected_shape(1).kind == "pairs" or classes is None:
         return ()
     recalls = []
     for label in classes:
-        recall = get_metric("recall", estimator=model, y=y, pos_label=label)
+        recall = get_metric("recall", estimator=model, y=y_train, pos_label=label)
         proven = recall.proof(dependence, is_difference=len(statement.models) == 2)
-        measure = Measure(name=recall.name, metric=recall, positive=label)
+        measure = Measure(name=recall.name, metric=recall, pos_label=label)
         recalls.append(
             Statement(
                 models=statement.models,
@@ -471,8 +558,8 @@ def _recall_statements(statement, model, y, dependence):
     return tuple(recalls)
 
 
-def _resolve_metric(scoring, models, y, *, n_outputs, private, name):
-    """Return the :class:`Measure` of one metric for each model.
+def _resolve_metric(scoring, models, y_train, *, n_outputs, is_private, name):
+    """Return the :class:`Measure` of one metric for each model, by name of the model.
 
     ``name`` replaces the metric's own name in the rows unless it is None.
     """
@@ -480,51 +567,68 @@ def _resolve_metric(scoring, models, y, *, n_outputs, private, name):
     fitted_models = [
         model for model in models.values() if not isinstance(model, PrecomputedPredictions)
     ]
-    scoring = scoring or ("accuracy" if not fitted_models else None)
+    if not scoring:
+        scoring = None if fitted_models else "accuracy"
     measures = {}
     for model_name, model in models.items():
         uses_default = scoring is None and isinstance(model, PrecomputedPredictions)
-        reference_model = fitted_models[0] if fitted_models and uses_default else model
-        measure = measure_of(scoring, reference_model, y, n_outputs=n_outputs)
-        if private:
-            measure = _through_mechanism(measure, model, y)
-        measures[model_name] = measure if name is None else dataclasses.replace(measure, name=name)
+        resolving_model = fitted_models[0] if fitted_models and uses_default else model
+        measure = measure_of(scoring, resolving_model, y_train, n_outputs=n_outputs)
+        if is_private:
+            measure = _through_mechanism(measure, model, y_train)
+        if name is not None:
+            measure = dataclasses.replace(measure, name=name)
+        measures[model_name] = measure
     return measures
 
 
-def _through_mechanism(measure, model, y):
+def _through_mechanism(measure, model, y_train):
     """Return a measure whose metric is a query: ratios that rank candidates have another one."""
     metric = measure.metric
     if not (metric.is_ratio and metric.can_rank):
         return measure
-    query_metric = get_metric(metric.name, estimator=model, y=y, pos_label=measure.positive)
+    query_metric = get_metric(metric.name, estimator=model, y=y_train, pos_label=measure.pos_label)
     return dataclasses.replace(measure, metric=query_metric)
 
 
 # -- models, baselines, subgroups -----------------------------------------------------------------
 
 
-def _resolve_models(estimators, cv_scores, compare, refit_every, holdout, y, past_records):
-    """Return models and predictions by name, the baseline's name, refits, and expected scores."""
-    models_by_name = _models_by_name(estimators)
-    estimator_names = list(models_by_name)
-    baseline, models_by_name = _with_baseline(models_by_name, compare, holdout, y, past_records)
-    aligned = {
-        name: align_predictions(name, model, holdout) for name, model in models_by_name.items()
+class _ResolvedModels(NamedTuple):
+    """Models of a report, with the names that its rows give them."""
+
+    models: dict[str, Any]  # by name
+    baseline: str | None  # name of the model that others are compared with
+    refit: RefitSchedule | None
+    cv_score_of_model: dict[str, float]  # models without a score are absent
+
+
+def _resolve_models(estimators, cv_scores, compare, refit_every, holdout, y_train, past_records):
+    """Return the checked models and predictions of a report."""
+    named_models = _models_by_name(estimators)
+    names_with_scores = list(named_models)
+    baseline, named_models = _with_baseline(named_models, compare, holdout, y_train, past_records)
+    aligned_models = {
+        name: align_predictions(name, model, holdout) for name, model in named_models.items()
     }
-    models = {
-        name: checked_model(name, model, holdout.X, holdout.y, y) for name, model in aligned.items()
+    checked_models = {
+        name: checked_model(name, model, holdout.X, holdout.y, y_train)
+        for name, model in aligned_models.items()
     }
-    cv_score_of_model = _cv_scores_by_name(cv_scores, estimator_names)
+    cv_score_of_model = _cv_scores_by_name(cv_scores, names_with_scores)
     refit = None if refit_every is None else refit_blocks(holdout, refit_every, past_records)
-    refit_suffix = "" if refit is None else f", refitted {refit[1]}"
-    names = {
-        name: name + refit_suffix * (not isinstance(model, PrecomputedPredictions))
-        for name, model in models.items()
-    }
-    models = {names[name]: model for name, model in models.items()}
-    expected = {names[name]: value for name, value in cv_score_of_model.items()}
-    return models, names.get(baseline), refit, expected
+    reported_names = {}
+    for name, model in checked_models.items():
+        is_refitted = refit is not None and not isinstance(model, PrecomputedPredictions)
+        reported_names[name] = f"{name}, refitted {refit.frequency}" if is_refitted else name
+    return _ResolvedModels(
+        models={reported_names[name]: model for name, model in checked_models.items()},
+        baseline=reported_names.get(baseline),
+        refit=refit,
+        cv_score_of_model={
+            reported_names[name]: cv_score for name, cv_score in cv_score_of_model.items()
+        },
+    )
 
 
 def _models_by_name(estimators):
@@ -544,28 +648,28 @@ def _models_by_name(estimators):
     return models_by_name
 
 
-def _with_baseline(models_by_name, compare, holdout, y, past_records):
+def _with_baseline(named_models, compare, holdout, y_train, past_records):
     """Return the name of the baseline, None without one, and all models with the baseline."""
     if compare is None or compare is False:
-        return None, models_by_name
+        return None, named_models
     if compare is True:
-        baseline = next(iter(models_by_name))
+        baseline = next(iter(named_models))
     elif isinstance(compare, str):
         baseline = compare
-        if compare not in models_by_name and is_forecast(compare):
-            repeated = forecast(compare, holdout, past_records, classes_of(None, y))
-            models_by_name = {**models_by_name, compare: repeated}
+        if compare not in named_models and is_forecast(compare):
+            repeated_targets = forecast(compare, holdout, past_records, classes_of(None, y_train))
+            named_models = {**named_models, compare: repeated_targets}
     else:
         baseline = _default_name(compare, "baseline")
-        baseline += " (baseline)" * (baseline in models_by_name)
-        models_by_name = {**models_by_name, baseline: compare}
-    if baseline not in models_by_name or len(models_by_name) < 2:
+        baseline += " (baseline)" * (baseline in named_models)
+        named_models = {**named_models, baseline: compare}
+    if baseline not in named_models or len(named_models) < 2:
         raise ValueError(
             "compare needs two models, and must be True, one of their names "
-            f"({', '.join(models_by_name)}), a model, predictions or, in time, 'naive' or "
+            f"({', '.join(named_models)}), a model, predictions or, in time, 'naive' or "
             f"'seasonal-7' (1 to 9,999 dates), got compare={compare!r:.80}."
         )
-    return baseline, models_by_name
+    return baseline, named_models
 
 
 def _cv_scores_by_name(cv_scores, names):
@@ -576,26 +680,32 @@ def _cv_scores_by_name(cv_scores, names):
             f"cv_scores must be a number or one for each of {len(names)} models, got shape "
             f"{values.shape}."
         )
-    by_name = zip(names, np.broadcast_to(values, len(names)).tolist(), strict=True)
-    return {name: value for name, value in by_name if np.isfinite(value)}
+    all_values = np.broadcast_to(values, len(names)).tolist()
+    named_values = zip(names, all_values, strict=True)
+    return {name: value for name, value in named_values if np.isfinite(value)}
 
 
-def _error_clips(holdout, models, training, past_records):
-    """Return the recorded clips of errors, or those of the first model; None without a model.
+def _error_clips(holdout, models, measures, training, past_records):
+    """Return the clips of errors without a declared range; None without such errors or a model.
 
-    The model is cross-validated on the training set (theory G31).
+    They are recorded ones, or those of the first model, which is cross-validated on the training
+    set (theory G31). ``measures``: for each metric, its measure by name of the model.
     """
-    recorded = holdout.notes(Fact.ERROR_CLIPS)
-    if recorded:
-        return ErrorClips(*recorded[0])
-    fitted_models = (
-        model for model in models.values() if not isinstance(model, PrecomputedPredictions)
-    )
-    estimator = next(fitted_models, None)
-    training_data = _training_data(holdout, training, past_records)
-    if estimator is None or training_data is None:
+    metrics = [
+        measure.metric for measure_of_model in measures for measure in measure_of_model.values()
+    ]
+    if not any(map(has_undeclared_range, metrics)):
         return None
-    errors = out_of_fold_errors(estimator, training_data)
+    recorded_clips = holdout.notes(Fact.ERROR_CLIPS)
+    if recorded_clips:
+        return ErrorClips(*recorded_clips[0])
+    fitted_models = [
+        model for model in models.values() if not isinstance(model, PrecomputedPredictions)
+    ]
+    training_data = _training_data(holdout, training, past_records)
+    if not fitted_models or training_data is None:
+        return None
+    errors = out_of_fold_errors(fitted_models[0], training_data)
     return None if errors is None else ErrorClips.from_errors(errors)
 
 
@@ -618,8 +728,8 @@ def out_of_fold_errors(estimator: Any, training_data: CVData) -> Array | None:
     if np.ndim(training_data.y) != 1:
         return None
     errors = [
-        records.y - records.rows("", "values")
-        for records, _ in _scored_folds({"": estimator}, training_data)
+        fold.records.y - fold.records.predictions("", "values")
+        for fold in _scored_folds({"": estimator}, training_data)
     ]
     return np.concatenate(errors) if errors else None
 
@@ -640,32 +750,39 @@ def _default_name(estimator, otherwise):
 
 
 def _subgroups(holdout, by):
-    """Return the records of each subgroup, and the subgroups and gaps that get rows."""
+    """Return the mask of each subgroup by its name, and the subgroups of each further row.
+
+    A row is about one subgroup, or about the gap of two: the two of a column, or each of several
+    and all other records.
+    """
     masks: dict[str, Any] = {}
-    rows: list[tuple[str, ...]] = []
+    subgroups_of_rows: list[tuple[str, ...]] = []
     if by is not None and not isinstance(by, Mapping):
         by = _column_of_holdout(holdout, by)
-    for name, column in (by or {}).items():
+    for column_name, column in (by or {}).items():
         if scipy.sparse.issparse(column):
             column = column.toarray()
         labels = np.asarray(column).reshape(-1).astype(object)
-        unique_labels = _subgroup_labels(name, labels, holdout.n)
-        subgroups = [f"{name}={label}" for label in unique_labels]
+        unique_labels = _subgroup_labels(column_name, labels, holdout.n)
+        subgroups = [f"{column_name}={label}" for label in unique_labels]
         for subgroup, label in zip(subgroups, unique_labels, strict=True):
             masks[subgroup] = is_label(labels, label).astype(float)
-        rows += [(subgroup,) for subgroup in subgroups]
+        subgroups_of_rows += [(subgroup,) for subgroup in subgroups]
         if len(subgroups) == 2:
-            rows.append((subgroups[0], subgroups[1]))
+            subgroups_of_rows.append((subgroups[0], subgroups[1]))
             continue
         for subgroup in subgroups:
-            complement = f"the rest of {name} but {subgroup}"
+            complement = f"the rest of {column_name} but {subgroup}"
             masks[complement] = 1.0 - masks[subgroup]
-            rows.append((complement, subgroup))
-    return masks, rows
+            subgroups_of_rows.append((complement, subgroup))
+    return masks, subgroups_of_rows
 
 
 def _column_of_holdout(holdout, by):
-    """Return a column of the holdout's records by its name."""
+    """Return a dict of one column of the holdout's X, by its name.
+
+    ``by``: name of the column, or its position in an array.
+    """
     if np.ndim(by) != 0:
         raise ValueError(
             f"by must be one column of X or {{name: labels}}, got {np.size(by)} values. Pass "
@@ -680,24 +797,25 @@ def _column_of_holdout(holdout, by):
 
 
 def _subgroup_labels(name, labels, n):
-    """Return the labels that make subgroups, sorted; missing ones make none."""
-    observed = {label for label in labels.tolist() if label == label and label is not None}
+    """Return the unique labels of a column, sorted as text; missing ones make no subgroup."""
+    # NaN does not equal itself.
+    unique_labels = {label for label in labels.tolist() if label == label and label is not None}
     if len(labels) != n:
         raise ValueError(
             f"by={{{name!r}: labels}} must have a label for each of the {n} records of "
             f"the holdout, got {len(labels)}. A search has their places in holdout_indices_."
         )
-    if not 2 <= len(observed) <= _MAX_SUBGROUPS:
+    if not 2 <= len(unique_labels) <= _MAX_SUBGROUPS:
         raise ValueError(
-            f"by={name!r} must make 2 to {_MAX_SUBGROUPS} subgroups, got {len(observed)}. "
+            f"by={name!r} must make 2 to {_MAX_SUBGROUPS} subgroups, got {len(unique_labels)}. "
             "Cut numbers into bins first, as in {'age': pandas.cut(age, [0, 40, 60, 120])}."
         )
-    if len({str(label) for label in observed}) < len(observed):
+    if len({str(label) for label in unique_labels}) < len(unique_labels):
         raise ValueError(
             f"by={name!r} must hold labels of one type, got different labels of the same text, "
             "such as 1 and '1'. Pass labels.astype(str). The holdout was not queried."
         )
-    return sorted(observed, key=str)
+    return sorted(unique_labels, key=str)
 
 
 # -- training targets, and errors that would occur after closing ----------------------------------
@@ -708,12 +826,16 @@ def _training_targets(holdout, training):
     if training is not None:
         _check_training(training)
         return training[1]
-    for summary in holdout.notes(Fact.TRAINING_TARGETS)[:1]:
+    recorded_summaries = holdout.notes(Fact.TRAINING_TARGETS)
+    if recorded_summaries:
+        summary = recorded_summaries[0]
         if "classes" in summary:
             return np.repeat(np.asarray(summary["classes"]), summary["counts"])
         return np.array([summary["low"], summary["high"]])
-    sample = holdout.context.dry_run_sample
-    return None if sample is None else sample[1]
+    if holdout.context.dry_run_sample is None:
+        return None
+    _, sample_targets = holdout.context.dry_run_sample
+    return sample_targets
 
 
 def _check_training(training):
@@ -730,10 +852,10 @@ def _check_training(training):
         check_one_kind_of_labels("groups", training[2])
 
 
-def _most_records(holdout, training, dependence):
+def _max_group_records(holdout, training, dependence):
     """Return the largest number of records of one group that count (theory G28).
 
-    It is fixed before the split.
+    It is fixed before the split: the size of the largest training group, 1 for single records.
     """
     if "groups" not in dependence:
         scheme = holdout.dependence.sampling_scheme(holdout.n)
@@ -743,44 +865,57 @@ def _most_records(holdout, training, dependence):
                 "alike, with many records or few. The holdout was not queried."
             )
         return 1.0
-    sizes = holdout.notes(Fact.LARGEST_GROUP)[:1]
+    recorded_sizes = holdout.notes(Fact.LARGEST_GROUP)
+    if recorded_sizes:
+        return float(recorded_sizes[0])
     if training is not None and len(training) == 3:
-        sizes = sizes or [np.unique(training[2], return_counts=True)[1].max()]
-    if not sizes:
-        raise ValueError(
-            "per='record' needs the size of the largest training group, fixed before the split. "
-            "Pass training=(X, y, groups). The holdout was not queried."
-        )
-    return float(sizes[0])
+        _, group_sizes = np.unique(training[2], return_counts=True)
+        return float(group_sizes.max())
+    raise ValueError(
+        "per='record' needs the size of the largest training group, fixed before the split. "
+        "Pass training=(X, y, groups). The holdout was not queried."
+    )
 
 
 def _check_plan(plan, holdout, training):
     """Raise the errors that a report would meet after closing."""
-    X = holdout.X
-    y = as_labels(holdout.y)
-    blank = _placeholder_records(holdout, training)
     scheme = holdout.dependence.sampling_scheme(holdout.n)
-    has_uneven_weights = plan.per == "unit" and not scheme.has_independent_records
-    if scheme.calendar is not None:  # dates of one record each weigh alike
-        has_uneven_weights = scheme.n_units < holdout.n
+    placeholders = _placeholder_records(holdout, training)
     for statement in plan.statements:
         _check_training_mean(statement, plan, scheme)
-        if not plan.approximate:
+        if plan.is_private:
             _check_noise(statement, scheme)
-        for name in statement.models:
-            _check_support(statement.measure, plan.models[name], X, y, counts=plan.approximate)
-        if len(statement.models) == 1 and not statement.subgroups and blank is not None:
-            model = plan.models[statement.models[0]]
-            _dry_run(statement.measure, model, *blank, uneven=has_uneven_weights)
+        _check_models(statement, plan, holdout, placeholders)
     for name, model in plan.models.items():
         if isinstance(model, PrecomputedPredictions):
             continue
         if plan.past_records is not None and non_sklearn_components(model):
             # A copy predicts: a model that counts its calls stays the same for a rerun.
-            copied_model, _ = ScoredRecords(X, y, plan.models).model_and_data(name)
-            earlier = plan.past_records
-            check_later_rows(copied_model, earlier.X, earlier.dates, name=name)
+            records = ScoredRecords(holdout.X, holdout.y, plan.models)
+            copied_model, _ = records.model_and_data(name)
+            check_later_rows(copied_model, plan.past_records.X, plan.past_records.dates, name=name)
         holdout.check_model(model)
+
+
+def _check_models(statement, plan, holdout, placeholders):
+    """Raise an error if a model does not support a metric, or fails with it on placeholders."""
+    y = as_labels(holdout.y)
+    for model_name in statement.models:
+        model = plan.models[model_name]
+        _check_support(statement.measure, model, holdout.X, y, reads_counts=not plan.is_private)
+    is_about_one_model = len(statement.models) == 1 and not statement.subgroups
+    if is_about_one_model and placeholders is not None:
+        model = plan.models[statement.models[0]]
+        has_uneven_weights = _has_uneven_weights(plan, holdout)
+        _dry_run(statement.measure, model, placeholders, has_uneven_weights=has_uneven_weights)
+
+
+def _has_uneven_weights(plan, holdout):
+    """Return whether holdout records may have different weights in a score."""
+    scheme = holdout.dependence.sampling_scheme(holdout.n)
+    if scheme.calendar is not None:  # dates of one record each have equal weights
+        return scheme.n_units < holdout.n
+    return plan.per == "unit" and not scheme.has_independent_records
 
 
 def _check_training_mean(statement, plan, scheme):
@@ -812,45 +947,54 @@ def _check_noise(statement, scheme):
         )
 
 
-def _check_support(measure, model, X, y, *, counts):
+def _check_support(measure, model, X, y, *, reads_counts):
     """Raise an error if a measure does not support a model and the holdout's types.
 
-    ``counts``: whether counts of the closed holdout are read, which need no classes.
+    ``reads_counts``: whether counts of the closed holdout are read, which need no classes.
     """
     metric = measure.metric
     check_model_supports(measure, model)
     if metric.is_ratio and y.ndim != 1:
         raise ValueError(f"scoring={measure.name!r} needs one label for each record.")
-    rows = X
+    model_input = X
     if isinstance(model, PrecomputedPredictions):
-        rows = np.arange(len(y))[:, None]
+        model_input = np.arange(len(y))[:, None]  # positions of records
     else:
         check_schema(model, X, y)
-    if isinstance(metric, BoundedMetric) and not (metric.is_ratio and counts):
-        metric.check_input(model, rows, y)
+    if isinstance(metric, BoundedMetric) and not (metric.is_ratio and reads_counts):
+        metric.check_input(model, model_input, y)
 
 
-def _dry_run(measure, model, X, y, is_training, *, uneven):
+class _Placeholders(NamedTuple):
+    """Records to try models and metrics on before a holdout is closed."""
+
+    X: Any
+    y: Any
+    are_training: bool  # whether they are training records; else all records are equal
+
+
+def _dry_run(measure, model, placeholders, *, has_uneven_weights):
     """Run a model and a metric on placeholder records.
 
-    ``is_training``: whether they are training records. A model may be unable to predict other
-    records and raise :class:`ValueError`. ``uneven``: whether records will have weights.
+    A model may be unable to predict records that are not training records, and raise
+    :class:`ValueError`. ``has_uneven_weights``: whether holdout records may have different weights.
     """
+    X, y, are_training = placeholders
     classes = getattr(model, "classes_", None)
-    if not is_training and classes is not None and np.ndim(classes) == 1:
+    if not are_training and classes is not None and np.ndim(classes) == 1:
         y = np.resize(np.asarray(classes), np.shape(y))
-    weights = np.linspace(0.5, 1.0, len(y)) if uneven else np.ones(len(y))
-    predicts = False
+    weights = np.linspace(0.5, 1.0, len(y)) if has_uneven_weights else np.ones(len(y))
+    has_predicted = False
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             records = ScoredRecords(X, y, {"": model})
-            model_copy, rows = records.model_and_data("")
+            model_copy, model_input = records.model_and_data("")
             if hasattr(model_copy, "predict"):
-                model_copy.predict(rows)
-            predicts = True
+                model_copy.predict(model_input)
+            has_predicted = True
             if isinstance(measure.metric, BoundedMetric):
-                measure.metric.check_training(model_copy, rows, y)
+                measure.metric.check_training(model_copy, model_input, y)
             score = compute_score(measure, records, "", weights)
         if np.ndim(score) != 0:
             raise TypeError(f"a score must be one number, got shape {np.shape(score)}")
@@ -859,38 +1003,44 @@ def _dry_run(measure, model, X, y, is_training, *, uneven):
     except Exception as raised:
         # The scorer's own exception; these records are public.
         error = raised.__cause__ if isinstance(raised, UndefinedScore) else raised
-        if not is_training and _is_due_to_placeholders(error, predicts):
+        if not are_training and _is_due_to_placeholders(error, has_predicted):
             return
-        weighted = "sample_weight" in str(error)
+        weights_remedy = ""
+        if "sample_weight" in str(error):
+            weights_remedy = "Scores of groups need sample_weight, or per='record'. "
         raise ValueError(
             f"{measure.name} of {type(model).__name__} fails on records made to try it: "
-            f"{type(error).__name__}: {str(error).rstrip('.')}. "
-            + "Scores of groups need sample_weight, or per='record'. " * weighted
-            + "The holdout was not queried."
+            f"{type(error).__name__}: {str(error).rstrip('.')}. {weights_remedy}"
+            "The holdout was not queried."
         ) from error
 
 
-def _is_due_to_placeholders(error, predicts):
+def _is_due_to_placeholders(error, has_predicted):
     """Return whether an error is about placeholder records and not about a model or a metric.
 
     A model may be unable to predict them. They are all equal, and no line fits them.
     """
-    if not predicts and isinstance(error, ValueError | KeyError):
+    if not has_predicted and isinstance(error, ValueError | KeyError):
         return True
     return isinstance(error, np.linalg.LinAlgError)
 
 
 def _placeholder_records(holdout, training):
-    """Return records to try models on, their targets, and whether they are training records."""
+    """Return records to try models on, None for X of an unknown type."""
     training = training or holdout.context.dry_run_sample
     if training is not None:
-        y = training[1]
+        X_train, y_train, *_ = training
+        n_train = num_samples(y_train)
         # Predictions have as many positions as the holdout has records.
-        n_tried = min(_TRIED, num_samples(y), holdout.n)
-        rows = np.linspace(0, num_samples(y) - 1, n_tried).astype(int)
-        return safe_indexing(training[0], rows), safe_indexing(y, rows), True
-    X, y = blank_rows(holdout.X), holdout.y
-    return None if X is None else (X, np.resize(np.arange(8) % 2, (8, *np.shape(y)[1:])), False)
+        n_placeholders = min(_MAX_DRY_RUN_RECORDS, n_train, holdout.n)
+        positions = np.linspace(0, n_train - 1, n_placeholders).astype(int)
+        X = safe_indexing(X_train, positions)
+        return _Placeholders(X, safe_indexing(y_train, positions), are_training=True)
+    X = blank_rows(holdout.X)
+    if X is None:
+        return None
+    y = np.resize(np.arange(8) % 2, (8, *np.shape(holdout.y)[1:]))
+    return _Placeholders(X, y, are_training=False)
 
 
 # -- moments of training units --------------------------------------------------------------------
@@ -899,136 +1049,156 @@ def _placeholder_records(holdout, training):
 def with_estimated_moments(plan: Plan, training: Any, variance: float | None, holdout: Any) -> Plan:
     """Return the plan with the moments that bets use: from training folds, else a default.
 
-    ``training``: training records passed by the caller. ``variance``: of a record's
-    cross-validated score in the first row, from a search. A search's own records are
-    cross-validated again if that is not enough: for differences, several models, and metrics that
-    the search did not rank by.
+    A search's own records are cross-validated again if ``variance`` is not enough: for differences,
+    several models, and metrics that the search did not rank by.
+
+    Parameters
+    ----------
+    plan : Plan
+        The report.
+    training : tuple (X, y) or (X, y, groups), or None
+        Training records passed by the caller.
+    variance : float or None
+        Variance of a record's cross-validated score in the first row, from a search.
+    holdout : ReusableHoldout
+        The holdout; its records are not read.
     """
-    betting = [
+    betting_statements = [
         statement
         for statement in plan.statements
         if statement.proven in (*UNIT_INTERVALS, CLASSES, RECALLS)
     ]
     training_data = None if training is None else CVData(*training)
-    if training_data is None and not (variance and betting == plan.statements[:1]):
+    if training_data is None and not (variance and betting_statements == plan.statements[:1]):
         training_data = holdout.context.cv_data
-    scored_folds = None
-    if betting and training_data is not None:
-        scored_folds = _out_of_fold_records(plan, training_data)
+    out_of_fold = None
+    if betting_statements and training_data is not None:
+        out_of_fold = _out_of_fold_records(plan, training_data)
     statements = [
-        _with_expected_moments(statement, plan, holdout, scored_folds, variance)
+        _with_expected_moments(statement, plan, holdout, out_of_fold, variance)
         for statement in plan.statements
     ]
     return dataclasses.replace(plan, statements=statements)
 
 
-def _with_expected_moments(statement, plan, holdout, scored_folds, variance):
+def _with_expected_moments(statement, plan, holdout, out_of_fold, variance):
     """Return a statement with the moments that its proof uses; ``variance``: of the first row."""
     first = plan.statements[0]
     if statement.proven == PAST:
-        is_scored = statement.models == first.models and statement.measure is first.measure
-        moments = past_moments(statement, plan, holdout, variance if is_scored else None)
+        has_variance = statement.models == first.models and statement.measure is first.measure
+        moments = past_moments(statement, plan, holdout, variance if has_variance else None)
         return dataclasses.replace(statement, moments=moments)
     if statement.recalls:
         n_units = holdout.dependence.sampling_scheme(holdout.n).n_units
         beta = holdout.account.settings.beta
-        return _with_recalls(statement, plan, scored_folds, n_units, beta)
+        return _with_recalls(statement, plan, out_of_fold, n_units, beta)
     if statement.proven == CLASSES:
-        return _with_auc_moments(statement, plan, scored_folds)
-    return _with_moments(statement, plan, scored_folds, variance if statement is first else None)
+        return _with_auc_moments(statement, plan, out_of_fold)
+    return _with_moments(statement, plan, out_of_fold, variance if statement is first else None)
 
 
-def _with_moments(statement, plan, scored_folds, variance=None):
-    """Return a statement with the moments of training units, if bets use them."""
+def _with_moments(statement, plan, out_of_fold, variance=None):
+    """Return a statement with the moments of training units, if bets use them.
+
+    ``variance``: of a record's score out of fold, None if it is not known.
+    """
     if statement.proven not in UNIT_INTERVALS:
         return statement
     moments = _default_moments(statement, plan)
     if variance is not None and variance > 0.0:
         moments = moments._replace(variance=max(variance, 1e-4))
     max_difference = 1.0
-    if scored_folds is not None and not _has_predictions(statement, plan):
+    if out_of_fold is not None and not _has_predictions(statement, plan):
         # Default moments are valid, too: folds may have no unit of a row, or no score.
         with contextlib.suppress(ValueError, UndefinedScore):
-            moments, max_difference = _out_of_fold_moments(statement, plan, *scored_folds)
+            moments, max_difference = _out_of_fold_moments(statement, plan, out_of_fold)
     return dataclasses.replace(statement, moments=moments, max_difference=max_difference)
 
 
-def _with_auc_moments(statement, plan, scored_folds):
+def _with_auc_moments(statement, plan, out_of_fold):
     """Return a statement on ROC AUC with the moments of placements."""
+    # 0.5 is the expected value of statements without a cross-validated score.
     moments = AucMoments.default(None if statement.expected == 0.5 else statement.expected)
-    if scored_folds is not None and not _has_predictions(statement, plan):
+    if out_of_fold is not None and not _has_predictions(statement, plan):
         # Default moments are valid, too: folds may lack a class, or have no score.
         with contextlib.suppress(ValueError, UndefinedScore):
-            moments = _out_of_fold_auc_moments(statement, scored_folds[0])
+            moments = _out_of_fold_auc_moments(statement, out_of_fold.folds)
     return dataclasses.replace(statement, moments=moments)
 
 
-def _out_of_fold_auc_moments(statement, folds):
+def _out_of_fold_auc_moments(statement, scored_folds):
     """Return the moments of placements of training records out of fold."""
     metric = statement.measure.metric
     scores_by_fold = []
-    for records, _ in folds:
-        model, X = records.model_and_data(statement.models[0])
-        by_class = metric.evaluate(model, X, records.y).by_class
-        if by_class is not None:  # not constant by construction
-            scores_by_fold.append(scores_by_class(by_class, np.arange(len(records.y))))
+    for fold in scored_folds:
+        model, X = fold.records.model_and_data(statement.models[0])
+        by_class = metric.evaluate(model, X, fold.records.y).by_class
+        if by_class is not None:  # the score is not constant by construction
+            all_positions = np.arange(len(fold.records.y))
+            scores_by_fold.append(scores_by_class(by_class, all_positions))
     return AucMoments.from_folds(scores_by_fold)
 
 
-def _with_recalls(statement, plan, scored_folds, n_units, alpha):
+def _with_recalls(statement, plan, out_of_fold, n_units, alpha):
     """Return a statement on a mean over classes with the moments of its recalls.
 
     Without its recalls if the training records expect narrower limits of the mean itself.
+    ``n_units``: number of holdout units. ``alpha``: failure probability of both limits, for this
+    comparison.
     """
-    recalls = tuple(_with_moments(recall, plan, scored_folds) for recall in statement.recalls)
+    recalls = tuple(_with_moments(recall, plan, out_of_fold) for recall in statement.recalls)
     if statement.proven == RECALLS:
         return dataclasses.replace(statement, recalls=recalls)
-    if scored_folds is None or _has_predictions(statement, plan):
+    if out_of_fold is None or _has_predictions(statement, plan):
         return dataclasses.replace(statement, recalls=())
     expected_widths = []
-    floors = []
-    values = []
+    class_floors = []
+    expected_recalls = []
     # Folds may lack a class, or have no score: the mean itself then.
     with contextlib.suppress(ValueError, UndefinedScore):
         for recall in recalls:
-            moments, _ = _out_of_fold_moments(recall, plan, *scored_folds)
-            floors.append(max(1, round(n_units * moments.mean_count)))
-            values.append(moments.center)
+            moments, _ = _out_of_fold_moments(recall, plan, out_of_fold)
+            class_floors.append(max(1, round(n_units * moments.mean_count)))
+            expected_recalls.append(moments.center)
             expected_widths.append(
                 _expected_width(recall.proven, moments, n_units, alpha / len(recalls))
             )
-        tail = ClassMeansTail(tuple(floors))
-        mean_half_width = half_width_at(tail, float(np.mean(values)), math.log(0.5 * alpha))
-        if 0.5 * np.mean(expected_widths) < mean_half_width:
+        tail = ClassMeansTail(tuple(class_floors))
+        expected_mean = float(np.mean(expected_recalls))
+        half_width_of_mean = half_width_at(tail, expected_mean, math.log(0.5 * alpha))
+        if 0.5 * np.mean(expected_widths) < half_width_of_mean:
             return dataclasses.replace(statement, recalls=recalls)
     return dataclasses.replace(statement, recalls=())
 
 
 def _expected_width(method, moments, n_units, alpha):
-    """Return the width of the limits of a recall if the holdout is like the training records."""
+    """Return the width of the limits of a recall if the holdout is like the training records.
+
+    ``method``: of the proof. ``alpha``: failure probability of both limits.
+    """
     if method == COUNTS:
-        count = max(1, round(n_units * moments.mean_count))
-        lower, upper = clopper_pearson_interval(
-            round(count * moments.center), count, min(alpha, 0.5)
-        )
+        n_positives = max(1, round(n_units * moments.mean_count))
+        n_hits = round(n_positives * moments.center)
+        lower, upper = clopper_pearson_interval(n_hits, n_positives, min(alpha, 0.5))
         return upper - lower
-    error = math.sqrt(moments.variance / n_units) / moments.mean_count
-    return 2.0 * _BET_EXCESS * norm.isf(0.5 * alpha) * error
+    standard_error = math.sqrt(moments.variance / n_units) / moments.mean_count
+    return 2.0 * _BETTING_WIDTH_RATIO * norm.isf(0.5 * alpha) * standard_error
 
 
 def _default_moments(statement, plan):
     """Return the moments of binary scores with the cross-validated value as their mean."""
     center = min(max(statement.expected, 0.01), 0.99)
-    count = 1.0
+    mean_count = 1.0
     metric: Any = statement.measure.metric
-    if metric.is_ratio and plan.y is not None:
-        prevalence = float(np.mean(is_label(np.ravel(plan.y), statement.measure.positive)))
-        count = metric.expected_denominator(prevalence)
-    count = max(count if count > 0.0 else 0.5, 0.01) / (
-        len(plan.masks) if statement.subgroups else 1
-    )
-    spread = center * (1.0 - center) / len(statement.models) ** 2
-    return UnitMoments(center, max(spread, 0.0025) * count, count)
+    if metric.is_ratio and plan.y_train is not None:
+        y_train = np.ravel(plan.y_train)
+        prevalence = float(np.mean(is_label(y_train, statement.measure.pos_label)))
+        mean_count = metric.expected_denominator(prevalence)
+    mean_count = max(mean_count if mean_count > 0.0 else 0.5, 0.01)
+    if statement.subgroups:  # all subgroups are assumed to have the same size
+        mean_count /= len(plan.masks)
+    variance = center * (1.0 - center) / len(statement.models) ** 2
+    return UnitMoments(center, max(variance, 0.0025) * mean_count, mean_count)
 
 
 def _has_predictions(statement, plan):
@@ -1048,11 +1218,25 @@ def _refit(model, X, y):
         raise _CannotRefitError from error
 
 
-def training_folds(training_data: CVData, models: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """Return training and test records of each fold, as positions in the training data.
+class TrainingFold(NamedTuple):
+    """Positions of the records of one fold; arrays of int."""
 
-    The third element holds the positions of the test records among the rows of the folds. Without
-    folds of a search there are five. Empty if the records are too few for them.
+    train: Any  # in the training data
+    test: Any  # in the training data
+    test_in_rows: Any  # of the test records, among the rows that the folds divide
+
+
+def training_folds(training_data: CVData, models: Mapping[str, Any]) -> list[TrainingFold]:
+    """Return the training and test records of each fold.
+
+    Without folds of a search there are five. Empty if the records are too few for them.
+
+    Parameters
+    ----------
+    training_data : CVData
+        Training records, and their folds if a search drew some.
+    models : mapping of str to estimator
+        Models by name. The folds of a classifier are stratified.
     """
     rows = training_data.rows
     rows = np.arange(num_samples(training_data.y)) if rows is None else np.asarray(rows)
@@ -1065,7 +1249,7 @@ def training_folds(training_data: CVData, models: Mapping[str, Any]) -> list[tup
             folds = list(splitter.split(rows, y, training_data.groups))
         except ValueError:  # fewer records, groups or members of a class than folds
             return []
-    return [(rows[train], rows[test], test) for train, test in folds]
+    return [TrainingFold(rows[train], rows[test], test) for train, test in folds]
 
 
 def models_of_fold(
@@ -1082,8 +1266,22 @@ def models_of_fold(
             return None
 
 
+class _ScoredFold(NamedTuple):
+    """Test records of one fold with the models that were fitted on its training records."""
+
+    records: ScoredRecords
+    test_in_rows: Any  # positions of the records among the rows that the folds divide
+
+
+class _OutOfFold(NamedTuple):
+    """Training records with models that were fitted on other folds."""
+
+    folds: list[_ScoredFold]
+    groups: Any  # of the rows that the folds divide; None for independent records
+
+
 def _out_of_fold_records(plan, training_data):
-    """Return the test records of each fold with models fitted on its training records, and groups.
+    """Return the training records with the models of a plan fitted on other folds.
 
     None if a model cannot be fitted again: default moments are valid, too.
     """
@@ -1093,54 +1291,57 @@ def _out_of_fold_records(plan, training_data):
         if not isinstance(model, PrecomputedPredictions)
     }
     scored_folds = _scored_folds(models, training_data) if models else []
-    return (scored_folds, training_data.groups) if scored_folds else None
+    return _OutOfFold(scored_folds, training_data.groups) if scored_folds else None
 
 
 def _scored_folds(models, training_data):
-    """Return the test records of each fold with its models, and the positions of the records.
-
-    Empty if a model cannot be fitted again.
-    """
+    """Return the test records of each fold with its models; empty if one cannot be fitted again."""
     scored_folds = []
-    for train, test, test_in_rows in training_folds(training_data, models):
-        fitted = models_of_fold(training_data, models, train)
-        if fitted is None:
+    for fold in training_folds(training_data, models):
+        fitted_models = models_of_fold(training_data, models, fold.train)
+        if fitted_models is None:
             return []
-        X_test = safe_indexing(training_data.X, test)
-        y_test = safe_indexing(training_data.y, test)
-        scored_folds.append((ScoredRecords(X_test, y_test, fitted), test_in_rows))
+        X_test = safe_indexing(training_data.X, fold.test)
+        y_test = safe_indexing(training_data.y, fold.test)
+        records = ScoredRecords(X_test, y_test, fitted_models)
+        scored_folds.append(_ScoredFold(records, fold.test_in_rows))
     return scored_folds
 
 
-def _out_of_fold_moments(statement, plan, scored_folds, groups):
+def _out_of_fold_moments(statement, plan, out_of_fold):
     """Return moments of training units out of fold and the largest difference that counts."""
     sums_and_counts = [
         np.concatenate(
-            [records.contributions(statement.measure, name) for records, _ in scored_folds], axis=1
+            [
+                fold.records.contributions(statement.measure, model_name)
+                for fold in out_of_fold.folds
+            ],
+            axis=1,
         )
-        for name in statement.models
+        for model_name in statement.models
     ]
     sums, counts = sums_and_counts[0]
     max_difference = 1.0
     if len(sums_and_counts) == 2:
-        gap = sums_and_counts[1][0] - sums
-        max_difference = _largest_difference(gap, statement.measure.metric)
-        sums = 0.5 * (counts + np.clip(gap / max_difference, -1.0, 1.0))
-    order = np.concatenate([test for _, test in scored_folds])
-    unit_labels = order if groups is None else np.asarray(groups)[order]
+        model_sums, _ = sums_and_counts[1]
+        differences = model_sums - sums
+        max_difference = _largest_difference(differences, statement.measure.metric)
+        sums = 0.5 * (counts + np.clip(differences / max_difference, -1.0, 1.0))
+    rows = np.concatenate([fold.test_in_rows for fold in out_of_fold.folds])
+    unit_labels = rows if out_of_fold.groups is None else np.asarray(out_of_fold.groups)[rows]
     units = np.unique(unit_labels, return_inverse=True)[1]
     weights = 1.0 / np.bincount(units)[units] if plan.per == "unit" else np.ones(len(units))
-    center, variance, count = unit_moments(
+    center, variance, mean_count = unit_moments(
         np.bincount(units, weights * sums), np.bincount(units, weights * counts)
     )
     # All subgroups are assumed to have the same size.
     fraction = 1.0 / len(plan.masks) if statement.subgroups else 1.0
-    return UnitMoments(center, fraction * variance, fraction * count), max_difference
+    return UnitMoments(center, fraction * variance, fraction * mean_count), max_difference
 
 
 def _largest_difference(differences, metric):
     """Return the largest difference that counts, by those of training records: at most 1."""
     if metric.is_binary:
         return 1.0
-    largest = float(np.quantile(np.abs(differences), _GAP_QUANTILE))
-    return min(1.0, _GAP_EXCESS * largest) or 1.0
+    high_quantile = float(np.quantile(np.abs(differences), _DIFFERENCE_QUANTILE))
+    return min(1.0, _DIFFERENCE_FACTOR * high_quantile) or 1.0

@@ -62,7 +62,7 @@ class ProvenRows:
 
         A difference is rescaled to [0, 1], where 1/2 is no difference.
         """
-        low, high = statement.measure.span
+        low, high = statement.measure.score_range
         score_range = high - low
         in_subgroup = self.plan.masks[statement.subgroups[0]] if statement.subgroups else 1.0
         sums_and_counts = [
@@ -101,7 +101,7 @@ class ProvenRows:
         return unit_interval(
             self.units.totals(sums),
             self.units.totals(counts),
-            bound=getattr(metric, "record_bound", 1.0) * self.plan.bound,
+            bound=getattr(metric, "record_bound", 1.0) * self.plan.max_group_records,
             moments=statement.moments,
             log_inverse_level=math.log(2.0) - log_alpha,
         )

@@ -12,7 +12,7 @@ from sklearn_bdp.metrics.proofs import PAST
 from sklearn_bdp.release.guarantee import estimand_text
 from sklearn_bdp.report.approximate_rows import NEEDS_CHAIN, ApproximateRows, finite_ends
 from sklearn_bdp.report.final_report import NO_APPROXIMATE
-from sklearn_bdp.report.in_time import calendar, clip_notes
+from sklearn_bdp.report.in_time import clip_notes, unique_dates
 from sklearn_bdp.report.measures import ScoredRecords, UndefinedScore, is_label
 from sklearn_bdp.report.plan import Plan, Statement
 from sklearn_bdp.report.proven_rows import ProvenRows
@@ -147,7 +147,7 @@ class RowEstimator:
         """Return notes on a row: clips, arguments for a proof, records that a model failed on."""
         notes = []
         if statement.max_difference < 1.0:
-            low, high = statement.measure.span
+            low, high = statement.measure.score_range
             max_difference = statement.max_difference * (high - low)
             notes.append(
                 f"The proven interval counts differences beyond ±{max_difference:.3g} as that."
@@ -173,7 +173,7 @@ class RowEstimator:
 
     def _n_events(self, in_any_subgroup):
         """Return the number of units with a positive record; None without a positive class."""
-        positive = self.plan.positive
+        positive = self.plan.event_class
         if positive is None:
             return None
         return self.units.count(in_any_subgroup & is_label(self.records.y, positive))
@@ -192,8 +192,8 @@ class RowEstimator:
                 and statement.forecast_horizon == 1
             )
             if is_about_one_model and statement.measure.name == first.measure.name:
-                low, high = statement.measure.span
+                low, high = statement.measure.score_range
                 unit_scores, _ = self.records.contributions(statement.measure, statement.models[0])
                 scores[row_index] = low + (high - low) * self.units.date_means(unit_scores)
-        dates = calendar(holdout)
+        dates = unique_dates(holdout)
         return np.arange(self.units.n_units) if dates is None else dates, scores

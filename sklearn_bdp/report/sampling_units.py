@@ -82,11 +82,11 @@ class SamplingUnits:
         elif plan.per == "unit":
             divisors = sizes
             record_weights = 1.0 / sizes[unit_of_record]
-        else:  # a larger group keeps ``plan.bound`` records, drawn at random
+        else:  # a larger group keeps ``plan.max_group_records`` records, drawn at random
             order = np.lexsort((order_rng.random(n), unit_of_record))
             rank_in_unit = np.empty(n)
             rank_in_unit[order] = np.arange(n) - first_ranks[unit_of_record[order]]
-            record_weights = (rank_in_unit < plan.bound).astype(float)
+            record_weights = (rank_in_unit < plan.max_group_records).astype(float)
         return cls(
             scheme=scheme,
             name=name,
