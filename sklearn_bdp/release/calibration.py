@@ -78,12 +78,12 @@ class Calibration:
         n : int
             Number of holdout records.
         """
-        gap = _check_gap(gap)
-        parameters = config.validated() | {"gap": gap}
+        gap_sizes = _gap_sizes(gap)
+        parameters = config.validated() | {"gap": gap_sizes}
         if model.sampling_scheme(n).calendar is not None:
             _check_needs_no_privacy_level(parameters)
         beta = parameters["beta"]
-        cut_failure = _cut_failure(model, gap, beta)
+        cut_failure = _cut_failure(model, gap_sizes, beta)
         remaining_failure = beta - cut_failure
         noise_failure = NOISE_PART * remaining_failure
         n_effective = float(model.effective_n(n))
@@ -211,6 +211,7 @@ class Calibration:
 
     @functools.cached_property
     def _margins_by_round(self):
+        """Margins of :meth:`noise_margins` that were computed, by number of rounds."""
         return {}
 
     def noise_margins(self, n_rounds: int) -> tuple[float, float]:
@@ -267,12 +268,15 @@ def _agree(recorded, value):
     return recorded == value
 
 
-def _check_gap(gap):
-    """Return the gap on each side of the holdout that touches training data."""
-    sides = gap if isinstance(gap, tuple | list) else (gap,)
-    if len(sides) > 2:
+def _gap_sizes(gap):
+    """Return the number of dropped records on each side of the holdout that has a gap.
+
+    ``gap``: a number, a pair for both sides with None for a side without one, or None.
+    """
+    gap_of_side = gap if isinstance(gap, tuple | list) else (gap,)
+    if len(gap_of_side) > 2:
         raise ValueError(f"gap must be a number of records, or (before, after), got gap={gap!r}.")
-    return [check_integer("gap", side, low=0) for side in sides if side is not None]
+    return [check_integer("gap", size, low=0) for size in gap_of_side if size is not None]
 
 
 def _check_needs_no_privacy_level(parameters):
@@ -288,15 +292,15 @@ def _check_needs_no_privacy_level(parameters):
             )
 
 
-def _cut_failure(model, gap, beta):
+def _cut_failure(model, gap_sizes, beta):
     """Return the failure probability of a holdout cut out of one sequence with training data."""
     # Theory H6: a cut out of one chain costs the Dobrushin coefficient, on each side.
-    cut_failure = float(sum(gap_failure_probability(model, side) for side in gap))
+    cut_failure = float(sum(gap_failure_probability(model, size) for size in gap_sizes))
     if not beta - cut_failure > beta / 10:
         raise ValueError(
-            f"gap={gap} between training set and holdout fails with probability "
+            f"gap={gap_sizes} between training set and holdout fails with probability "
             f"{cut_failure:.3g}, but 1 - confidence_level is {beta:g}. Drop at least "
-            f"{required_gap(model, beta / (4 * len(gap)))} records on each side that touches "
+            f"{required_gap(model, beta / (4 * len(gap_sizes)))} records on each side that touches "
             "training data."
         )
     return cut_failure

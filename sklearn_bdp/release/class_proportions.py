@@ -23,7 +23,7 @@ N_SLICES = 64
 
 
 def release_class_proportions(batch: QueryBatch, context: BatchContext) -> tuple[Any, BatchContext]:
-    """Query the class proportions that a batch needs and that are not recorded yet.
+    """Query the class proportions that the scores of a batch need and that are not recorded yet.
 
     Scores by class need lower bounds of their class counts (theory G20). A released proportion is
     recorded with the batch and used by all later ones. For groups, such as patients with several
@@ -82,10 +82,22 @@ def _needed_classes(shape, slices):
 def _release_proportions(
     shape: dict[str, Any], class_scores: Any, slices: Any, context: BatchContext, last: LedgerTotals
 ) -> LedgerTotals | None:
-    """Query the proportions of one shape that are not recorded; return the record with them.
+    """Query the proportions of one shape that are not recorded; return the totals with them.
 
-    ``class_scores``: of any query with this shape, for the class counts. None if the budget does
-    not suffice for them and one query of the batch.
+    None if the budget does not suffice for them and one query of the batch.
+
+    Parameters
+    ----------
+    shape : dict
+        Shape of scores by class: arguments of ``score_tail``.
+    class_scores : ClassScores
+        Of any query with this shape, for the class counts.
+    slices : ndarray of int, shape (n_slices, n_groups), or None
+        Positions of one record of each group; None for independent records.
+    context : BatchContext
+        Of the batch.
+    last : LedgerTotals
+        Totals with the proportions released so far.
     """
     n = context.settings.n
     n_units = n if slices is None else slices.shape[1]
@@ -107,24 +119,25 @@ def _release_proportions(
         if n_classes == 2:
             complement = _proportion_name(shape, 1 - class_index)
             if complement in last.shares:
-                grid = grids[1 - class_index].complement(*last.shares[complement][1:])
+                _, lower, upper = last.shares[complement]
+                grid = grids[1 - class_index].complement(lower, upper)
         last = _release_proportion(
             _proportion_name(shape, class_index),
             float(class_counts[class_index]) / n_units,
             grid,
             context=context,
             last=last,
-            record_share=n / n_units,
+            record_influence=n / n_units,
         )
     return last
 
 
 def _class_floors(shape, slices, n, last):
     """Return lower bounds of the class counts, from the released proportions."""
-    class_limits = {
-        class_index: tuple(last.shares[_proportion_name(shape, class_index)][1:])
-        for class_index in _needed_classes(shape, slices)
-    }
+    class_limits = {}
+    for class_index in _needed_classes(shape, slices):
+        _, lower, upper = last.shares[_proportion_name(shape, class_index)]
+        class_limits[class_index] = lower, upper
     n_units = n if slices is None else slices.shape[1]
     return min_class_counts(class_limits, n_units, len(shape["classes"]), sliced=slices is not None)
 
@@ -141,25 +154,28 @@ def _release_proportion(
     *,
     context: BatchContext,
     last: LedgerTotals,
-    record_share: float,
+    record_influence: float,
 ) -> LedgerTotals:
-    """Compare one class proportion with its prediction; return the record with the release.
+    """Compare one class proportion with its prediction; return the totals with the release.
 
-    ``record_share``: the change of a proportion by one record, in units of ``1 / n``.
+    ``name``: recorded name of the proportion. ``grid``: its cells; the central one, None, is its
+    prediction. ``record_influence``: the change of a proportion by one record, in units of ``1 /
+    n``.
     """
     low, high = grid.ends(None)
     run = context.mechanism.answer_run(
-        np.array([0.5 * (low + high) / record_share]),
-        np.array([proportion / record_share]),
-        thresholds=np.array([0.5 * (high - low) / record_share]),
+        np.array([0.5 * (low + high) / record_influence]),
+        np.array([proportion / record_influence]),
+        thresholds=np.array([0.5 * (high - low) / record_influence]),
     )
     cell = None
-    margin, corrected_margin = context.settings.noise_margins(last.n_rounds)
+    margin_confirmed, margin_corrected = context.settings.noise_margins(last.n_rounds)
+    margin = margin_confirmed * record_influence
     if run.above[0]:
-        cell = grid.cell_of(float(run.values[0]) * record_share)
-        margin = corrected_margin
+        cell = grid.cell_of(float(run.values[0]) * record_influence)
+        margin = margin_corrected * record_influence
         low, high = grid.ends(cell)
-    limits = [max(0.0, low - margin * record_share), min(1.0, high + margin * record_share)]
+    limits = [max(0.0, low - margin), min(1.0, high + margin)]
     return dataclasses.replace(
         last,
         n_rounds=last.n_rounds + int(cell is not None),
@@ -169,16 +185,21 @@ def _release_proportion(
 
 
 def subsample_one_per_group(model, n, seed):
-    """Return slices of one record per group, chosen at random: positions, a row for each slice."""
+    """Return slices of one record per group, drawn at random.
+
+    They are positions of records, of shape (N_SLICES, n_groups).
+    """
     order, starts, sizes = in_order_of_groups(model, n)
-    chosen = np.random.default_rng(seed).random((N_SLICES, sizes.size))
-    return order[starts + np.floor(chosen * sizes).astype(int)]
+    uniform_draws = np.random.default_rng(seed).random((N_SLICES, sizes.size))
+    ranks_in_groups = np.floor(uniform_draws * sizes).astype(int)
+    return order[starts + ranks_in_groups]
 
 
 def with_prevalence(metric, prevalence, shares, n):
     """Return a metric of two classes with a proportion of positive records, and a note on it.
 
-    ``shares``: the released class proportions. Without them and ``prevalence``, it is 1/2.
+    ``shares``: released class proportions by recorded name. The proportion is ``prevalence``, else
+    a released one, else 1/2. Metrics without class counts, or with known ones, stay the same.
     """
     if not hasattr(metric, "class_counts"):  # a metric without a proven bound knows its spread
         return metric, ""
@@ -194,5 +215,11 @@ def with_prevalence(metric, prevalence, shares, n):
 
 def _recorded_prevalence(shares):
     """Return the last released proportion of two classes, 1/2 without one, and its source."""
-    limits = [ends for name, (_, *ends) in shares.items() if len(json.loads(name)) == 3]
-    return (0.5 * sum(limits[-1]), "as recorded") if limits else (0.5, "assumed")
+    prevalence = 0.5
+    source = "assumed"
+    for name, (_, lower, upper) in shares.items():
+        _, *classes = json.loads(name)
+        if len(classes) == 2:
+            prevalence = 0.5 * (lower + upper)
+            source = "as recorded"
+    return prevalence, source

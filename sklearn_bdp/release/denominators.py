@@ -42,11 +42,11 @@ def release_denominator_floors(
     released_cells: list[list[int | None]] = []
     last = context.last
     while pending:
-        lowest_shares = np.array([grids[position].ends(None)[0] for position in pending])
-        shares = np.array([batch.by_class[position].n_counted for position in pending]) / n
-        # A share at a larger distance from 1 than its floor lies below the floor.
+        expected_floors = np.array([grids[position].ends(None)[0] for position in pending])
+        proportions = np.array([batch.by_class[position].n_counted for position in pending]) / n
+        # A proportion at a larger distance from 1 than its floor lies below the floor.
         run = context.mechanism.answer_run(
-            np.ones(len(pending)), shares, thresholds=1.0 - lowest_shares
+            np.ones(len(pending)), proportions, thresholds=1.0 - expected_floors
         )
         margin_confirmed, margin_corrected = context.settings.noise_margins(last.n_rounds)
         n_answered = int(np.count_nonzero(run.answered))
@@ -55,8 +55,9 @@ def release_denominator_floors(
             is_corrected = bool(run.above[index])
             cell = grid.cell_of(float(run.values[index])) if is_corrected else None
             margin = margin_corrected if is_corrected else margin_confirmed
-            lowest_share = max(0.0, grid.ends(cell)[0] - margin)
-            floors[position] = max(0, math.ceil(n * lowest_share - 1e-6))
+            lowest_proportion, _ = grid.ends(cell)
+            lowest_proportion = max(0.0, lowest_proportion - margin)
+            floors[position] = max(0, math.ceil(n * lowest_proportion - 1e-6))
             released_cells.append([position, cell])
             last = _with_floor(last, grid, cell)
         pending = pending[n_answered:] if n_answered else []
@@ -67,18 +68,21 @@ def release_denominator_floors(
 def _with_floor(last, grid, cell):
     """Return the totals after the release of a floor; ``cell``: None if it was confirmed."""
     is_corrected = cell is not None
-    surprise = surprise_probability(last.n_floors, last.n_below_floor)
+    probability_of_surprise = surprise_probability(last.n_floors, last.n_below_floor)
     return dataclasses.replace(
         last,
         n_rounds=last.n_rounds + int(is_corrected),
-        released=last.released + grid.code_length(cell, surprise),
+        released=last.released + grid.code_length(cell, probability_of_surprise),
         n_floors=last.n_floors + 1,
         n_below_floor=last.n_below_floor + int(is_corrected),
     )
 
 
 def _with_floors(batch, context, floors):
-    """Return the batch with values, sensitivities and tails at these floors, by position."""
+    """Return the batch with values, sensitivities and tails at these floors.
+
+    ``floors``: number of records by position of the query.
+    """
     n = context.settings.n
     shapes = list(batch.shapes)
     tails = list(batch.tails)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import beta as beta_distribution
@@ -34,34 +34,46 @@ _MAX_SIMULATED_UNITS = 1000
 _GOALS = (0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 
-def _single_query_half_width(last, settings, model, code=None):
-    """Return threshold, pre-sampling half-width and sampling half-width of a single query near 1/2.
+class _SingleQueryWidths(NamedTuple):
+    """Widths of the next answer if it is to a single query with a score near 1/2."""
 
-    No other score has a larger threshold.
+    threshold: float  # deviation from which the query is corrected
+    cell: float  # half-width of its cell, noise margin included
+    sampling: float  # half-width for sampling
+
+
+def _single_query_widths(last, settings, model, code=None):
+    """Return the widths of a single query near 1/2; no other score has a larger threshold.
+
+    ``code``: predictive code after the batches so far; None for a new holdout.
     """
-    length = next_code_length(last, settings)[0]
-    below, above = settings.noise_margins(last.n_rounds)
+    length, _ = next_code_length(last, settings)
+    margin_confirmed, margin_corrected = settings.noise_margins(last.n_rounds)
+    cell_half_width = settings.resolution / 2.0
     if settings.threshold is not None:
         threshold = settings.threshold
     elif settings.is_adaptive:
         code = PredictiveCode() if code is None else code.copy()
         code.start_batch()
-        half = fine_half_width(
+        _, drifts = code.predict([0.5])
+        half_widths = fine_half_width(
             cell_width_policy(last, settings, model, length),
             code,
             predictions=0.5,
             deviation=lambda _: math.sqrt(0.25 / settings.n_effective),
             training_factor=2.0,
-            drift=code.predict([0.5])[1],
+            drift=drifts,
             is_single_query=True,
         )
-        threshold = float(np.max(half))
+        threshold = cell_half_width = float(np.max(half_widths))
     else:
         threshold = float(auto_threshold(0.5, settings.n_effective, settings.n))
-    cell = threshold if settings.is_adaptive else settings.resolution / 2.0
     log_failure = math.log(settings.sampling_failure) - length
-    sampling = float(np.ravel(half_width(log_failure, model, settings.n))[0])
-    return threshold, max(threshold + below, cell + above), sampling
+    return _SingleQueryWidths(
+        threshold=threshold,
+        cell=max(threshold + margin_confirmed, cell_half_width + margin_corrected),
+        sampling=float(np.ravel(half_width(log_failure, model, settings.n))[0]),
+    )
 
 
 #: Half-width for which a warning states the number of units.
@@ -70,20 +82,21 @@ _USEFUL_HALF_WIDTH = 0.1
 
 def warn_if_vacuous(settings, model):
     """Warn if even the interval of a first score near 1/2 is [0, 1]; return whether it is."""
-    width = sum(_single_query_half_width(LedgerTotals(), settings, model)[1:])
-    if width < 0.5:
+    widths = _single_query_widths(LedgerTotals(), settings, model)
+    first_half_width = widths.cell + widths.sampling
+    if first_half_width < 0.5:
         return False
     required_text = ""
     scheme = model.sampling_scheme(settings.n)
-    if math.isfinite(width):  # intervals shrink with the root of n
-        n_required = math.ceil(scheme.n_units * (width / _USEFUL_HALF_WIDTH) ** 2)
+    if math.isfinite(first_half_width):  # intervals shrink with the root of n
+        n_required = math.ceil(scheme.n_units * (first_half_width / _USEFUL_HALF_WIDTH) ** 2)
         required_text = (
             f"About {n_required:,} {scheme.unit_name} would give ±{_USEFUL_HALF_WIDTH:g}. "
         )
     warnings.warn(
         f"The holdout of {scheme.n_units} {scheme.unit_name} is too small: a first score near 1/2 "
-        f"is only known to ±{min(width, 0.5):.2g}. {required_text}A final report is narrower: "
-        "plan_search(half_width=0.1) computes the records that it needs.",
+        f"is only known to ±{min(first_half_width, 0.5):.2g}. {required_text}A final report is "
+        "narrower: plan_search(half_width=0.1) computes the records that it needs.",
         UninformativeIntervalWarning,
         stacklevel=caller_level(),
     )
@@ -96,10 +109,8 @@ def holdout_certificate(account: Any, book: Any) -> HoldoutCertificate:
     settings = account.settings
     model = account.dependence
     scheme = model.sampling_scheme(settings.n)
-    threshold, margin, sampling = _single_query_half_width(
-        last, settings, model, account.code(book)
-    )
-    next_half_width = margin + sampling
+    widths = _single_query_widths(last, settings, model, account.code(book))
+    next_half_width = widths.cell + widths.sampling
     n_unfinished = len(book.notes(Fact.CLOSING)) - int(last.closed)
     advice = ""
     if settings.threshold is None:  # a fixed threshold does not shrink with more records
@@ -134,7 +145,7 @@ def holdout_certificate(account: Any, book: Any) -> HoldoutCertificate:
         ),
         mechanism=MechanismSettings(
             arguments=settings.mechanism_arguments(),
-            threshold=threshold,
+            threshold=widths.threshold,
             resolution=settings.resolution,
             n_queries=settings.parameters["n_queries"],
             budget=settings.budget,
@@ -144,7 +155,7 @@ def holdout_certificate(account: Any, book: Any) -> HoldoutCertificate:
         forecast=WidthForecast(
             next_query=None if last.closed else min(1.0, next_half_width),
             final_report=final_half_width,
-            sampling=min(1.0, sampling),
+            sampling=min(1.0, widths.sampling),
             noise=settings.noise_margins(last.n_rounds)[0],
             advice=advice,
         ),
@@ -198,7 +209,7 @@ def report_half_width(last, settings, tail, score, *, n_attempts, unit_variance=
 
 
 def _betting_half_width(mean, variance, n_units, log_inverse_level):
-    """Return the half-width by bets on units whose scores have a beta distribution.
+    """Return the half-width of a mean by bets on units whose scores have a beta distribution.
 
     Bets of at most 1,000 units are simulated. Half-widths shrink like the root of their number.
     """
@@ -221,31 +232,32 @@ def _betting_half_width(mean, variance, n_units, log_inverse_level):
 
 
 def half_width_components(answer, settings, model):
-    """Return the parts of the half-width of an answer in [0, 1], from its own record.
+    """Return the components of the half-width of an answer in [0, 1], from its own record.
 
-    Parts for sampling (one fixed query), for all other queries (its code length), and for
-    resolution with noise.
+    They are for sampling (one fixed query), for all other queries (its code length), and for
+    resolution with noise. None without an interval.
     """
     if not answer.answered or answer.shape is None:
         return None
     tail = score_tail(model, settings.n, **answer.shape)
-    half = 0.5 * (answer.upper - answer.lower)
+    answer_half_width = 0.5 * (answer.upper - answer.lower)
     log_one_sided = math.log(settings.sampling_failure / 2.0) - answer.code_length
-    half_of_one_query = half_width_at(tail, answer.value, math.log(settings.beta / 2.0))
-    half_after_queries = half_width_at(tail, answer.value, log_one_sided)
-    if not half_after_queries > 0.0:  # known by construction
-        return 0.0, 0.0, half
-    # If scores vary little, both parts shrink by the same factor (G15).
-    shrinkage = min(1.0, half / half_after_queries)
-    sampling = shrinkage * half_of_one_query
-    adaptivity = shrinkage * (half_after_queries - half_of_one_query)
-    return sampling, adaptivity, half - shrinkage * half_after_queries
+    half_width_of_one_query = half_width_at(tail, answer.value, math.log(settings.beta / 2.0))
+    half_width_after_queries = half_width_at(tail, answer.value, log_one_sided)
+    if not half_width_after_queries > 0.0:  # known by construction
+        return 0.0, 0.0, answer_half_width
+    # If scores vary little, both components shrink by the same factor (G15).
+    shrinkage = min(1.0, answer_half_width / half_width_after_queries)
+    sampling = shrinkage * half_width_of_one_query
+    adaptivity = shrinkage * (half_width_after_queries - half_width_of_one_query)
+    noise = answer_half_width - shrinkage * half_width_after_queries
+    return sampling, adaptivity, noise
 
 
-def estimand_text(scheme, ahead=1):
+def estimand_text(scheme, forecast_horizon=1):
     """Return the target of intervals: new records, these dates, these nodes (theory G26, G27).
 
-    ``ahead``: dates from the conditioning date to the score.
+    ``forecast_horizon``: dates from the conditioning date to the score.
     """
     if scheme.calendar is None:
         return "new records like these" if scheme.target == "new records" else scheme.target
@@ -253,7 +265,7 @@ def estimand_text(scheme, ahead=1):
     condition = "before it"
     if scheme.calendar.horizon > 1:
         condition = f"one {step} before the outcome"
-    if ahead > 1:
+    if forecast_horizon > 1:
         condition = "when the forecast was made"
     return f"these {scheme.n_units:,} {step}s{GIVEN_PAST} available {condition}"
 
@@ -263,13 +275,26 @@ def states_privacy(settings):
     return settings.parameters["epsilon"] != "auto" or settings.tau is not None
 
 
-def required_records_text(goals, width, scheme, span=1.0):
-    """Return a text on the additional records, or groups, for the next goal; else empty."""
-    goals = [goal for goal in goals if goal <= 0.8 * width]
-    if not goals or not math.isfinite(width):  # too few records for any bound
+def required_records_text(goals, half_width, scheme, range_length=1.0):
+    """Return a text on the additional units for the next goal, empty without a goal in reach.
+
+    Parameters
+    ----------
+    goals : sequence of float
+        Half-widths as fractions of the range, largest first.
+    half_width : float
+        Half-width with the present units.
+    scheme : SamplingScheme
+        Units of the holdout.
+    range_length : float, default=1.0
+        Length of the range of scores, in score units.
+    """
+    smaller_goals = [goal for goal in goals if goal <= 0.8 * half_width]
+    if not smaller_goals or not math.isfinite(half_width):  # too few records for any bound
         return ""
-    n_missing = math.ceil(scheme.n_units * (width / goals[0]) ** 2) - scheme.n_units
-    return f"about {n_missing:,} more holdout {scheme.unit_name} give ±{goals[0] * span:.3g}"
+    goal = smaller_goals[0]
+    n_missing = math.ceil(scheme.n_units * (half_width / goal) ** 2) - scheme.n_units
+    return f"about {n_missing:,} more holdout {scheme.unit_name} give ±{goal * range_length:.3g}"
 
 
 def _assumptions(account, book):
@@ -349,7 +374,7 @@ def _notes(last, *, settings, model, n_unfinished):
         continuation = "" if last.closed else "; without a budget they keep growing"
         notes.append(f"privacy levels are those spent so far{continuation}")
     if settings.tau is not None:
-        notes.append(_zhao_line(settings, model=model, answered=last.n_answered))
+        notes.append(_zhao_line(settings, model=model, n_answered=last.n_answered))
     return tuple(notes)
 
 
@@ -371,7 +396,7 @@ def _theorem_note(last, settings):
     )
 
 
-def _zhao_line(settings, *, model, answered):
+def _zhao_line(settings, *, model, n_answered):
     """Return a sentence on the premises of Zhao's Theorem 2."""
     tau = settings.tau
     c = 2.0 * settings.threshold / tau - 1.0
@@ -388,7 +413,7 @@ def _zhao_line(settings, *, model, answered):
     conclusion = f"suffices for n_queries={n_queries}"
     if not settings.n >= required_n:
         conclusion = "is less, so the theorem gives no guarantee here"
-    elif answered >= n_queries:
+    elif n_answered >= n_queries:
         conclusion = f"suffices, but n_queries={n_queries} are used up"
     return (
         f"Zhao 2017, Theorem 2, at tau={tau:.3g} and c={c:.3g}: n_#={required_n:,.4g} records "

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -26,7 +27,14 @@ from sklearn_bdp.release.variance_queries import (
 )
 from sklearn_bdp.utils.html import Card, RenderedResult
 
-_N_CELLS = 200  # on each side of the central one, in expected code lengths
+if TYPE_CHECKING:
+    from sklearn_bdp.accounting.spending import PredictiveCode
+    from sklearn_bdp.correlation import CorrelationModel
+    from sklearn_bdp.intervals.bounds import Units
+    from sklearn_bdp.ledger.batch_record import LedgerTotals
+    from sklearn_bdp.release.calibration import Calibration
+
+_N_CELLS = 200  # cells on each side of the central one, in expected code lengths
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,10 +140,26 @@ def preview_batch(
     prevalence=None,
     training_variance=math.nan,
 ):
-    """Return the :class:`Preview` of a batch; ``book``: the state of the ledger.
+    """Return the :class:`Preview` of a batch whose queries have the same predicted score.
 
-    ``metric``: the metric of the scores, accuracy by default. ``training_variance``: of a record's
-    score on the training set, NaN if it is not known or not used.
+    Parameters
+    ----------
+    account : HoldoutAccountant
+        Of the holdout.
+    book : Book
+        State of the ledger.
+    score : float
+        Predicted score, in [0, 1].
+    n_train : float
+        Number of records behind the cross-validated score.
+    n_queries : int, default=1
+        Queries of the batch.
+    metric : BoundedMetric, default=None
+        Metric of the scores; None for accuracy.
+    prevalence : float, default=None
+        Proportion of positive records, for scores by class.
+    training_variance : float, default=nan
+        Variance of a record's cross-validated score; NaN if it is not known or not used.
     """
     check_open(book)
     last = book.last
@@ -145,197 +169,272 @@ def preview_batch(
     settings = account.settings
     model = account.dependence
     note = ""
-    tail = ModelTail(model, settings.n, binary=metric is None or metric.is_binary)
     if metric is not None and not metric.is_mean:
         metric, note = with_prevalence(metric, prevalence, last.shares, settings.n)
-        shape = metric.expected_shape(settings.n)
-        tail = score_tail(model, settings.n, **dataclasses.asdict(shape))
-    length = next_code_length(last, settings)[0]
-    rank_lengths = rank_code_lengths(np.zeros(n_queries))
-    log_one_sided = math.log(settings.sampling_failure / 2.0) - length
+    tail = _tail_of_metric(metric, model, settings.n)
     units = sampling_units(model, settings.n)
-    is_mean = metric is None or metric.is_mean
-    is_binary = metric is None or metric.is_binary
-    variance = math.nan
-    if is_mean and settings.is_adaptive:
-        variance = float(unit_variance(training_variance, units, model, settings.n, is_binary))
-    variance_plan = _variance_plan(
-        score,
-        variance,
-        n_train * units.count / settings.n,
-        units,
-        log_failure=math.log(settings.sampling_failure) - length - LEADER_RANK_LENGTH,
-        margin=record_influence(units, settings) * settings.noise_margins(last.n_rounds)[0],
+    variance = _expected_variance(metric, training_variance, units, model, settings)
+    length, _ = next_code_length(last, settings)
+    batch = _PreviewedBatch(
+        last=last,
+        settings=settings,
+        model=model,
+        code=code,
+        length=length,
+        tail=tail,
+        units=units,
+        n_queries=n_queries,
+        prediction=_predict(code, tail, score, variance, units, n_train, settings.n),
     )
-    sharpness = 1.0
-    if math.isfinite(variance):
-        worst_variance = float(tail.standard_deviation(score)) ** 2 / units.squares
-        sharpness = float(relative_deviation(worst_variance, variance, n_train))
-    deviation = float(tail.standard_deviation(score))
-    typical = deviation * math.sqrt(1.0 + settings.n / n_train)
-    (center,), (drift,) = code.predict([score])
-    drift = float(min(drift, max(OFFSET * sharpness, abs(center - score))))
-    fine, coarse, cells = _cell_half_widths(
+    cells = batch.cell_half_widths()
+    half_width = batch.interval_half_width(cells.leader, batch.rank_lengths[0])
+    expected_spending = batch.expected_spending(cells)
+    variance_plan = batch.variance_plan(variance, n_train)
+    if variance_plan is not None:
+        half_width = min(half_width, batch.half_width_by_squares(cells.leader, variance_plan))
+        metric_name = "" if metric is None else metric_key(metric)
+        expected_spending += code.copy().charge_limit(
+            metric_name, code.first_limit(metric_name), variance_plan.levels.shape[1]
+        )
+    half_width_others = half_width
+    if n_queries > 1:
+        middle_rank_length = batch.rank_lengths[(n_queries - 1) // 2]
+        half_width_others = batch.interval_half_width(cells.others, middle_rank_length)
+    half_width_final = report_half_width(
         last,
         settings,
-        model,
-        code,
         tail,
-        score=score,
-        typical=typical,
-        drift=drift,
-        sharpness=sharpness,
-        rank_lengths=rank_lengths,
-        length=length,
+        score,
+        n_attempts=len(book.notes(Fact.CLOSING)),
+        unit_variance=variance,
     )
-    widths = [
-        half_width_at(tail, score, log_one_sided - rank_length, half)
-        for half, rank_length in zip(
-            cells, (rank_lengths[0], rank_lengths[(n_queries - 1) // 2]), strict=True
-        )
-    ]
-    if variance_plan is not None:
-        ends = np.clip([score - cells[0], score + cells[0]], 0.0, 1.0)
-        moment = min(1.0, float(variance_plan.levels[0, 0]) + variance_plan.margin)
-        log_failure = np.array([log_one_sided - rank_lengths[0]])
-        lower, upper = variance_plan.limits(ends[:1], ends[1:], log_failure, {0: moment})
-        widths[0] = min(widths[0], 0.5 * float(upper[0] - lower[0]))
-    expected = _expected_spending(
-        code,
-        (fine, coarse),
-        (score, typical * sharpness, drift),
-        n_queries=n_queries,
-        corrected_share=last.n_above / (last.n_answered + 1),
-    )
-    if variance_plan is not None:
-        name = "" if metric is None else metric_key(metric)
-        limit = code.first_limit(name)
-        expected += code.copy().charge_limit(name, limit, variance_plan.levels.shape[1])
     return Preview(
         n_queries=n_queries,
         score=float(score),
-        half_width=float(widths[0]),
-        half_width_others=float(widths[1 if n_queries > 1 else 0]),
-        code_length=float(length + rank_lengths[0]),
-        expected_spending=float(expected),
-        half_width_final=float(
-            report_half_width(
-                last,
-                settings,
-                tail,
-                score,
-                n_attempts=len(book.notes(Fact.CLOSING)),
-                unit_variance=variance,
-            )
-        ),
+        half_width=float(half_width),
+        half_width_others=float(half_width_others),
+        code_length=float(length + batch.rank_lengths[0]),
+        expected_spending=float(expected_spending),
+        half_width_final=float(half_width_final),
         note=note,
     )
 
 
-def _cell_half_widths(
-    last, settings, model, code, tail, *, score, typical, drift, sharpness, rank_lengths, length
-):
-    """Return half-widths of the cells of the leader and of the others, and both with noise.
+def _tail_of_metric(metric, model, n):
+    """Return the concentration of the scores of a metric, of accuracy if it is None."""
+    if metric is None or metric.is_mean:
+        return ModelTail(model, n, binary=metric is None or metric.is_binary)
+    shape = metric.expected_shape(n)
+    return score_tail(model, n, **dataclasses.asdict(shape))
 
-    ``typical``: deviation of the score from its prediction by cross-validation.
-    """
-    n_queries = len(rank_lengths)
-    deviation = float(tail.standard_deviation(score))
-    below, above = settings.noise_margins(last.n_rounds)
-    if settings.is_adaptive:
-        policy = cell_width_policy(last, settings, model, length)
-        fine = fine_half_width(
-            policy,
-            code,
-            predictions=score,
-            deviation=tail.standard_deviation,
-            training_factor=(typical / deviation) ** 2,
-            drift=drift,
-            relative_deviation=sharpness,
-            rank_lengths=rank_lengths[0],
-            is_single_query=n_queries == 1,
+
+def _expected_variance(metric, training_variance, units, model, settings):
+    """Return the expected variance of a unit's score, NaN if it is not known or not used."""
+    is_mean = metric is None or metric.is_mean
+    if not (is_mean and settings.is_adaptive):
+        return math.nan
+    is_binary = metric is None or metric.is_binary
+    return float(unit_variance(training_variance, units, model, settings.n, is_binary))
+
+
+class _Prediction(NamedTuple):
+    """Prediction of the scores of a previewed batch, in units of [0, 1]."""
+
+    score: float
+    #: Deviation of the difference between score and cross-validated score, in the worst case.
+    worst_deviation: float
+    relative_deviation: float  # expected deviation, as a fraction of that in the worst case
+    drift: float  # deviation of the common offset
+
+    @property
+    def deviation(self) -> float:
+        """Expected deviation of the difference between score and cross-validated score."""
+        return self.worst_deviation * self.relative_deviation
+
+
+def _predict(code, tail, score, variance, units, n_train, n):
+    """Return the prediction of scores; ``variance``: of a unit's score, NaN if it is not known."""
+    score_deviation = float(tail.standard_deviation(score))
+    relative = 1.0
+    if math.isfinite(variance):
+        relative = float(relative_deviation(score_deviation**2 / units.squares, variance, n_train))
+    (center,), (drift,) = code.predict([score])
+    return _Prediction(
+        score=score,
+        worst_deviation=score_deviation * math.sqrt(1.0 + n / n_train),
+        relative_deviation=relative,
+        drift=float(min(drift, max(OFFSET * relative, abs(center - score)))),
+    )
+
+
+class _CellHalfWidths(NamedTuple):
+    """Half-widths of the cells of a batch, in units of [0, 1]."""
+
+    fine: float  # of the leader
+    coarse: float  # of the other queries
+    leader: float  # the fine one with its noise margin
+    others: float  # the coarse one with its noise margin
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class _PreviewedBatch:
+    """Next batch of a holdout, with queries of the same predicted score."""
+
+    last: LedgerTotals  # totals before the batch
+    settings: Calibration
+    model: CorrelationModel
+    code: PredictiveCode  # after the batches so far
+    length: float  # code length of the batch in nats, without ranks
+    tail: Any  # concentration of the scores
+    units: Units  # sampling units of the holdout
+    n_queries: int
+    prediction: _Prediction
+
+    @functools.cached_property
+    def rank_lengths(self):
+        """Code lengths of the ranks in nats, of shape (n_queries,), the leader first."""
+        return rank_code_lengths(np.zeros(self.n_queries))
+
+    @property
+    def log_one_sided(self):
+        """Log of the failure probability of one side of an interval, without the rank."""
+        return math.log(self.settings.sampling_failure / 2.0) - self.length
+
+    def cell_half_widths(self):
+        """Return the half-widths of the cells of the leader and of the others."""
+        settings = self.settings
+        prediction = self.prediction
+        deviation = float(self.tail.standard_deviation(prediction.score))
+        margin_confirmed, margin_corrected = settings.noise_margins(self.last.n_rounds)
+        if settings.is_adaptive:
+            policy = cell_width_policy(self.last, settings, self.model, self.length)
+            fine = fine_half_width(
+                policy,
+                self.code,
+                predictions=prediction.score,
+                deviation=self.tail.standard_deviation,
+                training_factor=(prediction.worst_deviation / deviation) ** 2,
+                drift=prediction.drift,
+                relative_deviation=prediction.relative_deviation,
+                rank_lengths=self.rank_lengths[0],
+                is_single_query=self.n_queries == 1,
+            )
+            coarse = policy.coarse_half_width(self.n_queries) * prediction.worst_deviation
+            coarse = max(fine, coarse)
+            max_margin = max(margin_confirmed, margin_corrected)
+            return _CellHalfWidths(fine, coarse, fine + max_margin, coarse + margin_confirmed)
+        threshold = settings.threshold  # all queries are compared once
+        if threshold is None:
+            threshold = float(auto_threshold(0.5, settings.n_effective, settings.n))
+            threshold *= deviation / float(self.tail.standard_deviation(0.5))
+        half_width = max(threshold + margin_confirmed, settings.resolution / 2.0 + margin_corrected)
+        return _CellHalfWidths(half_width, half_width, half_width, half_width)
+
+    def interval_half_width(self, cell_half_width, rank_length):
+        """Return the half-width of the interval of a query; ``rank_length``: of its rank, nats."""
+        return half_width_at(
+            self.tail, self.prediction.score, self.log_one_sided - rank_length, cell_half_width
         )
-        coarse = max(fine, policy.coarse_half_width(n_queries) * typical)
-        return fine, coarse, (fine + max(below, above), coarse + below)
-    threshold = settings.threshold  # all queries are compared once
-    if threshold is None:
-        threshold = float(auto_threshold(0.5, settings.n_effective, settings.n))
-        threshold *= deviation / float(tail.standard_deviation(0.5))
-    half_width = max(threshold + below, settings.resolution / 2.0 + above)
-    return half_width, half_width, (half_width, half_width)
+
+    def variance_plan(self, variance, n_train):
+        """Return the plan of the leader's variance query, None if scores vary as much as possible.
+
+        ``variance``: expected variance of a unit's score, NaN if it is not known.
+        """
+        if not math.isfinite(variance):
+            return None
+        settings = self.settings
+        margin_confirmed, _ = settings.noise_margins(self.last.n_rounds)
+        plan = plan_squares(
+            np.array([self.prediction.score]),
+            np.array([variance]),
+            training_sizes=np.array([n_train * self.units.count / settings.n]),
+            units=self.units,
+            log_failure=math.log(settings.sampling_failure) - self.length - LEADER_RANK_LENGTH,
+            margin=record_influence(self.units, settings) * margin_confirmed,
+        )
+        return plan if plan.eligible.any() else None
+
+    def half_width_by_squares(self, cell_half_width, variance_plan):
+        """Return the half-width of the leader if the first limit of its variance holds."""
+        score = self.prediction.score
+        cell_ends = np.clip([score - cell_half_width, score + cell_half_width], 0.0, 1.0)
+        squared_deviation = min(1.0, float(variance_plan.levels[0, 0]) + variance_plan.margin)
+        log_failure = np.array([self.log_one_sided - self.rank_lengths[0]])
+        lower, upper = variance_plan.limits(
+            cell_ends[:1], cell_ends[1:], log_failure, {0: squared_deviation}
+        )
+        return 0.5 * float(upper[0] - lower[0])
+
+    def expected_spending(self, cells):
+        """Return the expected code length of the answers in nats.
+
+        Cross-validation is expected to be wrong as often as it was so far.
+        """
+        code = self.code
+        prediction = self.prediction
+        corrected_fraction = self.last.n_above / (self.last.n_answered + 1)
+        n_others = self.n_queries - 1
+        confirmed_length = _expected_code_length(code, cells.fine, prediction, is_honest=True)
+        confirmed_length += _length_of_others(code, cells, prediction, n_others=n_others)
+        corrected_length = _expected_code_length(code, cells.fine, prediction, is_honest=False)
+        corrected_length += n_others * _expected_code_length(
+            code, cells.coarse, prediction, is_honest=False, tail=1.0 / self.n_queries
+        )
+        expected_length = (1.0 - corrected_fraction) * confirmed_length
+        return expected_length + corrected_fraction * corrected_length
 
 
-def _expected_spending(code, half_widths, predicted, *, n_queries, corrected_share):
-    """Return the expected code length of the answers of a batch, in nats.
-
-    ``half_widths``: of the cells of the leader and of the others. ``predicted``: score, deviation
-    and drift. Cross-validation is expected to be wrong as often as it was so far.
-    """
-    fine, coarse = half_widths
-    confirmed_length = _expected_code_length(code, fine, *predicted, is_honest=True)
-    confirmed_length += _length_of_others(code, half_widths, *predicted, n_others=n_queries - 1)
-    corrected_length = _expected_code_length(code, fine, *predicted, is_honest=False)
-    corrected_length += (n_queries - 1) * _expected_code_length(
-        code, coarse, *predicted, is_honest=False, tail=1.0 / n_queries
-    )
-    return (1.0 - corrected_share) * confirmed_length + corrected_share * corrected_length
-
-
-def _variance_plan(score, variance, n_train, units, *, log_failure, margin):
-    """Return the plan of one query's second moments, or None if scores vary as much as possible."""
-    if not math.isfinite(variance):
-        return None
-    plan = plan_squares(
-        np.array([score]),
-        np.array([variance]),
-        training_sizes=np.array([n_train]),
-        units=units,
-        log_failure=log_failure,
-        margin=margin,
-    )
-    return plan if plan.eligible.any() else None
-
-
-def _expected_code_length(code, half_width, score, deviation, drift, *, is_honest, tail=1.0):
-    """Return the expected code length of one cell in nats.
+def _expected_code_length(code, half_width, prediction, *, is_honest, tail=1.0):
+    """Return the expected code length of one released cell in nats.
 
     If cross-validation is honest, the score deviates from its prediction like a normal variable.
     The code also prepares for biased cross-validation and for surprises, and therefore charges more
     than the entropy. If it is not honest, the score has the distribution of the code.
+    ``half_width``: of the cells. ``tail``: weight of heavy tails.
     """
-    steps = np.arange(-_N_CELLS, _N_CELLS + 1.0)
-    inner_edges = (2.0 * steps[1:] - 1.0) * half_width + score
+    cell_numbers = np.arange(-_N_CELLS, _N_CELLS + 1.0)
+    n_cells = cell_numbers.size
+    inner_edges = (2.0 * cell_numbers[1:] - 1.0) * half_width + prediction.score
     edges = np.concatenate([[-np.inf], inner_edges, [np.inf]])
     masses = code.masses(
         edges[:-1],
         edges[1:],
-        np.full(steps.size, score),
-        np.full(steps.size, deviation),
-        np.full(steps.size, drift),
+        np.full(n_cells, prediction.score),
+        np.full(n_cells, prediction.deviation),
+        np.full(n_cells, prediction.drift),
         tail=tail,
     )
     coded_masses = np.exp(code.log_weights) @ masses
     expected_masses = coded_masses
     if is_honest:
-        expected_masses = np.diff(ndtr((edges - score) / deviation))
+        expected_masses = np.diff(ndtr((edges - prediction.score) / prediction.deviation))
     return -float((expected_masses * np.log(np.maximum(coded_masses, 1e-300))).sum())
 
 
-def _length_of_others(code, half_widths, score, deviation, drift, *, n_others):
-    """Return the code length of the other queries if they and the leader are confirmed.
+def _length_of_others(code, cells, prediction, *, n_others):
+    """Return the code length of the other queries in nats if they and the leader are confirmed.
 
-    ``half_widths``: of the cells of the leader and of the others. The leader shows that the offset
-    is small, and honest scores hardly ever leave the coarse cells of the others.
+    The leader shows that the offset is small, and honest scores hardly ever leave the coarse cells
+    of the others.
     """
     if n_others == 0:
         return 0.0
-    fine, coarse = half_widths
+    score, deviation = prediction.score, prediction.deviation
     updated_code = code.copy()
-    updated_code.charge(np.log(code.masses(score - fine, score + fine, score, deviation, drift)))
+    leader_masses = code.masses(
+        score - cells.fine, score + cells.fine, score, deviation, prediction.drift
+    )
+    updated_code.charge(np.log(leader_masses))
     updated_code.observe_cv_scores(score)
-    updated_code.learn(score, score, deviation**2 + fine**2 / 3.0)
-    updated_drift = min(drift, float(updated_code.predict([score])[1][0]))
+    updated_code.learn(score, score, deviation**2 + cells.fine**2 / 3.0)
+    _, (updated_drift,) = updated_code.predict([score])
     masses = updated_code.masses(
-        score - coarse, score + coarse, score, deviation, updated_drift, tail=1.0 / (n_others + 1)
+        score - cells.coarse,
+        score + cells.coarse,
+        score,
+        deviation,
+        min(prediction.drift, float(updated_drift)),
+        tail=1.0 / (n_others + 1),
     )
     return updated_code.charge(n_others * np.log(masses))

@@ -21,17 +21,21 @@ LEADER_RANK_LENGTH = math.log(8.0)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SecondMoments:
-    """Released mean squares of a batch."""
+    """Released mean squared deviations of a batch."""
 
-    cells: list[list[int | None]] | None = None  # positions with the first confirmed level
+    #: Position of each query, and the step of its first confirmed limit, or None.
+    cells: list[list[int | None]] | None = None
     #: Upper limits of mean squared deviations by position, noise margins included.
     limits: dict[int, float] = dataclasses.field(default_factory=dict)
-    released: float = 0.0  # nats
-    n_rejected: int = 0  # levels that the holdout did not confirm
+    released: float = 0.0  # code length in nats
+    n_rejected: int = 0  # limits that the holdout did not confirm
 
 
 def make_variance_plan(batch: QueryBatch, context: BatchContext, log_failure: float) -> Any:
-    """Return the plan of variance queries before a batch is answered, or None without a use."""
+    """Return the plan of variance queries before a batch is answered, or None without a use.
+
+    ``log_failure``: log of the failure probability of the leader's interval.
+    """
     code = context.code
     settings = context.settings
     if not settings.is_adaptive or not np.isfinite(batch.unit_variances).any():
@@ -59,7 +63,10 @@ def record_influence(units: Units, settings: Any) -> float:
 
 
 def relative_deviation(worst_variance: Any, variance: Any, training_size: Any) -> Any:
-    """Return the expected deviation of scores as a fraction of that in the worst case."""
+    """Return the expected deviation of scores as a fraction of that in the worst case.
+
+    ``variance``: expected from training records, as many as ``training_size``.
+    """
     expected_variance = shrunken_variances(variance, worst_variance, training_size)
     return np.minimum(np.sqrt(expected_variance / worst_variance), 1.0)
 
@@ -69,37 +76,40 @@ def release_second_moments(
 ) -> SecondMoments:
     """Query the variances of the leaders' scores; they do not count against the budget.
 
-    For each metric the levels are tried from the one that was last confirmed.
+    Limits of a mean squared deviation are tried in increasing order, for each metric from the one
+    that was last confirmed.
     """
     if plan is None:
         return SecondMoments()
-    deviations = plan.deviations(batch.unit_moments)
+    squared_deviations = plan.deviations(batch.unit_moments)
     n_rounds = context.last.n_rounds + release.n_above
-    unit = record_influence(batch.units, context.settings)
+    influence = record_influence(batch.units, context.settings)
     cells: list[list[int | None]] = []
-    limits = {}
+    confirmed_limits = {}
     released = 0.0
     n_rejected = 0
     for position in _leading_positions(plan, batch, release)[:MAX_VARIANCE_QUERIES]:
-        # The metric of a query is public, as all that determines the order of the levels is.
+        # The metric of a query is public, as all that determines the order of the limits is.
         metric = batch.descriptions[position].metric or ""
-        levels = plan.levels[position]
-        confirmed_level = None
-        for level in range(context.code.first_limit(metric), len(levels)):
+        limits = plan.levels[position].tolist()
+        confirmed_step = None
+        for step in range(context.code.first_limit(metric), len(limits)):
             run = context.mechanism.answer_run(
                 np.zeros(1),
-                deviations[position : position + 1] / unit,
-                thresholds=np.array([levels[level] / unit]),
+                squared_deviations[position : position + 1] / influence,
+                thresholds=np.array([limits[step] / influence]),
             )
             if not run.above[0]:
-                confirmed_level = level
-                margin = unit * context.settings.noise_margins(n_rounds + n_rejected)[0]
-                limits[position] = min(1.0, float(levels[level]) + margin)
+                confirmed_step = step
+                margin_confirmed, _ = context.settings.noise_margins(n_rounds + n_rejected)
+                confirmed_limits[position] = min(1.0, limits[step] + influence * margin_confirmed)
                 break
             n_rejected += 1
-        cells.append([position, confirmed_level])
-        released += context.code.charge_limit(metric, confirmed_level, len(levels))
-    return SecondMoments(cells=cells, limits=limits, released=released, n_rejected=n_rejected)
+        cells.append([position, confirmed_step])
+        released += context.code.charge_limit(metric, confirmed_step, len(limits))
+    return SecondMoments(
+        cells=cells, limits=confirmed_limits, released=released, n_rejected=n_rejected
+    )
 
 
 def _leading_positions(plan, batch, release):
@@ -107,8 +117,8 @@ def _leading_positions(plan, batch, release):
     if batch.fixed_half_widths is not None:
         positions = np.argsort(-batch.cv_scores, kind="stable").tolist()
     else:
-        is_leading = release.answered & ~batch.secondary
-        values = np.where(is_leading, release.values, -np.inf)
+        can_lead = release.answered & ~batch.secondary
+        values = np.where(can_lead, release.values, -np.inf)
         leader = leading_position(values, release.above, batch.ranks)
         released_cells = release.refined_cells + release.first_pass_cells
         positions = [leader, *(position for position, _ in reversed(released_cells))]
