@@ -417,7 +417,9 @@ class Target:
             classes = np.unique(y)
             classes = classes[1:] if classes.size == 2 else classes
         else:
-            center, scale = (float(part) for part in _center_and_scale(np.asarray(y, dtype=float)))
+            mean, deviation = _center_and_scale(np.asarray(y, dtype=float))
+            center = float(mean)
+            scale = float(deviation)
         uncentered = cls(classes, center, scale, clip, np.zeros(1))
         return replace(uncentered, means=uncentered._raw(y).mean(axis=0))
 
@@ -441,33 +443,40 @@ class Associations:
     effect: np.ndarray  # mean of the product of the scores of attribute and target, in [-1, 1]
     variance: np.ndarray  # of the products
     error: np.ndarray  # the standard error of their mean
-    #: Which column of the target's scores it speaks of (for more than two classes the one with the
-    #: clearest association).
+    #: Column of the target's scores that the association is with: for more than two classes the
+    #: one with the clearest association.
     column: np.ndarray
     center: np.ndarray  # subtracted from an attribute
     scale: np.ndarray  # its unit
 
     @classmethod
     def of(cls, X, y, classification, clip, n_effective):
-        """Return the associations of each column of ``X`` with the targets."""
+        """Return the associations of each column of ``X`` with the targets.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features)
+            Training records.
+        y : array-like of shape (n,)
+            Training targets.
+        classification : bool
+            Whether the targets are classes.
+        clip : float
+            Standard deviations at which numbers are clipped.
+        n_effective : float
+            Effective number of independent training records.
+        """
         target = Target.of(y, classification, clip)
-        scores = target.scores(y)
+        target_scores = target.scores(y)
         n = len(y)
-        parts = []
         # Frames of numbers become arrays (names are no longer needed), sparse rows columns.
         X = X.tocsc() if scipy.sparse.issparse(X) else np.asarray(X, dtype=float)
-        for block in column_blocks(X):
-            values = _dense(X[:, block])
-            center, scale = _center_and_scale(values)
-            bounded = _bounded(values - center, scale, clip)
-            effects = bounded.T @ scores / n
-            variances = (bounded**2).T @ scores**2 / n - effects**2 + 1.0 / n
-            errors = np.sqrt(variances / min(n, n_effective))
-            chosen = np.argmax(np.abs(effects) / errors, axis=1)
-            rows = np.arange(len(chosen))
-            picked = (part[rows, chosen] for part in (effects, variances, errors))
-            parts.append((*picked, chosen, center, scale))
-        return cls(target, *(np.concatenate(part) for part in zip(*parts, strict=True)))
+        blocks = [
+            _block_associations(_dense(X[:, block]), target_scores, clip, min(n, n_effective))
+            for block in column_blocks(X)
+        ]
+        columns_of_fields = zip(*blocks, strict=True)
+        return cls(target, *(np.concatenate(columns) for columns in columns_of_fields))
 
     def p_values(self):
         """Return two-sided p-values, corrected for the choice of a class."""
@@ -478,6 +487,31 @@ class Associations:
         """Return the scores of some columns, in [-1, 1]; ``values`` are those columns."""
         deviation = _dense(values) - self.center[columns]
         return _bounded(deviation, self.scale[columns], self.target.clip)
+
+
+def _block_associations(values, target_scores, clip, n_effective):
+    """Return the associations of some attributes, in the order of the fields of `Associations`.
+
+    Each is an array of shape (n_block_features,). ``values`` are the attributes, of shape (n,
+    n_block_features); ``target_scores`` have shape (n, n_columns).
+    """
+    n = len(values)
+    center, scale = _center_and_scale(values)
+    bounded = _bounded(values - center, scale, clip)
+    # Of each attribute with each column of the target's scores.
+    effects = bounded.T @ target_scores / n
+    variances = (bounded**2).T @ target_scores**2 / n - effects**2 + 1.0 / n
+    errors = np.sqrt(variances / n_effective)
+    clearest_column = np.argmax(np.abs(effects) / errors, axis=1)
+    features = np.arange(len(clearest_column))
+    return (
+        effects[features, clearest_column],
+        variances[features, clearest_column],
+        errors[features, clearest_column],
+        clearest_column,
+        center,
+        scale,
+    )
 
 
 def _dense(columns):
@@ -555,7 +589,7 @@ def permutation_statistics(bounded, scores, column, *, alpha, rng):
             t[attributes] = cov[attributes] / np.sqrt(variance / n)
         return cov, t
 
-    cov, t = (part[:, 0] for part in statistics(np.arange(n)[None, :]))
+    cov, t = (statistic[:, 0] for statistic in statistics(np.arange(n)[None, :]))
     error = np.divide(np.abs(cov), np.abs(t), out=np.zeros(m, np.float32), where=t != 0)
     reached = np.zeros(m)
     largest = np.zeros((m, 0), dtype=np.float32)

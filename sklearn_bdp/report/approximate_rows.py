@@ -229,7 +229,7 @@ class ApproximateRows:
             return None
         _, code_of_label = self.records.label_codes(model_name)
         labels = np.array(list(code_of_label))
-        predicted_codes = self.records.predictions(model_name, "labels", code_of_label)
+        predicted_codes = self.records.predicted_codes(model_name)
         if not (np.isfinite(predicted_codes) & (predicted_codes >= 0.0)).all():
             return None
         predicted_labels = labels[predicted_codes.astype(int)]

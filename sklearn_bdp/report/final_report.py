@@ -37,9 +37,9 @@ _UNDERCOVERAGE = (
 
 
 class ReportRow(NamedTuple):
-    """One statement of a final report, in score units."""
+    """One row of a final report, in score units."""
 
-    model: str  # the name of a model, or "b minus a"
+    model: str  # the name of a model, or of a difference, such as "b minus a"
     metric: str
     subgroup: str  # empty for all records
     value: float
@@ -65,7 +65,8 @@ class ReportRow(NamedTuple):
             for name, value in content.items()
         }
         lower, upper = fields["proven"] or fields["approximate"] or (math.nan, math.nan)
-        fields["value"] = math.nan if fields["value"] is None else fields["value"]
+        if fields["value"] is None:
+            fields["value"] = math.nan
         return cls(**({"target": target} | fields), lower=lower, upper=upper)
 
     @property
@@ -97,7 +98,7 @@ class FinalReport(RenderedResult):
     Parameters
     ----------
     rows : tuple of ReportRow
-        Statements, with up to two intervals each: a proven one and an approximate one.
+        Rows, each with up to two intervals: a proven one and an approximate one.
     confidence_level : float
         Minimum probability that all proven intervals the holdout ever gave are correct.
     n : int
@@ -112,9 +113,9 @@ class FinalReport(RenderedResult):
     alpha_approximate : float or None
         Nominal failure probability of each approximate row; None where there are none.
     units : tuple of (int, str)
-        How many units were drawn independently, and what they are called.
+        Number of independently drawn units, and their name in the plural.
     per : {"unit", "record"}
-        What each score is a mean over.
+        Units that each score is a mean over, with equal weights.
     baseline : str or None
         The model that others are compared with.
     refit : str
@@ -124,7 +125,7 @@ class FinalReport(RenderedResult):
     spending : str
         How the failure probability was spent.
     assumptions : tuple of str
-        What has to be true.
+        Assumptions of the intervals.
     time : str
         When the holdout was closed, ISO 8601, UTC.
 
@@ -168,7 +169,8 @@ class FinalReport(RenderedResult):
     assumptions: tuple[str, ...]
     time: str
     joint: bool = True
-    #: In time: gives dates and scores by date of the first metric, in the process that made it.
+    #: In time, in the process that made it: returns the dates, and the scores of the first metric
+    #: by date for each row about one model.
     _over_time: Any = dataclasses.field(default=None, repr=False, compare=False)
 
     def __getstate__(self):
@@ -219,32 +221,32 @@ class FinalReport(RenderedResult):
 
     def _lines(self):
         """Yield sentences on the guarantees of the report."""
-        chance = f"{100 * self.confidence_level:.6g}%"
-        proven, approximate = (
-            any(getattr(row, family) is not None for row in self.rows) for family in _FAMILIES
-        )
+        confidence = f"{100 * self.confidence_level:.6g}%"
+        has_proven = any(row.proven is not None for row in self.rows)
+        has_approximate = any(row.approximate is not None for row in self.rows)
         if not self.joint:
-            wrong = f"{100 * (1 - self.confidence_level):.6g}%"
-            subject = "Each interval" if proven else "Each approximate interval"
+            failure = f"{100 * (1 - self.confidence_level):.6g}%"
+            subject = "Each interval" if has_proven else "Each approximate interval"
             yield (
-                f"{subject} by itself misses its target with probability at most {wrong}. A row "
+                f"{subject} by itself misses its target with probability at most {failure}. A row "
                 "that is selected after reading, such as the best one, has no such guarantee "
                 "(joint=True gives it)."
             )
-        elif proven:
+        elif has_proven:
             yield (
                 "Simultaneous coverage of all proven intervals, of this report and earlier: at "
-                f"least {chance}."
+                f"least {confidence}."
             )
-        if approximate and not self.joint:
+        if has_approximate and not self.joint:
             yield _UNDERCOVERAGE
-        elif approximate:
-            joint_text = (
-                f" Of both families: about {100 * (2 * self.confidence_level - 1):.6g}%." * proven
-            )
+        elif has_approximate:
+            of_both_families = ""
+            if has_proven:
+                confidence_of_both = f"{100 * (2 * self.confidence_level - 1):.6g}%"
+                of_both_families = f" Of both families: about {confidence_of_both}."
             yield (
-                f"Nominal simultaneous coverage of the approximate intervals: {chance}."
-                f"{joint_text} {_UNDERCOVERAGE}"
+                f"Nominal simultaneous coverage of the approximate intervals: {confidence}."
+                f"{of_both_families} {_UNDERCOVERAGE}"
             )
         queries = "query" if self.n_answered == 1 else "queries"
         yield (
@@ -295,9 +297,9 @@ class FinalReport(RenderedResult):
             columns["subgroup"] = [row.subgroup for row in self.rows]
         columns["score"] = [format_score(row.value) for row in self.rows]
         for family in _FAMILIES:
-            pairs = [getattr(row, family) for row in self.rows]
-            if any(pair is not None for pair in pairs):
-                columns[f"{family} interval"] = [_format_interval(pair) for pair in pairs]
+            intervals = [getattr(row, family) for row in self.rows]
+            if any(interval is not None for interval in intervals):
+                columns[f"{family} interval"] = [_format_interval(ends) for ends in intervals]
         marks, notes = _numbered_notes([row.printed_notes for row in self.rows])
         if notes:
             columns["notes"] = marks
@@ -311,15 +313,15 @@ class FinalReport(RenderedResult):
         over : {"time"}, default=None
             Draw the scores of the first metric over the dates, of at most two models, each with the
             interval of the period as a band. For records in time, in the process that made the
-            report. By default proven intervals
-            are drawn thin, approximate ones thick, and the baseline is marked.
+            report. By default proven intervals are drawn thin, approximate ones thick, and the
+            baseline is marked.
         ax : matplotlib Axes, default=None
-            Where to draw.
+            Axes to draw on; new ones by default.
 
         Returns
         -------
         matplotlib Axes
-            What was drawn on.
+            The axes with the plot.
         """
         import matplotlib.pyplot as plt  # optional: only for this view
 
@@ -344,13 +346,11 @@ class FinalReport(RenderedResult):
 
     def _plot_intervals(self, ax, family, *, linewidth, color):
         """Draw the intervals of one family, those of each row at its position."""
-        pairs = [getattr(row, family) for row in self.rows]
-        positioned_pairs = [
-            (position, *pair) for position, pair in enumerate(pairs) if pair is not None
-        ]
-        if positioned_pairs:
-            columns = zip(*positioned_pairs, strict=True)
-            ax.hlines(*columns, color, linewidth=linewidth, alpha=0.6, label=family)
+        intervals = [getattr(row, family) for row in self.rows]
+        positions = [position for position, ends in enumerate(intervals) if ends is not None]
+        if positions:
+            lower, upper = zip(*(intervals[position] for position in positions), strict=True)
+            ax.hlines(positions, lower, upper, color, linewidth=linewidth, alpha=0.6, label=family)
 
     def _plot_scores(self, ax):
         """Draw the scores, the zero of each difference, and the baseline's score."""
@@ -366,17 +366,18 @@ class FinalReport(RenderedResult):
         """Draw the scores of at most two models by date, each with the interval of the period."""
         dates, scores = self._over_time()
         window = max(1, len(dates) // 20)
-        for (row_index, by_date), color in zip(scores.items(), _MODEL_COLORS, strict=False):
+        for (row_index, date_scores), color in zip(scores.items(), _MODEL_COLORS, strict=False):
             row = self.rows[row_index]
             name = "\n".join(textwrap.wrap(row.model, _LABEL_WIDTH))
-            mean = np.convolve(by_date, np.full(window, 1.0 / window), "valid")
-            ax.plot(dates, by_date, ".", color=color, alpha=0.3)
-            ax.plot(dates[window - 1 :], mean, color=color, label=f"{name}, mean of {window} dates")
+            moving_mean = np.convolve(date_scores, np.full(window, 1.0 / window), "valid")
+            ax.plot(dates, date_scores, ".", color=color, alpha=0.3)
+            label = f"{name}, mean of {window} dates"
+            ax.plot(dates[window - 1 :], moving_mean, color=color, label=label)
             if math.isfinite(row.lower):
                 label = "expected over the period"
                 ax.axhspan(row.lower, row.upper, color=color, alpha=0.2, label=label)
-        letters = max(12, int(ax.figure.get_figheight() / _LETTER))
-        lines = textwrap.wrap(self.rows[0].metric, letters, break_long_words=False)
+        max_letters = max(12, int(ax.figure.get_figheight() / _LETTER_WIDTH))
+        lines = textwrap.wrap(self.rows[0].metric, max_letters, break_long_words=False)
         ax.set_ylabel("\n".join(lines))
         _label_dates(ax, dates)
         ax.legend(fontsize="small")
@@ -406,38 +407,45 @@ def _numbered_notes(notes_by_row):
     return marks, [f"[{number}] {note}" for note, number in number_of_note.items()]
 
 
-def _format_interval(pair):
-    """Return an interval as text, rounded outward."""
-    if pair is None:
+def _format_interval(ends):
+    """Return an interval as text, rounded outward; a dash for None."""
+    if ends is None:
         return "-"
-    return f"[{format_score(pair[0], math.floor)}, {format_score(pair[1], math.ceil)}]"
+    lower, upper = ends
+    return f"[{format_score(lower, math.floor)}, {format_score(upper, math.ceil)}]"
 
 
 def _short_model_names(names):
-    """Return a short name for each row's model or difference, and pairs that explain letters."""
-    if max(map(len, names)) <= _MAX_NAME:
+    """Return a short name for each row's model or difference, and a legend.
+
+    The legend has pairs of a letter and the model it replaces. It is empty if all names are short.
+    """
+    if max(map(len, names)) <= _MAX_NAME_LENGTH:
         return names, []
-    letters = _letter_of_model(names)
-    if len(letters) == 1:  # the title has its name
-        return ["A"] * len(names), [("A", next(iter(letters)))]
+    letter_of_model = _letter_of_model(names)
+    if len(letter_of_model) == 1:  # the title has its name
+        return ["A"] * len(names), [("A", next(iter(letter_of_model)))]
     short_names = []
     for name in names:
-        for model in sorted(letters, key=len, reverse=True):
-            name = name.replace(model, letters[model])
+        for model in sorted(letter_of_model, key=len, reverse=True):
+            name = name.replace(model, letter_of_model[model])
         short_names.append(name)
-    return short_names, [(letter, model) for model, letter in letters.items()]
+    return short_names, [(letter, model) for model, letter in letter_of_model.items()]
 
 
 def _letter_of_model(names):
     """Return a letter for each model in the names of models and differences."""
-    models = [name for name in names if not _PAIR.search(name)]
-    differences = [name for name in names if _PAIR.search(name)]
-    models += [model for name in differences for model in _PAIR.split(name)]
+    models = [name for name in names if not _SEPARATOR.search(name)]
+    comparisons = [name for name in names if _SEPARATOR.search(name)]
+    models += [model for name in comparisons for model in _SEPARATOR.split(name)]
     return dict(zip(dict.fromkeys(models), string.ascii_uppercase, strict=False))
 
 
 def _short_metric_names(rows):
-    """Return a short name for each row's metric, and pairs that explain them."""
+    """Return a short name for each row's metric, and a legend.
+
+    The legend has pairs of a short name and the detail that it leaves out, and the positive class.
+    """
     classes = {row.positive for row in rows} - {""}
     short_names = []
     legend = []
@@ -462,10 +470,10 @@ FEW_ERRORS = (
     "class."
 )
 #: Separators of the models in a difference, or in a skill score.
-_PAIR = re.compile(" minus | against ")
-_MAX_NAME = 30  # letters of a model in a table
+_SEPARATOR = re.compile(" minus | against ")
+_MAX_NAME_LENGTH = 30  # letters of a model in a table
 _FAMILIES = ("proven", "approximate")
 #: Colors of the models in a plot over dates.
 _MODEL_COLORS = (GOOD, BAD)
 _LABEL_WIDTH = 45  # letters in a line of a label
-_LETTER = 0.12  # inches of a letter
+_LETTER_WIDTH = 0.12  # in inches

@@ -420,7 +420,7 @@ class ScoredRecords:
         self.y = as_labels(y)
         self.models = models
         self._model_copies: dict[str, Any] = {}  # by name of the model
-        self._cached: dict[tuple[str, ...], Any] = {}  # numbers of records, by model and use
+        self._cached: dict[tuple[str, ...], Any] = {}  # results of methods, by model and arguments
         #: By model: positions of the records that it failed on, which have the worst score.
         self.failing: dict[str, Any] = {}
 
@@ -462,27 +462,40 @@ class ScoredRecords:
         predicted = self.predictions(name, "is_positive", measure.pos_label)
         return actual, np.where(np.isnan(predicted), ~actual, predicted == 1.0)
 
-    def predictions(self, name: str, response: str, reference: Any = None) -> Any:
+    def predictions(self, name: str, response: str, pos_label: Any = None) -> Any:
         """Return a predicted number for each record, NaN if the model fails on it.
 
         Parameters
         ----------
         name : str
             Name of the model.
-        response : {"is_positive", "scores", "chances", "values", "labels"}
-            1 for records predicted as positive; the score or probability of the positive class;
-            predicted numbers; or codes of predicted labels.
-        reference : object, default=None
-            Label of the positive class. For ``"labels"`` the dict of each label's code, where other
-            labels have the code -1. Not used for ``"values"``.
+        response : {"is_positive", "scores", "chances", "values"}
+            1 for records predicted as positive, else 0; the score or the probability of the
+            positive class; or the predicted values of a regression.
+        pos_label : object, default=None
+            The positive class. Not used for ``"values"``.
         """
-        key = name, response, repr(reference)
+        key = name, response, repr(pos_label)
+        return self._numbers(key, lambda model, X: _predict_response(model, X, response, pos_label))
+
+    def predicted_codes(self, name: str) -> Any:
+        """Return the code of each predicted label, NaN if the model fails on the record.
+
+        Codes are those of :meth:`label_codes`; a label without a code has -1.
+        """
+        _, code_of_label = self.label_codes(name)
+        key = name, "codes"
+        return self._numbers(key, lambda model, X: _predict_codes(model, X, code_of_label))
+
+    def _numbers(self, key, predict):
+        """Return the numbers of ``predict(model, X)``, computed once for each key.
+
+        ``key``: name of the model and further identifiers.
+        """
         if key not in self._cached:
-            self._cached[key] = score_rows(
-                lambda model, X, _: _predict_response(model, X, response, reference),
-                *self.model_and_data(name),
-                self.y,
-            )
+            name = key[0]
+            model, X = self.model_and_data(name)
+            self._cached[key] = score_rows(lambda model, X, _: predict(model, X), model, X, self.y)
             self.failing[name] = np.flatnonzero(np.isnan(self._cached[key]))
         return self._cached[key]
 
@@ -524,10 +537,15 @@ class ScoredRecords:
 
         Labels are the classes of a model, then the other targets.
         """
-        classes = classes_of(self.model_and_data(name)[0], None) or []
-        other_labels = [label for label in np.unique(self.y).tolist() if label not in classes]
-        code_of_label = {label: code for code, label in enumerate([*classes, *other_labels])}
-        return np.array([code_of_label[label] for label in self.y.tolist()]), code_of_label
+        key = name, "label_codes"
+        if key not in self._cached:
+            model, _ = self.model_and_data(name)
+            classes = classes_of(model, None) or []
+            other_labels = [label for label in np.unique(self.y).tolist() if label not in classes]
+            code_of_label = {label: code for code, label in enumerate([*classes, *other_labels])}
+            target_codes = np.array([code_of_label[label] for label in self.y.tolist()])
+            self._cached[key] = target_codes, code_of_label
+        return self._cached[key]
 
     def statistic_and_data(self, measure: Measure, name: str, weights: Any) -> tuple[Any, Any, Any]:
         """Return the statistic of a measure, and targets and predictions in its form.
@@ -571,9 +589,9 @@ class ScoredRecords:
         if response in ("scores", "chances"):
             y = is_label(self.y, measure.pos_label).astype(int)
             return y, self.predictions(name, response, measure.pos_label)
-        y, code_of_label = self.label_codes(name)
+        y, _ = self.label_codes(name)
         if response == "labels":
-            return y, self.predictions(name, "labels", code_of_label)
+            return y, self.predicted_codes(name)
         return y, _all_chances(*self.model_and_data(name))
 
 
@@ -587,7 +605,7 @@ def _all_chances(model, X):
         ) from error
 
 
-def _predict_response(model, X, response, reference):
+def _predict_response(model, X, response, pos_label):
     """Return one number per record from a model's predictions.
 
     Arguments are those of :meth:`ScoredRecords.predictions`.
@@ -595,16 +613,19 @@ def _predict_response(model, X, response, reference):
     if response == "values":
         return np.asarray(model.predict(X), dtype=float).reshape(-1)
     if response == "is_positive":
-        return is_label(as_labels(model.predict(X)), reference).astype(float)
-    if response == "labels":
-        predicted_labels = as_labels(model.predict(X)).tolist()
-        return np.array([reference.get(label, -1.0) for label in predicted_labels])
+        return is_label(as_labels(model.predict(X)), pos_label).astype(float)
     classes = np.asarray(getattr(model, "classes_", [0, 1])).tolist()
-    class_index = classes.index(reference)
+    class_index = classes.index(pos_label)
     if response == "scores" and hasattr(model, "decision_function"):
         decision_scores = np.asarray(model.decision_function(X), dtype=float).reshape(-1)
         return decision_scores if class_index == 1 else -decision_scores
     return np.asarray(model.predict_proba(X), dtype=float)[:, class_index]
+
+
+def _predict_codes(model, X, code_of_label):
+    """Return the code of each predicted label, -1 for labels without a code."""
+    predicted_labels = as_labels(model.predict(X)).tolist()
+    return np.array([code_of_label.get(label, -1.0) for label in predicted_labels])
 
 
 def compute_score(
