@@ -74,7 +74,7 @@ def relative_widths(positive, negative, moments):
     statistic = get_metric("roc_auc", y=y).unit_statistic
 
     def jackknife_width(level):
-        row = approximate_row(statistic, y, [(scores, None)], units=np.arange(len(y)), level=level)
+        row = approximate_row(statistic, y, [(scores, None)], units=np.arange(len(y)), alpha=level)
         return row.upper - row.lower
 
     values = placements(positive, negative)

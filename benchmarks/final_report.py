@@ -304,7 +304,7 @@ def jackknife(metric, sample, row_sides, *, level=0.05, times=None):
     """Return the ends of the approximate interval of the library."""
     statistic, form = METRICS[metric]
     interval = approximate_row(
-        statistic, sample.targets(form), row_sides, units=sample.units, level=level, times=times
+        statistic, sample.targets(form), row_sides, units=sample.units, alpha=level, times=times
     )
     return interval.lower, interval.upper
 

@@ -226,7 +226,7 @@ def compare(process, name, n, runs, rng, *, width_runs=200):
             by_bootstrap = bootstrap_widths(statistic, sample, rng)
         for level in LEVELS:
             row = date_row(
-                statistic, sample.y, [(sample.predictions, None)], dates=dates, level=level
+                statistic, sample.y, [(sample.predictions, None)], dates=dates, alpha=level
             )
             if math.isnan(row.lower):  # too few dates of the rarest cell
                 continue

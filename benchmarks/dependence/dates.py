@@ -203,7 +203,7 @@ def relative_widths(name, n, runs, rng):
     statistic = about_training_mean(statistic_of(name), 10.0)
     for _ in range(runs):
         y, predictions = sample(name, n, rng)
-        row = date_row(statistic, y, [(predictions, None)], dates=np.arange(n), level=0.05)
+        row = date_row(statistic, y, [(predictions, None)], dates=np.arange(n), alpha=0.05)
         width = row.upper - row.lower
         by_bootstrap.append(width / bootstrap_width(statistic, y, predictions, rng))
         if name == "neg_mean_absolute_error":

@@ -55,7 +55,7 @@ def too_few_dates(n_dates: int) -> str:
 
 
 def date_row(
-    statistic: Statistic, y: Array, sides: Any, *, dates: Array, level: float, horizon: int = 1
+    statistic: Statistic, y: Array, sides: Any, *, dates: Array, alpha: float, horizon: int = 1
 ) -> ApproximateRow:
     """Return a statistic over dates, or a difference of two, with its approximate interval.
 
@@ -72,7 +72,7 @@ def date_row(
         all). The row of two sides is the first minus the second.
     dates : ndarray of shape (n,)
         Number of each record's date, in time order.
-    level : float
+    alpha : float
         Failure probability of both ends together.
     horizon : int, default=1
         Largest number of dates between a forecast and its score; with 1, the day before.
@@ -100,14 +100,14 @@ def date_row(
         horizon = 1 + math.ceil(horizon * len(left_out) / n_dates)
     n_event_dates = None if rarest is None else rarest[0]
     lower, upper = date_interval(
-        value, left_out, level, scale=scale, n_event_dates=n_event_dates, horizon=horizon
+        value, left_out, alpha, scale=scale, n_event_dates=n_event_dates, horizon=horizon
     )
     if not lower <= upper:
         return row(value, reason="The dates show no spread. There is no approximate interval.")
     if statistic.negative and not is_pair:  # a loss
         lower = max(lower, 0.0)
     notes = _warnings(
-        statistic, n_scored_dates, rarest, level, left_out, scale=scale, is_pair=is_pair
+        statistic, n_scored_dates, rarest, alpha, left_out, scale=scale, is_pair=is_pair
     )
     return row(value, lower, upper, notes=notes)
 
@@ -156,7 +156,7 @@ def _refusal(statistic, y, value, scale, *, n_dates, rarest):
     return ""
 
 
-def median_row(errors: Array, level: float, *, dates: Array, horizon: int = 1) -> ApproximateRow:
+def median_row(errors: Array, alpha: float, *, dates: Array, horizon: int = 1) -> ApproximateRow:
     r"""Return minus the median error over dates, with an interval by order statistics (G31).
 
     A jackknife does not estimate the variance of a median. The number of errors up to a value less
@@ -167,7 +167,7 @@ def median_row(errors: Array, level: float, *, dates: Array, horizon: int = 1) -
     ----------
     errors : ndarray of shape (n,)
         Absolute error of each record.
-    level : float
+    alpha : float
         Failure probability of both ends together.
     dates : ndarray of shape (n,)
         Number of each record's date.
@@ -188,7 +188,7 @@ def median_row(errors: Array, level: float, *, dates: Array, horizon: int = 1) -
         reason = "The median has no interval given what was known when the forecast was made."
     elif count < FEW_DATES:
         reason = f"{count} dates are too few for an interval of a median. {FEW_DATES} are needed."
-    half_width = 0.5 * norm.isf(0.5 * level) * math.sqrt(count)
+    half_width = 0.5 * norm.isf(0.5 * alpha) * math.sqrt(count)
     lower = math.floor(0.5 * count - half_width)
     upper = math.ceil(0.5 * count + half_width) + 1
     if not reason and not 1 <= lower < upper <= count:
@@ -250,13 +250,13 @@ def about_training_mean(statistic: Statistic, training_mean: float | None) -> St
 def date_interval(
     value: float,
     left_out: Array,
-    level: float,
+    alpha: float,
     *,
     scale: Scale,
     n_event_dates: int | None = None,
     horizon: int = 1,
 ) -> tuple[float, float]:
-    r"""Return the ends of an interval that fails with probability about ``level`` (theory G31).
+    r"""Return the ends of an interval that fails with probability about ``alpha`` (theory G31).
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ def date_interval(
         The statistic of all dates.
     left_out : ndarray of shape (T,)
         The statistic without each date (or block of dates), in time order.
-    level : float
+    alpha : float
         Failure probability of both ends together.
     scale : {"unit", "signed", "loss", "explained", "raw"}
         Scale on which it is about normal. On any but the first two, each end is the wider of two:
@@ -300,7 +300,7 @@ def date_interval(
         return math.nan, math.nan
     is_loss = scale in ("loss", "explained")
     df = degrees_of_freedom(influence, n_event_dates, horizon=horizon, is_loss=is_loss)
-    quantile = student.isf(0.5 * level, df)
+    quantile = student.isf(0.5 * alpha, df)
     half_width = quantile * math.sqrt(variance_of_mean(influence, horizon))
     lower = float(back(center - half_width))
     upper = float(back(center + half_width))
@@ -309,7 +309,7 @@ def date_interval(
     standard_error = math.sqrt(variance_of_mean(raw_influence, horizon))
     centered = raw_influence - raw_influence.mean()
     skewness = float(np.mean(centered**3)) / float(np.mean(centered**2)) ** 1.5 / math.sqrt(count)
-    for quantile in student.isf([0.5 * level, 1.0 - 0.5 * level], df):
+    for quantile in student.isf([0.5 * alpha, 1.0 - 0.5 * alpha], df):
         end = value - standard_error * _hall_transform(float(quantile), skewness)
         lower = min(lower, end)
         upper = max(upper, end)
@@ -415,7 +415,7 @@ def degrees_of_freedom(
     return max(2.0, df)
 
 
-def _warnings(statistic, n_dates, rarest, level, left_out, *, scale, is_pair):
+def _warnings(statistic, n_dates, rarest, alpha, left_out, *, scale, is_pair):
     """Return sentences on the reasons to trust an interval less."""
     notes = [] if statistic.dates.left_out_about is None else [_ABOUT_TRAINING_MEAN]
     if n_dates < FEW_DATES:
@@ -430,9 +430,9 @@ def _warnings(statistic, n_dates, rarest, level, left_out, *, scale, is_pair):
         centered = left_out - left_out.mean()
         cubes = abs(float(np.sum(centered**3)))
         skewness = cubes / max(float(np.sum(centered**2)) ** 1.5, 1e-300)
-        if skewness * norm.isf(0.5 * level) ** 3 / 3.0 > 1.0:
+        if skewness * norm.isf(0.5 * alpha) ** 3 / 3.0 > 1.0:
             notes.append("A few dates dominate this row.")
     trust = statistic.dates.trust
-    if level < trust:
-        notes.append(low_level_note(level, trust))
+    if alpha < trust:
+        notes.append(low_level_note(alpha, trust))
     return notes

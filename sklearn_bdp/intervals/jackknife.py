@@ -138,7 +138,7 @@ def public_refusal(n_units: int, *, times: float | None = None) -> str:
 
 
 def approximate_row(
-    statistic, y, sides, *, units, level, per_record=False, times=None, unit_name="records"
+    statistic, y, sides, *, units, alpha, per_record=False, times=None, unit_name="records"
 ):
     """Return a statistic, a difference of two models or a gap of two subgroups, with an interval.
 
@@ -157,7 +157,7 @@ def approximate_row(
     units : ndarray of shape (n,)
         Unit of each record, ``0, 1, ...``, numbered in a secret order; in time the dates in
         order.
-    level : float
+    alpha : float
         Failure probability of both ends together.
     per_record : bool, default=False
         Whether the target is a random record; by default a random record of a random unit.
@@ -184,7 +184,7 @@ def approximate_row(
         reason = _FEW_TIMES_REASON.format(times)
     if reason:
         return sample.row(value, notes=[reason])
-    lower, upper, notes = _ends(sample, value, estimates, level)
+    lower, upper, notes = _ends(sample, value, estimates, alpha)
     if not lower <= upper:
         reason = "The units show no spread. There is no approximate interval."
         return sample.row(value, notes=[reason])
@@ -192,7 +192,7 @@ def approximate_row(
     if rarest is not None and rarest[0] < statistic.few:
         rarest_count = counted_units(*rarest, unit_name)
     n_units = sample.n_scored_units
-    notes += _warnings(statistic, n_units, rarest_count, level, sample.is_paired, times)
+    notes += _warnings(statistic, n_units, rarest_count, alpha, sample.is_paired, times)
     if len(series) and long_memory(series):
         notes.append(_REMEMBERED)
     return sample.row(value, (lower, upper), notes)
@@ -322,52 +322,52 @@ def _refusal(sample, estimates, rarest, unit_name):
     return ""
 
 
-def _ends(sample, value, estimates, level):
+def _ends(sample, value, estimates, alpha):
     """Return the ends of the interval, and its notes."""
     statistic = sample.statistic
     events = sample.events()
     is_rank_statistic = statistic.scale == "unit" and statistic.response in _RANK_RESPONSES
     if is_rank_statistic and sample.has_disjoint_units:
-        return *_ends_of_independent_sides(value, estimates, level, events), []
+        return *_ends_of_independent_sides(value, estimates, alpha, events), []
     left_out = _difference([values for _, values in estimates])
     scale = "raw" if sample.is_paired else statistic.scale
     lower, upper = jackknife_interval(
         value,
         left_out,
-        level,
+        alpha,
         scale=scale,
         events=min(events),
         skewed=statistic.skewed[sample.is_paired],
     )
     notes = []
-    if scale == "raw" and _is_dominated(left_out, level):
+    if scale == "raw" and _is_dominated(left_out, alpha):
         notes.append("A few units dominate this row.")
     return lower, upper, notes
 
 
-def _ends_of_independent_sides(value, estimates, level, events):
+def _ends_of_independent_sides(value, estimates, alpha, events):
     """Return the ends of a difference of independent scores: their margins add in squares (MOVER).
 
     ``events``: units of the rarer class of each side.
     """
     (first, first_left_out), (second, second_left_out) = estimates
     first_lower, first_upper = jackknife_interval(
-        first, first_left_out, level, scale="unit", events=events[0]
+        first, first_left_out, alpha, scale="unit", events=events[0]
     )
     second_lower, second_upper = jackknife_interval(
-        second, second_left_out, level, scale="unit", events=events[1]
+        second, second_left_out, alpha, scale="unit", events=events[1]
     )
     lower = value - math.hypot(first - first_lower, second_upper - second)
     upper = value + math.hypot(first_upper - first, second - second_lower)
     return lower, upper
 
 
-def _is_dominated(left_out, level):
+def _is_dominated(left_out, alpha):
     """Return whether a few units carry so much skewness that a normal quantile is too short."""
     deviations = left_out - left_out.mean()
     cubes = abs(float(np.sum(deviations**3)))
     skewness = cubes / max(float(np.sum(deviations**2)) ** 1.5, 1e-300)
-    return skewness * norm.isf(0.5 * level) ** 3 / 3.0 > 1.0
+    return skewness * norm.isf(0.5 * alpha) ** 3 / 3.0 > 1.0
 
 
 def _count(units, chosen):
@@ -397,15 +397,15 @@ def too_few_units(count: int, noun: str, unit_name: str, *, least: int) -> str:
     return f"{counted_units(count, noun, unit_name)}, at least {least} are needed."
 
 
-def low_level_note(level: float, trust: float) -> str:
+def low_level_note(alpha: float, trust: float) -> str:
     """Return a note on a failure probability below the lowest one that was simulated."""
     return (
-        f"The failure probability of this row, {level:.2g}, is below {trust:g}, down to which "
+        f"The failure probability of this row, {alpha:.2g}, is below {trust:g}, down to which "
         "this method was checked."
     )
 
 
-def _warnings(statistic, n_units, rarest_count, level, paired, times):
+def _warnings(statistic, n_units, rarest_count, alpha, paired, times):
     """Yield sentences on the reasons to trust an interval less."""
     if n_units < _FEW_UNITS:
         yield f"There are only {n_units} units."
@@ -418,8 +418,8 @@ def _warnings(statistic, n_units, rarest_count, level, paired, times):
     trust = statistic.trust[paired]
     if times is not None or n_units < _MANY_UNITS:
         trust = max(trust, _BLOCK_LEVEL)
-    if level < trust:
-        yield low_level_note(level, trust)
+    if alpha < trust:
+        yield low_level_note(alpha, trust)
 
 
 def long_memory(series: Array) -> bool:
@@ -438,8 +438,8 @@ def long_memory(series: Array) -> bool:
     return bool(minimize_scalar(contrast, bounds=(-0.5, 1.0), method="bounded").x > count**-0.5)
 
 
-def jackknife_interval(value, left_out, level, *, scale, events=None, skewed=False):
-    r"""Return the ends of an approximate interval that fails with probability ``level``.
+def jackknife_interval(value, left_out, alpha, *, scale, events=None, skewed=False):
+    r"""Return the ends of an approximate interval that fails with probability ``alpha``.
 
     Parameters
     ----------
@@ -447,7 +447,7 @@ def jackknife_interval(value, left_out, level, *, scale, events=None, skewed=Fal
         The statistic of all units.
     left_out : ndarray of shape (G,)
         The statistic without each unit.
-    level : float
+    alpha : float
         Failure probability of both sides together.
     scale : {"unit", "signed", "loss", "explained", "raw"}
         Where its distribution is nearest to a normal one.
@@ -477,16 +477,16 @@ def jackknife_interval(value, left_out, level, *, scale, events=None, skewed=Fal
     excess = float(np.sum(deviations**4)) / total**2 - 1.0 / count
     freedom = min(count - 1.0, 2.0 / max(excess, 1e-12))
     freedom = max(1.0, freedom if events is None else min(freedom, events - 1.0))
-    half_width = student.isf(level / 2.0, freedom) * math.sqrt((count - 1.0) / count * total)
+    half_width = student.isf(alpha / 2.0, freedom) * math.sqrt((count - 1.0) / count * total)
     lower = float(back(center - half_width))
     upper = float(back(center + half_width))
     if not skewed:
         return lower, upper
-    ends = [lower, upper, *_skewness_corrected_ends(value, left_out, level, freedom)]
+    ends = [lower, upper, *_skewness_corrected_ends(value, left_out, alpha, freedom)]
     return min(ends), max(ends)
 
 
-def _skewness_corrected_ends(value, left_out, level, freedom):
+def _skewness_corrected_ends(value, left_out, alpha, freedom):
     """Return the ends of Hall's interval, whose cubic transformation takes skewness off."""
     count = left_out.size
     influence = np.mean(left_out) - left_out
@@ -494,7 +494,7 @@ def _skewness_corrected_ends(value, left_out, level, freedom):
     third_moment = float(np.mean(influence**3))
     skew = third_moment / float(np.mean(influence**2)) ** 1.5 / math.sqrt(count)
     ends = []
-    for quantile in student.isf([level / 2.0, 1.0 - level / 2.0], freedom):
+    for quantile in student.isf([alpha / 2.0, 1.0 - alpha / 2.0], freedom):
         inner = 1.0 + skew * (quantile - skew / 6.0)
         corrected = 3.0 * (np.cbrt(inner) - 1.0) / skew if abs(skew) > 1e-9 else quantile
         ends.append(value - error * float(corrected))

@@ -21,7 +21,7 @@ _NO_LIMITS = "So few {} have no interval of a median at this level."
 
 
 def median_limits(
-    errors: Array, weights: Array, units: Array, level: float
+    errors: Array, weights: Array, units: Array, alpha: float
 ) -> tuple[float, float] | None:
     r"""Return limits of the median error of new records.
 
@@ -33,7 +33,7 @@ def median_limits(
         Positive weights of records.
     units : ndarray of int, shape (n_records,)
         Sampling unit of each record.
-    level : float
+    alpha : float
         Failure probability of both limits together.
 
     Returns
@@ -42,19 +42,19 @@ def median_limits(
         For independent records of equal weight the order statistics of a sign test, which hold for
         any distribution. Otherwise all errors :math:`a` at which the sums of units, :math:`\sum_i
         w_i (1[e_i \le a] - \tfrac12)`, pass a Student test of mean 0. None if there are too few
-        units for limits at this level.
+        units for limits at this failure probability.
     """
     order = np.argsort(errors, kind="stable")
     errors, weights = errors[order], weights[order]
     _, units = np.unique(units[order], return_inverse=True)
     n_units = int(units.max()) + 1
     if n_units == errors.size and np.ptp(weights) == 0.0:
-        # P[Bin(n, 1/2) < n_below] < level / 2: the order statistics with this rank from both ends.
-        n_below = int(binom.ppf(0.5 * level, n_units, 0.5))
+        # P[Bin(n, 1/2) < n_below] < alpha / 2: the order statistics with this rank from both ends.
+        n_below = int(binom.ppf(0.5 * alpha, n_units, 0.5))
         return (errors[n_below - 1], errors[n_units - n_below]) if n_below >= 1 else None
     total, squares = _sums_up_to_each_error(errors, weights, units, n_units)
     variance = np.maximum(squares - total**2 / n_units, 0.0) * n_units / (n_units - 1.0)
-    half_width = student.isf(0.5 * level, n_units - 1.0) * np.sqrt(variance)
+    half_width = student.isf(0.5 * alpha, n_units - 1.0) * np.sqrt(variance)
     # A median has at least half of all errors up to it, and at most half of them below it.
     may_be_below = np.flatnonzero(total <= half_width)
     may_be_above = np.flatnonzero(total >= -half_width)
@@ -92,7 +92,7 @@ def median_error_row(
     value: float,
     sides: Sequence[tuple[Array, Array]],
     units: Array,
-    level: float,
+    alpha: float,
     *,
     unit_name: str,
 ) -> ApproximateRow:
@@ -104,10 +104,10 @@ def median_error_row(
         Minus the median error, or the difference of two of them.
     sides : sequence of one or two (errors, weights)
         Absolute errors and weights of records; a weight of 0 is outside of the subgroup. The row of
-        two sides is the first minus the second, whose limits each get half of the level.
+        two sides is the first minus the second, whose limits each get half of ``alpha``.
     units : ndarray of int, shape (n_records,)
         Sampling unit of each record.
-    level : float
+    alpha : float
         Failure probability of both ends together.
     unit_name : str
         Name of the units in notes, in the plural.
@@ -126,7 +126,7 @@ def median_error_row(
         refusal = public_refusal(np.unique(units[kept]).size)
         limits = None
         if not refusal:
-            limits = median_limits(errors[kept], weights[kept], units[kept], level / len(sides))
+            limits = median_limits(errors[kept], weights[kept], units[kept], alpha / len(sides))
         if limits is None:
             reason = reason or refusal or _NO_LIMITS.format(unit_name)
         else:

@@ -134,7 +134,7 @@ class ApproximateRows:
             y,
             sides,
             units=self.units.unit_of_record,
-            level=alpha,
+            alpha=alpha,
             per_record=self.plan.per == "record",
             times=self.units.n_autocorrelation_times,
             unit_name=self.units.name,
@@ -248,7 +248,7 @@ class ApproximateRows:
             y,
             sides,
             dates=self.units.unit_of_record,
-            level=alpha,
+            alpha=alpha,
             horizon=statement.forecast_horizon,
         )
 

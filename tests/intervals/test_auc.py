@@ -99,7 +99,7 @@ def test_rare_classes_get_less_than_twice_the_width_of_one_look(n):
         y = np.repeat([1, 0], [len(positive), len(negative)])
         statistic = get_metric("roc_auc", y=y).unit_statistic
         sides = [(np.concatenate([positive, negative]), None)]
-        one_look = approximate_row(statistic, y, sides, units=np.arange(n), level=0.05)
+        one_look = approximate_row(statistic, y, sides, units=np.arange(n), alpha=0.05)
         ratios.append((upper - lower) / (one_look.upper - one_look.lower))
     assert np.mean(ratios) < 1.8
     pairs = half_width_at(PairsTail((n - n_positive, n_positive)), 0.8, -math.log(40.0))

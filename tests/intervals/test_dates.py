@@ -137,7 +137,7 @@ def test_relative_errors_have_an_interval_away_from_zero():
 
 
 def test_r2_is_trusted_down_to_a_level_and_needs_a_training_mean():
-    notes = row_of("r2", RANKED, 0.5 * RANKED + 0.1, level=0.001).notes
+    notes = row_of("r2", RANKED, 0.5 * RANKED + 0.1, alpha=0.001).notes
     assert "0.01" in " ".join(notes)
     assert row_of("r2", RANKED, RANKED + 0.1 * RANKED[::-1]).upper <= 1.0
     with refused(ValueError, "R²"):
@@ -163,12 +163,12 @@ def test_differences_and_skill():
     error = statistic_of("neg_mean_absolute_error")
     predictions_by_model = [(-losses[1], None), (-losses[0], None)]
     row_of_losses = date_row(
-        error, np.zeros(200), predictions_by_model, dates=np.arange(200), level=0.05
+        error, np.zeros(200), predictions_by_model, dates=np.arange(200), alpha=0.05
     )
     assert row_of_losses.value == pytest.approx(losses[0].mean() - losses[1].mean())
     assert row_of_losses.lower < row_of_losses.value < row_of_losses.upper
     row_of_losses = date_row(
-        SKILL, np.zeros(200), [(losses, None)], dates=np.arange(200), level=0.05
+        SKILL, np.zeros(200), [(losses, None)], dates=np.arange(200), alpha=0.05
     )
     assert row_of_losses.value == pytest.approx(1.0 - losses[1].mean() / losses[0].mean())
     assert row_of_losses.lower < row_of_losses.value < row_of_losses.upper <= 1.0

@@ -112,7 +112,7 @@ def test_rows_cover_at_their_level(runs):
                         0,
                         population_value if row_type != "gap" else 0.0,
                     ]
-                row = approximate_row(statistic, data[1], compared, units=data[0], level=0.05)
+                row = approximate_row(statistic, data[1], compared, units=data[0], alpha=0.05)
                 if not np.isnan(row.lower):
                     misses_and_truth[name, row_type][0] += (
                         not row.lower <= misses_and_truth[name, row_type][1] <= row.upper
@@ -131,7 +131,7 @@ def rare_events():
 
 def test_a_row_notes_that_events_are_few(rare_events):
     units, y, chances = rare_events
-    row = approximate_row(AUC, y, [(chances, None)], units=units, level=0.05)
+    row = approximate_row(AUC, y, [(chances, None)], units=units, alpha=0.05)
     assert row.n_units == 200
     assert any("the rarest class" in note for note in row.notes)
 
@@ -139,7 +139,7 @@ def test_a_row_notes_that_events_are_few(rare_events):
 def test_three_events_give_a_score_without_an_interval(rare_events):
     units, y, chances = rare_events
     three_events = y * (np.cumsum(y) < 4)
-    row = approximate_row(AUC, three_events, [(chances, None)], units=units, level=0.05)
+    row = approximate_row(AUC, three_events, [(chances, None)], units=units, alpha=0.05)
     assert np.isnan(row.lower)
     assert np.isfinite(row.value)
     assert "at least 5" in row.notes[0]
@@ -148,28 +148,28 @@ def test_three_events_give_a_score_without_an_interval(rare_events):
 def test_a_subgroup_of_15_records_has_no_interval(rare_events):
     units, y, chances = rare_events
     in_subgroup = np.arange(200) < 15
-    row = approximate_row(AUC, y, [(chances, in_subgroup)], units=units, level=0.05)
+    row = approximate_row(AUC, y, [(chances, in_subgroup)], units=units, alpha=0.05)
     assert np.isnan(row.lower)
     assert row.n_units == 15
 
 
 def test_a_perfect_model_is_noted(rare_events):
     units, y, chances = rare_events
-    row = approximate_row(AUC, y, [(y + 0.5 * chances, None)], units=units, level=0.05)
+    row = approximate_row(AUC, y, [(y + 0.5 * chances, None)], units=units, alpha=0.05)
     assert row.value == 1.0
     assert "end of its range" in row.notes[0]
 
 
 def test_a_level_below_those_checked_by_simulation_is_noted(rare_events):
     units, y, chances = rare_events
-    row = approximate_row(AUC, y, [(chances, None)], units=units, level=1e-4)
+    row = approximate_row(AUC, y, [(chances, None)], units=units, alpha=1e-4)
     assert any("checked" in note for note in row.notes)
 
 
 def test_an_error_of_a_metric_is_not_taken_for_a_missing_interval(rare_events):
     units, y, _ = rare_events
     with pytest.raises(ZeroDivisionError):
-        approximate_row(GENERIC, y, [(lambda rows: 1 / 0, None)], units=units, level=0.05)
+        approximate_row(GENERIC, y, [(lambda rows: 1 / 0, None)], units=units, alpha=0.05)
 
 
 def difference_of_accuracies(y, predictions, other_predictions):
@@ -179,7 +179,7 @@ def difference_of_accuracies(y, predictions, other_predictions):
         y,
         [(predictions, None), (other_predictions, None)],
         units=np.arange(y.size),
-        level=0.05,
+        alpha=0.05,
     )
 
 
@@ -210,7 +210,7 @@ def test_losses_keep_the_sign_of_their_scorer():
     rng = np.random.default_rng(6)
     y, predictions = rng.normal(size=(2, 100))
     error = statistic_of("neg_mean_absolute_error")
-    row = approximate_row(error, y, [(predictions, None)], units=np.arange(100), level=0.05)
+    row = approximate_row(error, y, [(predictions, None)], units=np.arange(100), alpha=0.05)
     assert row.value == pytest.approx(-np.mean(np.abs(y - predictions)))
     assert row.lower < row.value < row.upper < 0.0
 
@@ -221,9 +221,9 @@ def test_a_record_of_a_patient_counts_once_per_patient():
     predictions = np.ones_like(y)
     predictions[::7] = 0
     accuracy = statistic_of("accuracy")
-    per_unit = approximate_row(accuracy, y, [(predictions, None)], units=units, level=0.05)
+    per_unit = approximate_row(accuracy, y, [(predictions, None)], units=units, alpha=0.05)
     per_record = approximate_row(
-        accuracy, y, [(predictions, None)], units=units, level=0.05, per_record=True
+        accuracy, y, [(predictions, None)], units=units, alpha=0.05, per_record=True
     )
     means = np.bincount(units, predictions == y) / np.bincount(units)
     assert per_unit.value == pytest.approx(means.mean())
@@ -237,7 +237,7 @@ def test_time_needs_blocks_and_long_memory_is_reported():
     dates = np.arange(1000)
     rows = {
         times: approximate_row(
-            error, y, [(predictions, None)], units=dates, level=0.05, times=times
+            error, y, [(predictions, None)], units=dates, alpha=0.05, times=times
         )
         for times in (150.0, 250.0, 1000.0)
     }

@@ -720,7 +720,7 @@ def test_every_row_in_time_comes_from_one_function():
     }  # fmt: skip
     rows = {(row.model, row.subgroup): row for row in report.rows}
     for key, arguments in expected.items():
-        expected_row = date_row(*arguments, dates=units, level=report.alpha_approximate)
+        expected_row = date_row(*arguments, dates=units, alpha=report.alpha_approximate)
         np.testing.assert_allclose(rows[key].approximate, (expected_row.lower, expected_row.upper))
 
 
@@ -739,7 +739,7 @@ def test_a_refitted_recipe_has_the_row_of_its_predictions():
         y[holdout_rows],
         [(np.concatenate(predictions), None)],
         dates=np.arange(len(holdout_rows)),
-        level=report.alpha_approximate,
+        alpha=report.alpha_approximate,
     )
     np.testing.assert_allclose(report.rows[0].approximate, (expected_row.lower, expected_row.upper))
 
