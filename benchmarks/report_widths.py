@@ -208,8 +208,8 @@ def unit_scores(name, X, y, units, models):
 def best_bets(sums, counts, n_units, level):
     """Return the half-width of the best bets over that of one look with a normal approximation.
 
-    ``sums`` and ``counts`` are the law of a unit, which the bets know. Limits lie where the best
-    bets reject a mean with probability 1/2; the two sides are averaged.
+    ``sums`` and ``counts`` are the distribution of a unit, for which the bets are the best ones.
+    Limits are the means that these bets reject with probability 1/2; the two sides are averaged.
     """
     mean = sums.sum() / counts.sum()
     error = np.std(sums - mean * counts) / counts.mean() / math.sqrt(n_units)
@@ -227,16 +227,16 @@ def best_bets(sums, counts, n_units, level):
 def best_power(scores, counts, mean, n_units, level):
     """Return the probability that the best bets against a mean multiply their wealth by 1/level."""
     deviations = np.sort(scores - mean * counts)
-    # The law in 40 parts, which are smaller near both ends.
-    parts = np.sin(0.5 * math.pi * np.linspace(0.0, 1.0, 41)) ** 2
-    edges = np.unique((parts * len(deviations)).astype(int))
+    # The distribution in 40 parts, which are smaller near both ends.
+    quantiles = np.sin(0.5 * math.pi * np.linspace(0.0, 1.0, 41)) ** 2
+    edges = np.unique((quantiles * len(deviations)).astype(int))
     weights = np.diff(edges) / len(deviations)
-    values = np.add.reduceat(deviations, edges[:-1]) / np.diff(edges)
-    growth = np.log1p(STAKES[:, np.newaxis] / mean * values)
-    power = (LOG_WEALTH >= 0.0).astype(float)
-    after = LOG_WEALTH[:, np.newaxis, np.newaxis] + growth
+    part_means = np.add.reduceat(deviations, edges[:-1]) / np.diff(edges)
+    log_growth = np.log1p(STAKES[:, np.newaxis] / mean * part_means)
+    power = (LOG_WEALTH >= 0.0).astype(float)  # by log wealth, relative to the goal
+    next_log_wealth = LOG_WEALTH[:, np.newaxis, np.newaxis] + log_growth
     for _ in range(n_units):
-        power = (np.interp(after, LOG_WEALTH, power, left=0.0) @ weights).max(axis=1)
+        power = (np.interp(next_log_wealth, LOG_WEALTH, power, left=0.0) @ weights).max(axis=1)
         power[-1] = 1.0
     return float(np.interp(math.log(level), LOG_WEALTH, power))
 

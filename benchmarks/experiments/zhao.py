@@ -36,18 +36,20 @@ BETA = 0.05
 
 
 def experiment(session):
-    """Draw Figures 2 and 3 at a size Theorem 2 speaks of, and ours where it does not."""
+    """Draw Figures 2 and 3 at a size of Theorem 2, and the library's default at a smaller size."""
     options = session.options
-    published, ours = SIZES[options.size]
-    panels = _theorem_2(session, *published)
-    _default(session, *ours)
+    theorem_arguments, default_arguments = SIZES[options.size]
+    panels = _theorem_2(session, *theorem_arguments)
+    _default(session, *default_arguments)
     if panels:
-        name = options.output / f"zhao-figures-2-and-3-{options.size}.png"
-        draw(name, panels, published[2], f"Zhao, Fig. 2 and 3: n = {published[0]:,} records")
+        path = options.output / f"zhao-figures-2-and-3-{options.size}.png"
+        n, _, sizes, _ = theorem_arguments
+        draw(path, panels, sizes, f"Zhao, Fig. 2 and 3: n = {n:,} records")
 
 
 def _settings(options, n, d, sizes, **options_of_figure):
-    # A share of 1/500 of the attributes knows the label: their vote is right six times in ten.
+    """Return the settings of repetitions with n records and d attributes."""
+    # One attribute in 500 depends on the label, and their vote is right six times in ten.
     # The mood moves all votes together: its part of a vote stays the same at every d.
     return {
         "n": n, "n_features": d, "sizes": sizes, "n_shifted": max(1, d // 500),
@@ -61,16 +63,31 @@ def _population(settings):
     return markov_population(*(settings[name] for name in names))
 
 
+def _required_n(options, n_queries):
+    """Return the records that Theorem 2 requires even for tau = 1."""
+    return zhao_required_n(
+        tau=1.0,
+        n_queries=n_queries,
+        budget=options.budget,
+        beta=BETA,
+        c=options.c,
+        model=sign_chain(options.stay),
+    )
+
+
 def _theorem_2(session, n, d, sizes, repetitions):
+    """Print the experiment with Algorithm 1; return the panels of Figures 2 and 3.
+
+    Without a guarantee at ``n`` records there are no panels.
+    """
     options = session.options
-    m = d + len(sizes)
+    n_queries = d + len(sizes)
     chain = sign_chain(options.stay)
-    promise = {"n_queries": m, "budget": options.budget, "beta": BETA, "c": options.c}
-    required_n = zhao_required_n(tau=1.0, model=chain, **promise)
+    required_n = _required_n(options, n_queries)
     print(
         f"Declared chain: label and mood keep their value with probability {options.stay}; "
         f"{chain.describe()}\nNot given by the paper, chosen here: n = {n:,}, d = {d:,}, k up to "
-        f"{sizes[-1]:,}, m = {m:,}, B = {options.budget}, beta = {BETA}, c = {options.c}, "
+        f"{sizes[-1]:,}, m = {n_queries:,}, B = {options.budget}, beta = {BETA}, c = {options.c}, "
         f"{options.repetitions or repetitions} repetitions"
     )
     if not required_n <= n:
@@ -80,15 +97,29 @@ def _theorem_2(session, n, d, sizes, repetitions):
         return []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UninformativeIntervalWarning)  # tau is printed
-        certificate = certify_by_route(n, correlation=chain, route="zhao2017", **promise)
-    mechanism = certificate.mechanism
+        certificate = certify_by_route(
+            n,
+            correlation=chain,
+            route="zhao2017",
+            n_queries=n_queries,
+            budget=options.budget,
+            beta=BETA,
+            c=options.c,
+        )
     tau = _printed_tau(certificate, options.c)
     print_calibration(certificate, tau, options.c, n, chain)
-    answering = Algorithm1(tau, BETA, m, options.budget, options.c)
+    answering = Algorithm1(tau, BETA, n_queries, options.budget, options.c)
     settings = _settings(
-        options, n, d, sizes, data="statistics", tau=tau, sigma=mechanism.threshold_scale,
-        budget=options.budget, c=options.c,
-    )  # fmt: skip
+        options,
+        n,
+        d,
+        sizes,
+        data="statistics",
+        tau=tau,
+        sigma=certificate.mechanism.threshold_scale,
+        budget=options.budget,
+        c=options.c,
+    )
     population = _population(settings)
     name = f"zhao-figures-2-and-3-{options.size}"
     results = session.simulate(name, population, answering, settings, repetitions)
@@ -122,12 +153,10 @@ def print_calibration(certificate, tau, c, n, chain):
 
 
 def _default(session, n, sizes, repetitions):
+    """Print and draw the experiment with the library's default, for n records and attributes."""
     options = session.options
     name = f"zhao-default-{session.options.size}"
-    chain = sign_chain(options.stay)
-    m = n + len(sizes)
-    promise = {"n_queries": m, "budget": options.budget, "beta": BETA, "c": options.c}
-    required_n = zhao_required_n(tau=1.0, model=chain, **promise)
+    required_n = _required_n(options, n + len(sizes))
     print(
         f"\nThe default of this library at n = d = {n:,}, where Theorem 2 asks for "
         f"{required_n:,.0f} records even for tau = 1"
@@ -143,16 +172,17 @@ def _default(session, n, sizes, repetitions):
 
 
 def print_coverage(results):
-    """Print the promised limits of the reusable holdout, and how often the truth is outside."""
+    """Print the proven half-widths of the reusable holdout, and how often the truth is outside."""
     lower, upper, truth = (
-        results[:, 1, 1:, COLUMNS.index(c)] for c in ("lower", "upper", "population")
+        results[:, 1, 1:, COLUMNS.index(column)] for column in ("lower", "upper", "population")
     )
-    answered = np.isfinite(lower)
-    missed = ((truth < lower) | (truth > upper)).any(axis=1).sum()
-    half = (upper - lower)[answered] / 2.0
+    is_answered = np.isfinite(lower)
+    n_missed = ((truth < lower) | (truth > upper)).any(axis=1).sum()
+    half_widths = (upper - lower)[is_answered] / 2.0
     print(
-        f"  promised limits: ± {100 * half.mean():.1f} points on average ({answered.mean():.0%} of "
-        f"the reports answered); truth outside in {missed} of {len(truth)} repetitions"
+        f"  promised limits: ± {100 * half_widths.mean():.1f} points on average "
+        f"({is_answered.mean():.0%} of the reports answered); truth outside in {n_missed} of "
+        f"{len(truth)} repetitions"
     )
 
 

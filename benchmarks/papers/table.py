@@ -197,7 +197,7 @@ def _zhao_theorems():
         theorems.approximate_information(*arguments, source="corrected"),
         "statement true, proof repaired (46)-(47)",
         "benchmarks.papers.theorems.approximate_information",
-        _PAPERS + "test_theorem_3_holds_for_randomised_response_by_enumeration",
+        _PAPERS + "test_theorem_3_holds_for_randomized_response_by_enumeration",
     )  # fmt: skip
     yield Row(
         ZHAO, "after Thm 3", "I∞ at ε = 1, n = 100: Theorem 19 of D15, Theorem 3, nats",

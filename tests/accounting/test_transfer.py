@@ -50,7 +50,7 @@ def test_g1_holds_for_randomised_response_by_enumeration():
             assert best <= bound + 1e-12
 
 
-def test_sampling_half_width_inverts_g1():
+def test_sampling_half_width_inverts_the_bound_of_g1():
     alpha = sampling_half_width(500, log_failure=math.log(0.01), n_queries=20, information=1.7)
     log_p0 = math.log(2 * 20) - 2 * 500 * alpha**2
     assert adaptive_failure(log_p0, 1.7) == pytest.approx(0.01)

@@ -86,7 +86,7 @@ def test_equation_31_expands_without_substituting():
 
 
 @pytest.mark.parametrize("c", [-1.0, 0.0, 1.0, math.nan])
-def test_zhao_theorem_2_wants_c_between_0_and_1(c):
+def test_zhao_theorem_2_requires_c_between_0_and_1(c):
     with refused(ValueError, "c"):
         zhao_required_n(tau=0.1, n_queries=100, budget=1, c=c, model=Independent())
 

@@ -120,7 +120,7 @@ def test_theorem_8_by_enumeration_with_correlated_records(epsilon):
 
 @pytest.mark.parametrize("source", ["dwork2015", "zhao2017", "corrected"])
 @pytest.mark.parametrize("epsilon", [0.05, 0.3])
-def test_theorem_3_holds_for_randomised_response_by_enumeration(source, epsilon):
+def test_theorem_3_holds_for_randomized_response_by_enumeration(source, epsilon):
     n = 8
     for mechanism in (randomised_response(n, epsilon), noisy_count(n, epsilon)):
         joint = mechanism / 2**n
@@ -140,7 +140,7 @@ def test_theorem_3_holds_under_sequential_bdp_on_a_chain():
         assert exact <= theorems.approximate_information(epsilon, n, beta, source="corrected")
 
 
-def test_corrected_theorem_3_is_sharper_by_up_to_sixteen():
+def test_corrected_theorem_3_is_sharper_by_a_factor_of_up_to_16():
     """Theory G0."""
     corrected = theorems.approximate_information(1.0, 10**6, 0.05, source="corrected")
     printed = theorems.approximate_information(1.0, 10**6, 0.05, source="zhao2017")

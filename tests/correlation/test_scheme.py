@@ -126,7 +126,7 @@ def test_sampling_schemes_of_models(name, bound, n_units, unit_name, exchangeabl
 
 
 def test_nodes_in_a_list_are_not_exchangeable():
-    """Scores by class need units that are alike, whichever of the models is true."""
+    """Scores by class need exchangeable units under each of the models."""
     nodes = MODELS["nodes given the rest"]
     scheme = check_correlation([nodes, Groups([0, 0, 1])]).sampling_scheme(3)
     assert scheme.has_independent_units

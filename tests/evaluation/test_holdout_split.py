@@ -42,7 +42,7 @@ def test_no_record_is_on_both_sides(correlation):
 
 
 def test_the_split_does_not_depend_on_the_labels():
-    # Theory G10: same records held out whatever their labels are, and always as many.
+    # Theory G10: the holdout and its size do not depend on labels.
     division = divide_example(seed=3)
     division_of_other_labels = divide_example(
         seed=3, y=np.random.default_rng(1).integers(0, 9, 200)

@@ -87,7 +87,7 @@ def test_p_values_are_those_of_all_permutations():
     ],
 )
 def test_p_values_of_useless_attributes_are_valid(distribution, positive_fraction):
-    """G30: whatever the distribution of attributes that know nothing."""
+    """G30: for any distribution of attributes that are independent of the target."""
     rng = np.random.default_rng(2)
     p_values_of_tables = []
     for _ in range(4):

@@ -1,4 +1,4 @@
-"""Associations of the training set: useless ones are 0, whatever the distributions are."""
+"""Associations of the training set: useless ones are 0 for any distribution."""
 
 import numpy as np
 import pytest

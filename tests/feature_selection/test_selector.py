@@ -31,7 +31,7 @@ SEVERAL_HOLDOUTS = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.Se
 
 
 def make_planted(n=1200, n_features=8, *, n_true=3, shift=0.6, seed=0):
-    """Return data in which the first columns know the label and the rest know nothing."""
+    """Return data in which the first columns depend on the label and the rest are noise."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, n)
     X = rng.standard_normal((n, n_features))

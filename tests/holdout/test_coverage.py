@@ -1,6 +1,6 @@
 """Intervals under attack: an analyst who overfits the holdout on purpose, on pure noise.
 
-Every query has the same expectation, 1/2, whatever the earlier queries: labels are fair coins,
+Every query has the expectation 1/2, after any earlier queries: labels are fair coins,
 independent of everything the analyst can choose. So each interval must contain 1/2, all of them
 at once with frequency at least 1 - beta.
 """

@@ -72,7 +72,7 @@ def test_order_statistics_of_a_sign_test():
     assert median_limits(errors, np.ones(100), np.arange(100), 0.05) == (40.0, 61.0)
 
 
-def test_groups_of_one_record_agree_with_records():
+def test_median_limits_of_groups_of_one_record_are_nearly_those_of_records():
     rng = np.random.default_rng(0)
     errors = rng.exponential(size=400)
     by_record = median_limits(errors, np.ones(400), np.arange(400), 0.05)

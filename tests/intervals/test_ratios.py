@@ -135,15 +135,15 @@ def test_counts_are_hidden():
     assert "17" not in repr(RatioCounts("f1", 17, 23))
 
 
-def test_a_tail_before_the_question_has_the_expected_floor():
+def test_a_tail_before_any_query_has_the_floor_expected_from_the_training_classes():
     shape = {"kind": "ratio", "family": "f1", "class_counts": (150, 50)}
-    expected = score_tail(Independent(), 100, **shape).ratio
+    floor_before_queries = score_tail(Independent(), 100, **shape).ratio.floor
     cells, n_counted = expected_floor((150, 50), 100)
     assert n_counted == 25.0
-    assert expected.floor == math.ceil(100 * cells.ends(None)[0])
-    assert 5 < expected.floor < 25
-    queried = score_tail(Independent(), 100, **shape, class_floors=(20,)).ratio
-    assert queried.floor == 20
+    assert floor_before_queries == math.ceil(100 * cells.ends(None)[0])
+    assert 5 < floor_before_queries < 25
+    queried_tail = score_tail(Independent(), 100, **shape, class_floors=(20,))
+    assert queried_tail.ratio.floor == 20
 
 
 def test_nothing_is_claimed_without_a_floor():

@@ -342,7 +342,7 @@ def log_probability(margins_below, count, margins_above, *, threshold_scale, que
 
 
 @pytest.mark.parametrize("n_above", [1, 3])
-def test_t1_is_attained(n_above):
+def test_thresholdout_epsilon_is_attained(n_above):
     """Theory T1."""
     # A million queries just below the threshold raise it. In the neighboring dataset they are
     # higher, and the "above" queries, whose values are released, are lower.
@@ -350,9 +350,9 @@ def test_t1_is_attained(n_above):
     scales = {"threshold_scale": 0.1, "query_scale": 0.2}
     log_p = log_probability(0.0, 10**6, [0.5] * n_above, **scales)
     log_p_neighbor = log_probability(delta, 10**6, [0.5 - delta] * n_above, **scales)
-    loss = log_p - log_p_neighbor + n_above * delta / 0.1
+    privacy_loss = log_p - log_p_neighbor + n_above * delta / 0.1
     mechanism = Thresholdout(0.0, **scales, answer_scale=0.1, budget=n_above, refresh=False)
-    assert loss / mechanism.dp_epsilon(delta) == pytest.approx(1.0, abs=2e-3)
+    assert privacy_loss / mechanism.dp_epsilon(delta) == pytest.approx(1.0, abs=2e-3)
 
 
 def audit(level_below, level_above, *, rounds, seed):
@@ -374,7 +374,7 @@ def audit(level_below, level_above, *, rounds, seed):
 
 
 @pytest.mark.parametrize("rounds", [12_000, pytest.param(250_000, marks=pytest.mark.slow)])
-def test_audited_level_is_below_t1_and_above_half_of_it(rounds):
+def test_audited_epsilon_is_between_half_and_all_of_the_proven_one(rounds):
     delta = 0.1
     n_hits = audit(0.2, 0.5, rounds=rounds, seed=1)
     n_neighbor_hits = audit(0.2 + delta, 0.5 - delta, rounds=rounds, seed=2)

@@ -1,4 +1,4 @@
-"""Panels in searches: the date is the unit, whatever the order of rows (theory G24)."""
+"""Panels in searches: the date is the unit, for any order of rows (theory G24)."""
 
 import warnings
 

@@ -76,7 +76,7 @@ def test_auto_noise_costs_a_tenth_of_the_width_at_most():
 
 
 @pytest.mark.parametrize("model", MODELS[:2], ids=lambda model: type(model).__name__)
-def test_zhao2017_runs_theorem_2_to_the_letter(model):
+def test_zhao2017_has_the_noise_and_budget_of_theorem_2(model):
     calibration = calibrate(
         model, calibration="zhao2017", expert=ExpertSettings(n_queries=50, threshold=0.3), budget=2
     )
