@@ -309,11 +309,11 @@ def draw(text, path=PICTURE):
     cells = read_table(text)
     sizes = sorted({records for records, _ in cells})
     rounds = sorted({rounds for _, rounds in cells})
-    grey = "#808080"  # readable on white and on black
+    gray = "#808080"  # readable on white and on black
     colors = dict(
         zip(
             METHODS,
-            ("#CC79A7", "#E69F00", "#B8860B", grey, "#009E73", "#D55E00", "#7F5A9E"),
+            ("#CC79A7", "#E69F00", "#B8860B", gray, "#009E73", "#D55E00", "#7F5A9E"),
             strict=False,
         )
     )
@@ -336,22 +336,22 @@ def draw(text, path=PICTURE):
                         markersize=4,
                         label=method,
                     )
-            axes[0, column].set_title(f"{records:,} records", color=grey)
-            axes[1, column].axhline(0.95, color=grey, linewidth=1)
+            axes[0, column].set_title(f"{records:,} records", color=gray)
+            axes[1, column].axhline(0.95, color=gray, linewidth=1)
             axes[1, column].set_xticks(range(len(rounds)), [str(n_rounds) for n_rounds in rounds])
             axes[1, column].set_xlabel(f"rounds of {CANDIDATES} candidates")
         axes[0, 0].set(ylabel="half-width of the interval", ylim=(0, None))
         axes[1, 0].set(ylabel="coverage (line: 95%)", ylim=(0, 1.03))
         for ax in axes.flat:
             ax.set_facecolor("none")
-            ax.tick_params(colors=grey)
-            ax.spines[:].set_color(grey)
-            ax.xaxis.label.set_color(grey)
-            ax.yaxis.label.set_color(grey)
+            ax.tick_params(colors=gray)
+            ax.spines[:].set_color(gray)
+            ax.xaxis.label.set_color(gray)
+            ax.yaxis.label.set_color(gray)
         figure.legend(
             *axes[0, 0].get_legend_handles_labels(),
             loc="outside right upper",
-            labelcolor=grey,
+            labelcolor=gray,
             frameon=False,
         )
         figure.savefig(path, transparent=True, metadata={"Date": None, "Title": digest(text)})

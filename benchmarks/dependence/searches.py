@@ -134,7 +134,7 @@ def nodes(n, rng, time, *, influence=0.4):
 
 
 def _message(odds, coupling):
-    """Return the log odds that a neighbour of these log odds sends over an edge."""
+    """Return the log odds that a neighbor of these log odds sends over an edge."""
     return 2.0 * math.atanh(math.tanh(coupling) * math.tanh(odds / 2.0))
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from benchmarks.experiments._analyst import COLUMNS
 from benchmarks.experiments._runner import moments
 
-# Okabe-Ito colours with distinct lightness; marker and dash tell the lines apart in grey print.
+# Okabe-Ito colors with distinct lightness; marker and dash tell the lines apart in gray print.
 LINES = (
     ("training", "training", "#0072B2", "o", "-"),
     ("holdout", "holdout, as reported", "#D55E00", "s", "--"),
@@ -35,14 +35,14 @@ def draw(path, panels, sizes, title):
     bottoms = [0.48]
     for ax, (heading, results) in zip(axes, panels, strict=True):
         mean, spread = moments(results)
-        for name, label, colour, marker, dash in LINES:
+        for name, label, color, marker, dash in LINES:
             column = COLUMNS.index(name)
-            centre = mean[:, column]
+            center = mean[:, column]
             width = spread[:, column]
-            ax.fill_between(sizes, centre - width, centre + width, color=colour, alpha=0.2, lw=0)
-            ax.plot(sizes, centre, dash, color=colour, marker=marker, ms=4, lw=1.5, label=label)
-            tops.append(np.nanmax(centre + width) + 0.02)
-            bottoms.append(np.nanmin(centre) - 0.01)
+            ax.fill_between(sizes, center - width, center + width, color=color, alpha=0.2, lw=0)
+            ax.plot(sizes, center, dash, color=color, marker=marker, ms=4, lw=1.5, label=label)
+            tops.append(np.nanmax(center + width) + 0.02)
+            bottoms.append(np.nanmin(center) - 0.01)
         lower, upper = (mean[:, COLUMNS.index(end)] for end in ("lower", "upper"))
         if np.isfinite(lower[1:]).any():
             ax.fill_between(

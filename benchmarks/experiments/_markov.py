@@ -11,7 +11,7 @@ from scipy.signal import lfilter
 from examples.simulated import GaussianMixture, SimulatedDataset, simulate_states
 
 
-def apply_neighbours(rows, correlation):
+def apply_neighbors(rows, correlation):
     """Return each row times the matrix of entries ``correlation ** |j - k|``, in linear time.
 
     A sum over earlier and a sum over later attributes; each is a first-order recursion.
@@ -22,7 +22,7 @@ def apply_neighbours(rows, correlation):
     return filtered(rows) + filtered(rows[..., ::-1])[..., ::-1] - rows
 
 
-def neighbour_noise(normals, correlation):
+def neighbor_noise(normals, correlation):
     """Return rows with correlations ``correlation ** |j - k|`` from independent standard normals.
 
     A stationary first-order autoregression over the attributes, in linear time, without a dense
@@ -35,14 +35,14 @@ def neighbour_noise(normals, correlation):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NeighbourMixture(GaussianMixture):
+class NeighborMixture(GaussianMixture):
     """Within a component, attributes ``j`` and ``k`` are correlated by ``r ** |j - k|``."""
 
-    neighbour_correlation: float = 0.0
+    neighbor_correlation: float = 0.0
 
     def variances(self, weighted):
         """Return the variance of each row of weights within a component."""
-        return (weighted * apply_neighbours(weighted, self.neighbour_correlation)).sum(axis=1)
+        return (weighted * apply_neighbors(weighted, self.neighbor_correlation)).sum(axis=1)
 
 
 def make_markov(
@@ -53,7 +53,7 @@ def make_markov(
     shift: float = 0.06,
     stay: float = 0.95,
     loading: float = 0.1,
-    neighbour_correlation: float = 0.5,
+    neighbor_correlation: float = 0.5,
     dtype="float64",
     random_state=None,
 ):
@@ -89,8 +89,8 @@ def make_markov(
         next; 1/2 makes the records independent.
     loading : float, default=0.1
         Correlation of each attribute with the mood, between -1 and 1 (exclusive).
-    neighbour_correlation : float, default=0.5
-        Correlation :math:`r` of the noise of neighbouring attributes, in [0, 1).
+    neighbor_correlation : float, default=0.5
+        Correlation :math:`r` of the noise of neighboring attributes, in [0, 1).
     dtype, random_state : object
         As for ``make_dwork_signal``.
 
@@ -110,7 +110,7 @@ def make_markov(
         spread_shifts(n_features, n_shifted, shift),
         alternating_loadings(n_features, loading),
         stay,
-        neighbour_correlation,
+        neighbor_correlation,
         np.dtype(dtype),
     )
     return sample(n, np.random.default_rng(random_state))
@@ -134,14 +134,14 @@ def two_state_transition(stay):
     return np.array([[stay, 1.0 - stay], [1.0 - stay, stay]])
 
 
-def mood_distribution(shifts, loadings, neighbour_correlation):
+def mood_distribution(shifts, loadings, neighbor_correlation):
     """Return the distribution of one record: label and mood are independent fair signs."""
-    return NeighbourMixture(
+    return NeighborMixture(
         weights=np.full(4, 0.25),
         labels=np.array([0, 1, 0, 1]),
         means=np.array([u * shifts + v * loadings for v in (-1, 1) for u in (-1, 1)]),
         scales=np.sqrt(1.0 - loadings**2),
-        neighbour_correlation=neighbour_correlation,
+        neighbor_correlation=neighbor_correlation,
     )
 
 
@@ -149,7 +149,7 @@ def _sample(shifts, loadings, stay, correlation, dtype, n, rng):
     step = two_state_transition(stay)
     label = simulate_states(step, n, rng)
     mood = simulate_states(step, n, rng)
-    X = neighbour_noise(rng.standard_normal((n, len(shifts)), dtype=dtype), correlation)
+    X = neighbor_noise(rng.standard_normal((n, len(shifts)), dtype=dtype), correlation)
     X *= np.sqrt(1.0 - loadings**2).astype(dtype)
     X += (2 * mood - 1).astype(dtype)[:, None] * loadings.astype(dtype)
     carriers = np.flatnonzero(shifts)

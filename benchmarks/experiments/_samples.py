@@ -22,7 +22,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from benchmarks.experiments._markov import apply_neighbours, make_markov, neighbour_noise
+from benchmarks.experiments._markov import apply_neighbors, make_markov, neighbor_noise
 from benchmarks.experiments._signal import make_dwork_signal
 from examples.simulated import simulate_states
 
@@ -50,12 +50,12 @@ class Population:
 
     @cached_property
     def statistics(self):
-        """Shifts, loadings and scales of the attributes, and the neighbour correlation."""
+        """Shifts, loadings and scales of the attributes, and the neighbor correlation."""
         distribution = self.distribution
         of_label_one = distribution.means[distribution.labels == 1]
         shifts = of_label_one.mean(axis=0)
         loadings = of_label_one[-1] - shifts  # the last component has mood +1
-        correlation = getattr(distribution, "neighbour_correlation", 0.0)
+        correlation = getattr(distribution, "neighbor_correlation", 0.0)
         return shifts, loadings, distribution.scales, correlation
 
 
@@ -116,7 +116,7 @@ class StatisticSample:
         self._rng = rng
         self._shifts, self._loadings, self._scales, self._r = population.statistics
         self._sign = self._draw_signs(population.stay)
-        noise = neighbour_noise(rng.standard_normal(len(self._shifts)), self._r)
+        noise = neighbor_noise(rng.standard_normal(len(self._shifts)), self._r)
         self._noise_mean = noise / np.sqrt(n)
 
     def _draw_signs(self, stay):
@@ -139,7 +139,7 @@ class StatisticSample:
         May be called once: a second call would draw the same records' noise anew.
         """
         scaled = weights * self._scales
-        covariance = scaled @ apply_neighbours(scaled, self._r).T
+        covariance = scaled @ apply_neighbors(scaled, self._r).T
         values, vectors = np.linalg.eigh(covariance)  # singular where two classifiers agree
         root = vectors * np.sqrt(np.clip(values, 0.0, None))
         noise = self._rng.standard_normal((self._n, len(weights)))

@@ -132,7 +132,7 @@ class MultiplicativeWeights:
             runs.append(run)
             start += len(run)
             if run.above[-1]:
-                # Hardt, Rothblum 2010, Fig. 1: towards kinds the query favours if the holdout's
+                # Hardt, Rothblum 2010, Fig. 1: towards kinds the query favors if the holdout's
                 # value is higher, away from them if it is lower.
                 direction = np.sign(run.values[-1] - predicted[len(run) - 1])
                 weights = self.hypothesis * np.exp(

@@ -130,7 +130,7 @@ class NoiseAddition(_EveryQuery):
         Returns
         -------
         float
-            Level for replace-one neighbours; infinite for Gaussian noise, see `zcdp_rho`.
+            Level for replace-one neighbors; infinite for Gaussian noise, see `zcdp_rho`.
         """
         sensitivity = check_real("sensitivity", sensitivity, low=0.0, high=1.0, closed="right")
         if self.noise != "laplace":

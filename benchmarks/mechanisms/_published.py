@@ -185,7 +185,7 @@ def rogers_thresholdout_half_width(
     def width(log_sigma):
         sigma = math.exp(log_sigma)
         information = _rogers_information(2.0 * rounds / (size * sigma**2))
-        error = second * sigma**2  # threshold 0 is the most favourable
+        error = second * sigma**2  # threshold 0 is the most favorable
         total = information / (4.0 * size) + error + math.sqrt(information * error / size)
         return math.sqrt(total / beta)
 

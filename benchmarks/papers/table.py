@@ -95,10 +95,10 @@ def _definitions():
         _PAPERS + "test_approximate_max_information_by_all_subsets",
     )  # fmt: skip
     yield Row(
-        ZHAO, "(2)", "δ of randomised response (3:1) at ε = ln 3", 0.0,
+        ZHAO, "(2)", "δ of randomized response (3:1) at ε = ln 3", 0.0,
         theorems.smallest_delta([0.75, 0.25], [0.25, 0.75], math.log(3)), AS_PRINTED,
         "benchmarks.papers.theorems.smallest_delta",
-        _PAPERS + "test_smallest_delta_of_randomised_response",
+        _PAPERS + "test_smallest_delta_of_randomized_response",
     )  # fmt: skip
     yield Row(
         ZHAO, "§2.2", "exponential mechanism, u = (0, 1), ε = 2, Δ = 1: P(second)",
@@ -370,7 +370,7 @@ def _dwork_theorems():
         CACM, "Def. 3", "δ of (.6, .4), (.4, .6) at ε = .1", 0.6 - 0.4 * math.exp(0.1),
         theorems.smallest_delta([0.6, 0.4], [0.4, 0.6], 0.1), AS_PRINTED,
         "benchmarks.papers.theorems.smallest_delta",
-        _PAPERS + "test_smallest_delta_of_randomised_response",
+        _PAPERS + "test_smallest_delta_of_randomized_response",
     )  # fmt: skip
     n = 5000
     epsilon = 0.1

@@ -33,8 +33,8 @@ def test_transcript_bound_for_huge_budgets_is_above_the_sum():
     assert exact < bound < exact + 30
 
 
-def test_g1_holds_for_randomised_response_by_enumeration():
-    # n bits released through randomised response; the event is the most likely set for each
+def test_g1_holds_for_randomized_response_by_enumeration():
+    # n bits released through randomized response; the event is the most likely set for each
     # output. P[X in E_Y] is computed exactly and compared with the bound.
     """Theory G1."""
     n = 6

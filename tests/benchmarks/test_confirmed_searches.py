@@ -1,4 +1,4 @@
-"""Searches that cross-validation predicts well spend little information for any split has."""
+"""Searches that cross-validation predicts well spend little information, for any split."""
 
 import dataclasses
 

@@ -118,7 +118,7 @@ def test_correlations_have_the_distribution_of_the_records(name):
 
 def test_neighbor_covariance_matches_the_dense_matrix():
     make = module("_markov").make_markov
-    data = make(5, 40, n_shifted=0, loading=0.3, neighbour_correlation=0.6)
+    data = make(5, 40, n_shifted=0, loading=0.3, neighbor_correlation=0.6)
     coef = np.random.default_rng(0).standard_normal(40)
     j = np.arange(40)
     scale = np.sqrt(1 - 0.09)

@@ -30,7 +30,7 @@ def bits(n):
     return np.array(list(itertools.product([0, 1], repeat=n)))
 
 
-def randomised_response(n, epsilon):
+def randomized_response(n, epsilon):
     """P(y | x) for all data sets of n bits, each flipped with odds e^−ε: ε-DP."""
     flips = (bits(n)[:, None, :] != bits(n)[None, :, :]).sum(axis=2)
     keep = 1 / (1 + math.exp(-epsilon))
@@ -81,7 +81,7 @@ def test_lemma_6_by_enumeration():
                 assert theorems.approximate_max_information(joint, beta) <= k + 1e-12
 
 
-def test_smallest_delta_of_randomised_response():
+def test_smallest_delta_of_randomized_response():
     p = [0.75, 0.25]
     q = [0.25, 0.75]
     assert theorems.smallest_delta(p, q, math.log(3)) == pytest.approx(0.0, abs=1e-15)
@@ -113,7 +113,7 @@ def test_exponential_mechanism_keeps_its_level():
 def test_theorem_8_by_enumeration_with_correlated_records(epsilon):
     n = 5
     for data in (np.full(2**n, 2.0**-n), chain_probabilities(n)):
-        for mechanism in (randomised_response(n, epsilon), noisy_count(n, epsilon)):
+        for mechanism in (randomized_response(n, epsilon), noisy_count(n, epsilon)):
             exact = theorems.approximate_max_information(data[:, None] * mechanism)
             assert exact <= theorems.dp_information(epsilon, n) + 1e-12
 
@@ -122,7 +122,7 @@ def test_theorem_8_by_enumeration_with_correlated_records(epsilon):
 @pytest.mark.parametrize("epsilon", [0.05, 0.3])
 def test_theorem_3_holds_for_randomized_response_by_enumeration(source, epsilon):
     n = 8
-    for mechanism in (randomised_response(n, epsilon), noisy_count(n, epsilon)):
+    for mechanism in (randomized_response(n, epsilon), noisy_count(n, epsilon)):
         joint = mechanism / 2**n
         for beta in (0.01, 0.1):
             exact = theorems.approximate_max_information(joint, beta)
@@ -134,7 +134,7 @@ def test_theorem_3_holds_under_sequential_bdp_on_a_chain():
     level = 0.05
     chain = MarkovChain([[0.9, 0.1], [0.1, 0.9]], observed=True)
     epsilon = sequential_epsilon(chain, level, n)
-    joint = chain_probabilities(n)[:, None] * randomised_response(n, level)
+    joint = chain_probabilities(n)[:, None] * randomized_response(n, level)
     for beta in (0.01, 0.1):
         exact = theorems.approximate_max_information(joint, beta)
         assert exact <= theorems.approximate_information(epsilon, n, beta, source="corrected")
@@ -172,12 +172,12 @@ def test_description_information_by_enumeration():
 
 
 def test_composition_of_dp_and_description_length_by_enumeration():
-    # First randomised response, then any bit of data and first output; and the other way round.
+    # First randomized response, then any bit of data and first output; and the other way round.
     n = 4
     epsilon = 0.2
     beta = 0.1
     rng = np.random.default_rng(1)
-    private = randomised_response(n, epsilon)
+    private = randomized_response(n, epsilon)
     k = theorems.dp_information(epsilon, n)
     for _ in range(30):
         second_bit = rng.integers(0, 2, (2**n, 2**n))
@@ -193,7 +193,7 @@ def test_composition_of_dp_and_description_length_by_enumeration():
         assert exact <= nats + 1e-12
         first_bit = rng.integers(
             0, 2, 2**n
-        )  # a bit first, randomised response of data xor bit second
+        )  # a bit first, randomized response of data xor bit second
         shifted = private[:, np.arange(2**n)]
         joint = np.stack([shifted * (first_bit == b)[:, None] for b in (0, 1)], axis=2) / 2**n
         exact = theorems.approximate_max_information(joint.reshape(2**n, -1), beta)
@@ -252,7 +252,7 @@ def test_theorem_4_by_enumeration():
     n = 8
     epsilon = 0.3
     x = bits(n)
-    p = randomised_response(n, epsilon) / 2.0**n
+    p = randomized_response(n, epsilon) / 2.0**n
     failure_probability = 0.0
     for y, released in enumerate(x):
         overfit = np.abs((x == released).mean(axis=1) - 0.5)  # φ_i: bit i equals the released one
