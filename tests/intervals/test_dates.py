@@ -99,7 +99,7 @@ def test_an_interval_by_hand_and_none_without_spread():
 def row_of(name, y, predictions, **options):
     y = np.asarray(y)
     predictions = np.asarray(predictions, dtype=float)
-    options = {"dates": np.arange(len(y)), "level": 0.05} | options
+    options = {"dates": np.arange(len(y)), "alpha": 0.05} | options
     statistic = about_training_mean(statistic_of(name), 0.0)
     return date_row(statistic, y, [(predictions, None)], **options)
 

@@ -101,7 +101,7 @@ def test_rows_cover_at_their_level(runs):
         for name, (statistic, respond) in rows.items():
             for row_type, compared in predictions_by_model(respond, data).items():
                 if run == 0:
-                    options = {"units": population[0] * 30 // 60_000, "level": 0.05}
+                    options = {"units": population[0] * 30 // 60_000, "alpha": 0.05}
                     population_value = approximate_row(
                         statistic,
                         population[1],
