@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import xlogy
+from scipy.special import betaincinv, xlogy
 from scipy.stats import beta as beta_distribution
 
 from sklearn_bdp._typing import Array, FloatOrArray
@@ -50,6 +50,11 @@ LEVELS = tuple(2.0 ** (0.5 * step) for step in range(7))
 #: for scores whose kurtosis is not known. Limits matter for interim intervals only.
 _ALLOWED_DEVIATIONS = 3.0
 _LEAST_ALLOWED = 4.0
+
+#: Largest stake of a bet on records: with larger ones, single records decide a mean shortfall.
+_MAX_STAKE_OF_RECORD = 0.8
+#: Quantiles of the law that scores are expected to follow.
+_N_LAW_QUANTILES = 200
 
 _RATES = np.r_[np.geomspace(1e-3, 0.5, 48, endpoint=False), 1.0 - np.geomspace(0.5, 1e-3, 48)]
 
@@ -118,8 +123,11 @@ class SquaresPlan:
     @property
     def shares(self) -> tuple[Array, Array]:
         """Logs of the parts of a failure probability: for plain limits, for limits by squares."""
-        plain = np.where(self.eligible, math.log1p(-SHARE), 0.0)
-        return plain, np.where(self.eligible, math.log(SHARE), -math.inf)
+        return _log_shares(self.eligible)
+
+    def levels_of(self, query: int) -> Array:
+        """Return the upper limits of one query's statistic that are tried."""
+        return self.levels[query]
 
     def deviations(self, moments: Array) -> Array:
         """Return mean squared deviations from the centers; ``moments`` are means and mean squares.
@@ -194,6 +202,255 @@ def plan_squares(
     spread = np.fmax(allowed, _LEAST_ALLOWED) * relative_deviation
     levels = (expected * (1.0 + spread) + margin)[:, None] * np.array(LEVELS)
     return SquaresPlan(centers, np.minimum(levels, 1.0), margin, eligible, log_failure, units)
+
+
+def _log_shares(eligible):
+    """Return logs of the parts of a failure probability: of plain limits, and of sharper ones."""
+    plain = np.where(eligible, math.log1p(-SHARE), 0.0)
+    return plain, np.where(eligible, math.log(SHARE), -math.inf)
+
+
+def betting_lower_limit(
+    values: FloatOrArray,
+    log_failure: FloatOrArray,
+    n: int,
+    *,
+    center: float,
+    stake: FloatOrArray,
+    shortfall: FloatOrArray,
+) -> Array:
+    r"""Return lower limits for the mean expectation of independent scores in [0, 1] (theory G15).
+
+    .. math:: c + \frac{c}{\lambda}\Bigl(\exp\Bigl\{\frac{\lambda(q - c)}{c} - H - \frac Ln
+       \Bigr\} - 1\Bigr)
+
+    Parameters
+    ----------
+    values : float or array-like
+        Lower limits of the mean score :math:`q`, in [0, 1].
+    log_failure : float or array-like
+        Log of the failure probability, :math:`-L`.
+    n : int
+        Number of scores.
+    center, stake : float or array-like
+        :math:`c` and :math:`\lambda`, both in (0, 1), fixed in advance.
+    shortfall : float or array-like
+        Upper limits of :math:`H`, the mean of :math:`\lambda x_i - \ln(1 + \lambda x_i)` with
+        :math:`x_i = (\varphi_i - c)/c`.
+
+    Returns
+    -------
+    ndarray
+        Limits from 0 to ``values``.
+    """
+    values = check_array("values", values, low=0.0, high=1.0)
+    level = check_array("log_failure", log_failure, high=0.0)
+    shortfall = check_array("shortfall", shortfall, low=0.0)
+    growth = stake * (values - center) / center - shortfall + level / n
+    return np.clip(center + center * np.expm1(growth) / stake, 0.0, values)
+
+
+class Bets(NamedTuple):
+    """Bets of one query for both limits: on scores, and on their distances from 1."""
+
+    centers: tuple[float, float]
+    stakes: tuple[float, float]
+    shortfalls: tuple[float, float]  # largest mean shortfalls at the first limit
+    max_ratio: float  # largest shortfall of one record, in units of ``shortfalls``
+
+    def ratio(self, scores: ArrayLike) -> float:
+        """Return the larger of both mean shortfalls, in units of the largest one of a record.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,)
+            Scores of independent records, in [0, 1].
+
+        Returns
+        -------
+        float
+            In [0, 1]. One record moves it by at most ``1 / n``.
+        """
+        scores = np.asarray(scores, dtype=float)
+        ratios = [
+            float(np.mean(_shortfalls(side_scores, center, stake))) / shortfall
+            for side_scores, center, stake, shortfall in zip(
+                (scores, 1.0 - scores), self.centers, self.stakes, self.shortfalls, strict=True
+            )
+        ]
+        return float(np.clip(max(ratios) / self.max_ratio, 0.0, 1.0))
+
+
+def _shortfalls(scores, center, stake):
+    """Return by how much log wealth grows less than its linear approximation, at least 0."""
+    gains = stake * (scores - center) / center
+    return gains - np.log1p(gains)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class BettingPlan:
+    """Bets of a batch about independent records, fixed from public numbers before its queries."""
+
+    predictions: Array  # (m,): expected scores
+    expected_variances: Array  # (m,): of a record's score
+    kurtosis: Array  # (m,): of a record's score, NaN: unknown
+    training_sizes: Array  # (m,): records behind these numbers
+    margin: float  # of noise: a limit that holds is known up to it
+    eligible: Array  # (m,): queries whose scores are known to vary little
+    log_failure: float  # of the limits that the stakes are chosen for
+    n: int  # records of the holdout
+    _bets: dict[int, Bets] = dataclasses.field(default_factory=dict, repr=False)
+
+    @property
+    def shares(self) -> tuple[Array, Array]:
+        """Logs of the parts of a failure probability: for plain limits, for limits by bets."""
+        return _log_shares(self.eligible)
+
+    def levels_of(self, query: int) -> Array:
+        """Return the upper limits of one query's statistic that are tried."""
+        first_level = 1.0 / self.bets(query).max_ratio + self.margin
+        return np.minimum(first_level * np.array(LEVELS), 1.0)
+
+    def bets(self, query: int) -> Bets:
+        """Return the bets of one query; they depend on public numbers only."""
+        if query not in self._bets:
+            prediction = float(self.predictions[query])
+            centers = (prediction, 1.0 - prediction)
+            sides = [self._side(query, center) for center in centers]
+            stakes, shortfalls, ratios = zip(*sides, strict=True)
+            self._bets[query] = Bets(centers, stakes, shortfalls, max(ratios))
+        return self._bets[query]
+
+    def _side(self, query, center):
+        """Return the stake of one side, its allowed mean shortfall, and a record's largest ratio.
+
+        Scores are expected to follow a beta law. Any numbers are valid, right ones give the
+        sharpest limits.
+        """
+        variance = float(self.expected_variances[query])
+        size = center * (1.0 - center) / variance - 1.0
+        probabilities = (np.arange(_N_LAW_QUANTILES) + 0.5) / _N_LAW_QUANTILES
+        scores = betaincinv(center * size, (1.0 - center) * size, probabilities)
+        stakes = _RATES[_RATES <= _MAX_STAKE_OF_RECORD]
+        shortfalls = _shortfalls(scores, center, stakes[:, None])
+        expected = np.maximum(shortfalls.mean(axis=1), 1e-12)
+        relative_deviations = shortfalls.std(axis=1) / expected
+        n_deviations = _LEAST_ALLOWED
+        if np.isfinite(self.kurtosis[query]):
+            n_deviations = _ALLOWED_DEVIATIONS
+            law_kurtosis = float(np.mean((scores - scores.mean()) ** 4) / scores.var() ** 2)
+            excess = (self.kurtosis[query] - 1.0) / max(law_kurtosis - 1.0, 1e-12)
+            relative_deviations *= math.sqrt(max(1.0, excess))
+        sampling = math.sqrt(1.0 / self.n + 1.0 / float(self.training_sizes[query]))
+        allowed = expected * (1.0 + n_deviations * relative_deviations * sampling)
+        ends = np.array([0.0, 1.0])
+        largest = _shortfalls(ends, center, stakes[:, None]).max(axis=1)
+        limits = betting_lower_limit(
+            np.full(stakes.shape, center),
+            self.log_failure,
+            self.n,
+            center=center,
+            stake=stakes,
+            shortfall=allowed + 2.0 * self.margin * largest,
+        )
+        best = int(np.argmax(limits))
+        return float(stakes[best]), float(allowed[best]), float(largest[best] / allowed[best])
+
+    def limits(
+        self, lowest: Array, highest: Array, side: Array, known: dict[int, float]
+    ) -> tuple[Array, Array]:
+        """Return lower and upper limits for the eligible queries; 0 and 1 for the others.
+
+        Parameters
+        ----------
+        lowest, highest : ndarray of shape (m,)
+            Ends of the possible mean scores.
+        side : ndarray of shape (m,)
+            Logs of the one-sided failure probabilities.
+        known : dict of int to float
+            Upper limits of :meth:`Bets.ratio` that the mechanism confirmed, by position.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (m,)
+            In [0, 1].
+        """
+        lower = np.zeros(len(self.predictions))
+        upper = np.ones(len(self.predictions))
+        for query, ratio in known.items():
+            bets = self.bets(query)
+            ends = (lowest[query], 1.0 - highest[query])
+            sides = [
+                float(
+                    betting_lower_limit(
+                        end,
+                        side[query] + math.log(SHARE),
+                        self.n,
+                        center=center,
+                        stake=stake,
+                        shortfall=ratio * bets.max_ratio * shortfall,
+                    )
+                )
+                for end, center, stake, shortfall in zip(
+                    ends, bets.centers, bets.stakes, bets.shortfalls, strict=True
+                )
+            ]
+            lower[query] = sides[0]
+            upper[query] = 1.0 - sides[1]
+        return lower, upper
+
+
+def plan_bets(
+    predictions: ArrayLike,
+    variances: ArrayLike,
+    *,
+    training_sizes: ArrayLike,
+    n: int,
+    log_failure: float,
+    kurtosis: FloatOrArray = math.nan,
+    margin: float = 0.0,
+) -> BettingPlan:
+    """Fix the bets of a batch about ``n`` independent records from public numbers (theory G15).
+
+    Parameters
+    ----------
+    predictions : array-like of shape (m,)
+        Expected scores, in [0, 1].
+    variances : array-like of shape (m,)
+        Of a record's score on the training side; NaN where unknown.
+    training_sizes : array-like of shape (m,)
+        Number of records behind these numbers.
+    n : int
+        Number of holdout records.
+    log_failure : float
+        About the log of the one-sided failure probability that limits will have.
+    kurtosis : float or array-like of shape (m,), default=nan
+        Of a record's score on the training side; NaN where unknown.
+    margin : float, default=0.0
+        Of the noise of a comparison with a limit. Limits are larger by it, so that noise alone does
+        not reject them.
+
+    Returns
+    -------
+    BettingPlan
+        Eligible are queries whose variance is known and clearly below the largest possible one. Any
+        numbers are valid, right ones give the sharpest limits.
+    """
+    centers = np.clip(check_array("predictions", predictions), 1e-3, 1.0 - 1e-3)
+    sizes = np.broadcast_to(np.asarray(training_sizes, dtype=float), centers.shape)
+    worst = centers * (1.0 - centers)
+    expected = shrunken_variances(np.asarray(variances, dtype=float), worst, sizes)
+    eligible = np.isfinite(expected) & (expected < 0.7 * worst)
+    return BettingPlan(
+        predictions=centers,
+        expected_variances=np.where(eligible, expected, worst),
+        kurtosis=np.broadcast_to(np.asarray(kurtosis, dtype=float), centers.shape),
+        training_sizes=sizes,
+        margin=margin,
+        eligible=eligible,
+        log_failure=check_real("log_failure", log_failure, high=0.0),
+        n=n,
+    )
 
 
 def shrunken_variances(variances: Array, worst: Array, training_sizes: Array) -> Array:

@@ -12,16 +12,22 @@ from scipy.special import ndtr
 
 from sklearn_bdp.accounting.noise_calibration import auto_threshold
 from sklearn_bdp.accounting.spending import OFFSET, rank_code_lengths
-from sklearn_bdp.intervals.bounds import plan_squares
+from sklearn_bdp.intervals.bounds import LEVELS
 from sklearn_bdp.intervals.concentration import ModelTail, half_width_at, score_tail
 from sklearn_bdp.ledger.ledger import Fact
 from sklearn_bdp.release.batch_context import cell_width_policy, check_open, next_code_length
 from sklearn_bdp.release.class_proportions import with_prevalence
 from sklearn_bdp.release.graded_release import fine_half_width
 from sklearn_bdp.release.guarantee import report_half_width
-from sklearn_bdp.release.query_batch import metric_key, sampling_units, unit_variance
+from sklearn_bdp.release.query_batch import (
+    has_record_units,
+    metric_key,
+    sampling_units,
+    unit_variance,
+)
 from sklearn_bdp.release.variance_queries import (
     LEADER_RANK_LENGTH,
+    plan_variation,
     record_influence,
     relative_deviation,
 )
@@ -191,10 +197,10 @@ def preview_batch(
     expected_spending = batch.expected_spending(cells)
     variance_plan = batch.variance_plan(variance, n_train)
     if variance_plan is not None:
-        half_width = min(half_width, batch.half_width_by_squares(cells.leader, variance_plan))
+        half_width = min(half_width, batch.half_width_by_variance(cells.leader, variance_plan))
         metric_name = "" if metric is None else metric_key(metric)
         expected_spending += code.copy().charge_limit(
-            metric_name, code.first_limit(metric_name), variance_plan.levels.shape[1]
+            metric_name, code.first_limit(metric_name), len(LEVELS)
         )
     half_width_others = half_width
     if n_queries > 1:
@@ -345,24 +351,25 @@ class _PreviewedBatch:
             return None
         settings = self.settings
         margin_confirmed, _ = settings.noise_margins(self.last.n_rounds)
-        plan = plan_squares(
+        plan = plan_variation(
             np.array([self.prediction.score]),
             np.array([variance]),
             training_sizes=np.array([n_train * self.units.count / settings.n]),
             units=self.units,
+            are_records=has_record_units(self.model, settings.n),
             log_failure=math.log(settings.sampling_failure) - self.length - LEADER_RANK_LENGTH,
             margin=record_influence(self.units, settings) * margin_confirmed,
         )
         return plan if plan.eligible.any() else None
 
-    def half_width_by_squares(self, cell_half_width, variance_plan):
+    def half_width_by_variance(self, cell_half_width, variance_plan):
         """Return the half-width of the leader if the first limit of its variance holds."""
         score = self.prediction.score
         cell_ends = np.clip([score - cell_half_width, score + cell_half_width], 0.0, 1.0)
-        squared_deviation = min(1.0, float(variance_plan.levels[0, 0]) + variance_plan.margin)
+        first_limit = min(1.0, float(variance_plan.levels_of(0)[0]) + variance_plan.margin)
         log_failure = np.array([self.log_one_sided - self.rank_lengths[0]])
         lower, upper = variance_plan.limits(
-            cell_ends[:1], cell_ends[1:], log_failure, {0: squared_deviation}
+            cell_ends[:1], cell_ends[1:], log_failure, {0: first_limit}
         )
         return 0.5 * float(upper[0] - lower[0])
 

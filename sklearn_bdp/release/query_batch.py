@@ -65,6 +65,9 @@ class QueryBatch:
     #: (m, 2): means and mean squares of the units' scores on the holdout: for the mechanism only.
     unit_moments: np.ndarray = dataclasses.field(repr=False)
     units: Units  # the independent sampling units
+    #: (m,): scores of the holdout records of each query, None for scores by class; or None if
+    #: records are not independent. For the mechanism only.
+    record_scores: list | None = dataclasses.field(default=None, repr=False)
     #: (m,): half-widths of the cells of unrelated queries, each answered by itself; or None.
     fixed_half_widths: np.ndarray | None = None
     #: (m,): public ranks that select a query unless the holdout corrects another one upward; or
@@ -182,6 +185,7 @@ def make_query_batch(
         kurtosis=_checked_kurtosis(training_kurtosis, m),
         unit_moments=holdout_scores.unit_moments,
         units=units,
+        record_scores=holdout_scores.record_scores if has_record_units(model, n) else None,
         fixed_half_widths=fixed_half_widths,
         ranks=None if ranks is None else check_array("ranks", ranks, shape=(m,)),
         by_class=holdout_scores.by_class,
@@ -223,6 +227,12 @@ def sampling_units(model, n):
         return Units.records(n)
     _, _, group_sizes = in_order_of_groups(model, n)
     return Units.of(group_sizes)
+
+
+def has_record_units(model: Any, n: int) -> bool:
+    """Return whether the sampling units of a holdout are its records, which are independent."""
+    scheme = model.sampling_scheme(n)
+    return scheme.calendar is None and scheme.has_independent_records
 
 
 def unit_variance(record_variance, units, model, n, is_binary):
@@ -280,6 +290,7 @@ class _ScoresOnHoldout:
 
     values: np.ndarray = dataclasses.field(repr=False)
     unit_moments: np.ndarray = dataclasses.field(repr=False)
+    record_scores: list = dataclasses.field(repr=False)
     sensitivities: np.ndarray
     shapes: tuple
     shape_of: np.ndarray
@@ -294,6 +305,7 @@ class _ScoresOnHoldout:
         return cls(
             values=values,
             unit_moments=unit_moments,
+            record_scores=list(np.reshape(np.asarray(scores), (values.size, n))),
             sensitivities=np.full(values.size, _mean_sensitivity(model, n)),
             shapes=({"kind": "mean", "binary": is_binary},),
             shape_of=np.zeros(values.size, dtype=int),
@@ -328,6 +340,7 @@ class _ScoresOnHoldout:
         return cls(
             values=np.array(values),
             unit_moments=np.array(unit_moments),
+            record_scores=[evaluation.per_record for evaluation in evaluations],
             sensitivities=np.array(sensitivities),
             shapes=tuple(map(dict, shape_indices)),
             shape_of=np.array(shape_of, dtype=int),

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_bdp.intervals.bounds import Units, plan_squares, shrunken_variances
+from sklearn_bdp.intervals.bounds import (
+    BettingPlan,
+    SquaresPlan,
+    Units,
+    plan_bets,
+    plan_squares,
+    shrunken_variances,
+)
 from sklearn_bdp.release.batch_context import BatchContext
 from sklearn_bdp.release.graded_release import BatchRelease, leading_position
 from sklearn_bdp.release.query_batch import QueryBatch
@@ -21,11 +28,12 @@ LEADER_RANK_LENGTH = math.log(8.0)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SecondMoments:
-    """Released mean squared deviations of a batch."""
+    """Released upper limits of how much the scores of a batch vary."""
 
     #: Position of each query, and the step of its first confirmed limit, or None.
     cells: list[list[int | None]] | None = None
-    #: Upper limits of mean squared deviations by position, noise margins included.
+    #: Upper limits of mean squared deviations, or of ``Bets.ratio`` where records are independent,
+    #: by position, noise margins included.
     limits: dict[int, float] = dataclasses.field(default_factory=dict)
     released: float = 0.0  # code length in nats
     n_rejected: int = 0  # limits that the holdout did not confirm
@@ -44,17 +52,62 @@ def make_variance_plan(batch: QueryBatch, context: BatchContext, log_failure: fl
     centers = batch.cv_scores
     if batch.fixed_half_widths is None:
         centers, _ = code.predict(batch.cv_scores)
-    plan = plan_squares(
+    plan = plan_variation(
         centers,
         batch.unit_variances,
         training_sizes=batch.training_sizes * batch.units.count / settings.n,
         units=batch.units,
+        are_records=batch.record_scores is not None,
         log_failure=log_failure,
         kurtosis=batch.kurtosis,
         margin=record_influence(batch.units, settings)
         * settings.noise_margins(context.last.n_rounds)[0],
     )
     return plan if plan.eligible.any() else None
+
+
+def plan_variation(
+    predictions: Any,
+    variances: Any,
+    *,
+    training_sizes: Any,
+    units: Units,
+    are_records: bool,
+    log_failure: float,
+    kurtosis: Any = math.nan,
+    margin: float,
+) -> BettingPlan | SquaresPlan:
+    """Return the plan of variance queries: bets on independent records, squares of other units.
+
+    ``are_records``: whether the units are independent records. Other parameters as for
+    :func:`~sklearn_bdp.intervals.bounds.plan_squares`.
+    """
+    if are_records:
+        return plan_bets(
+            predictions,
+            variances,
+            training_sizes=training_sizes,
+            n=int(units.count),
+            log_failure=log_failure,
+            kurtosis=kurtosis,
+            margin=margin,
+        )
+    return plan_squares(
+        predictions,
+        variances,
+        training_sizes=training_sizes,
+        units=units,
+        log_failure=log_failure,
+        kurtosis=kurtosis,
+        margin=margin,
+    )
+
+
+def _variation(plan, batch, position):
+    """Return the statistic of one query that is compared with the levels of its plan, in [0, 1]."""
+    if isinstance(plan, BettingPlan):
+        return plan.bets(position).ratio(batch.record_scores[position])
+    return float(plan.deviations(batch.unit_moments)[position])
 
 
 def record_influence(units: Units, settings: Any) -> float:
@@ -81,7 +134,6 @@ def release_second_moments(
     """
     if plan is None:
         return SecondMoments()
-    squared_deviations = plan.deviations(batch.unit_moments)
     n_rounds = context.last.n_rounds + release.n_above
     influence = record_influence(batch.units, context.settings)
     cells: list[list[int | None]] = []
@@ -91,13 +143,12 @@ def release_second_moments(
     for position in _leading_positions(plan, batch, release)[:MAX_VARIANCE_QUERIES]:
         # The metric of a query is public, as all that determines the order of the limits is.
         metric = batch.descriptions[position].metric or ""
-        limits = plan.levels[position].tolist()
+        limits = plan.levels_of(position).tolist()
+        variation = np.array([_variation(plan, batch, position)])
         confirmed_step = None
         for step in range(context.code.first_limit(metric), len(limits)):
             run = context.mechanism.answer_run(
-                np.zeros(1),
-                squared_deviations[position : position + 1] / influence,
-                thresholds=np.array([limits[step] / influence]),
+                np.zeros(1), variation / influence, thresholds=np.array([limits[step] / influence])
             )
             if not run.above[0]:
                 confirmed_step = step

@@ -9,7 +9,9 @@ import pytest
 from sklearn_bdp.correlation.tails import bounded_lower_limit
 from sklearn_bdp.intervals.bounds import (
     Units,
+    betting_lower_limit,
     empirical_bernstein_lower_limit,
+    plan_bets,
     plan_squares,
     shrunken_variances,
 )
@@ -201,3 +203,154 @@ def test_mean_squares_of_a_holdout_rarely_exceed_their_first_limit(kurtosis):
 def test_a_variance_of_zero_is_replaced():
     variances = shrunken_variances(np.array([0.0]), np.array([0.2]), np.array([98.0]))
     assert variances == pytest.approx(0.004)
+
+
+def mean_shortfall(scores, center, stake):
+    gains = stake * (scores - center) / center
+    return np.mean(gains - np.log1p(gains), axis=-1)
+
+
+@pytest.mark.parametrize("center", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("stake", [0.1, 0.5, 0.8])
+def test_no_profile_of_scores_misses_by_bets_more_often_than_the_level(center, stake):
+    """G15: all outcomes of up to four records, alike or not; the exact mean shortfall is known."""
+    points = np.array([0.0, 0.35, 0.6, 1.0])
+    laws = np.array(
+        [[0.05, 0.05, 0.1, 0.8], [0.1, 0.6, 0.2, 0.1], [0.7, 0.1, 0.1, 0.1], [0, 0.5, 0.5, 0]]
+    )
+    for n, level in itertools.product((1, 2, 4), (-0.1, -0.7, -1.6)):
+        outcomes = np.array(list(itertools.product(range(len(points)), repeat=n)))
+        scores = points[outcomes]
+        limits = betting_lower_limit(
+            scores.mean(axis=1),
+            level,
+            n,
+            center=center,
+            stake=stake,
+            shortfall=mean_shortfall(scores, center, stake),
+        )
+        for profile in itertools.combinations_with_replacement(range(len(laws)), n):
+            profile_laws = laws[list(profile)]
+            probabilities = np.prod(profile_laws[np.arange(n), outcomes], axis=1)
+            misses = probabilities[limits > np.mean(profile_laws @ points) + 1e-12].sum()
+            assert misses <= math.exp(level) * (1.0 + 1e-9)
+
+
+def test_laws_at_the_worst_end_attain_the_level_of_bets():
+    """G15: no sharper limit of this form exists. One record, all mass at both ends."""
+    center, stake, level = 0.5, 0.8, math.log(0.6)
+    scores = np.array([0.0, 1.0])
+    limits = betting_lower_limit(
+        scores, level, 1, center=center, stake=stake,
+        shortfall=[mean_shortfall(scores[:1], center, stake),
+                   mean_shortfall(scores[1:], center, stake)],
+    )  # fmt: skip
+    # P[limit > mean] = mean for each mean below the limit of a score of 1.
+    assert 0.0 < limits[1] <= 0.6 + 1e-12
+
+
+def test_limits_of_bets_rise_with_values_and_fall_with_shortfalls():
+    values = np.linspace(0.0, 1.0, 41)
+    limits = betting_lower_limit(values, -5.0, 200, center=0.7, stake=0.3, shortfall=0.02)
+    assert (np.diff(limits) >= 0.0).all()
+    assert (limits <= values).all()
+    shortfalls = np.linspace(0.0, 0.3, 41)
+    limits = betting_lower_limit(0.7, -5.0, 200, center=0.7, stake=0.3, shortfall=shortfalls)
+    assert (np.diff(limits) <= 0.0).all()
+
+
+def bets_of(center, variance, *, n, kurtosis=math.nan, log_failure=-7.0):
+    plan = plan_bets(
+        np.array([center]),
+        np.array([variance]),
+        training_sizes=np.array([3.0 * n]),
+        n=n,
+        log_failure=log_failure,
+        kurtosis=kurtosis,
+        margin=0.001,
+    )
+    assert plan.eligible.all()
+    return plan
+
+
+@pytest.mark.parametrize("center", [0.3, 0.9, 0.99])
+@pytest.mark.parametrize("share_of_worst", [0.01, 0.15, 0.6])
+def test_no_record_moves_the_statistic_of_bets_by_more_than_one_in_n(center, share_of_worst):
+    n = 40
+    bets = bets_of(center, share_of_worst * center * (1.0 - center), n=n).bets(0)
+    rng = np.random.default_rng(0)
+    grid = np.r_[0.0, 1.0, center, rng.random(20)]
+    for _ in range(40):
+        scores = np.clip(center + 0.2 * rng.normal(size=n), 0.0, 1.0)
+        ratios = []
+        for score in grid:
+            scores[0] = score
+            ratios.append(bets.ratio(scores))
+        assert max(ratios) - min(ratios) <= 1.0 / n + 1e-12
+    for end in (0.0, 1.0):
+        assert 0.0 <= bets.ratio(np.full(n, end)) <= 1.0
+
+
+@pytest.mark.parametrize("center", [0.86, 0.92])
+def test_bets_are_narrower_than_squares(center):
+    """G15: ``ln(1 + x) >= x - psi x^2``, so that a mean shortfall costs less than a mean square."""
+    n = 300
+    level = np.array([-7.0])
+    values = np.array([center])
+    bets = bets_of(center, 0.015, n=n, kurtosis=9.0)
+    squares = plan_squares(
+        values, np.array([0.015]), training_sizes=np.array([3.0 * n]), units=Units.records(n),
+        log_failure=-7.0, kurtosis=9.0, margin=0.001,
+    )  # fmt: skip
+    widths = []
+    for plan in (bets, squares):
+        first_level = float(plan.levels_of(0)[0]) + 0.001
+        lower, upper = plan.limits(values, values, level, {0: first_level})
+        widths.append(upper[0] - lower[0])
+    assert widths[0] < 0.88 * widths[1]
+
+
+@pytest.mark.parametrize("kurtosis", [2.0, 21.0, 65.0])
+def test_mean_shortfalls_of_a_holdout_rarely_exceed_their_first_limit(kurtosis):
+    """G15: the two values of the test of squares above, which are no beta law."""
+    n = 1000
+    error_rate = 0.5 - math.sqrt(0.25 - 1.0 / (kurtosis + 3.0))
+    error_size = 0.3
+    rng = np.random.default_rng(0)
+    bets = bets_of(
+        1.0 - error_size * error_rate,
+        error_size**2 * error_rate * (1.0 - error_rate),
+        n=n,
+        kurtosis=kurtosis,
+    )
+    first_level = bets.levels_of(0)[0]
+    n_rejected = 0
+    for _ in range(500):
+        scores = 1.0 - error_size * (rng.random(n) < error_rate)
+        n_rejected += bets.bets(0).ratio(scores) > first_level
+    assert n_rejected < 15
+
+
+@pytest.mark.parametrize("log_failure", [math.log(0.02), math.log(0.2)])
+def test_limits_by_bets_hold_where_rare_losses_hide(log_failure):
+    """G15: a loss that 60 records show with probability 1/2, and a variance that ignores it."""
+    n = 60
+    rng = np.random.default_rng(0)
+    plan = bets_of(0.9, 0.001, n=n, log_failure=log_failure)
+    bets = plan.bets(0)
+    levels = plan.levels_of(0)
+    for rare in (0.005, 0.012, 0.03, 0.06):
+        n_draws = 3_000
+        n_missed = 0
+        for _ in range(n_draws):
+            scores = np.clip(rng.normal(0.9, 0.03, n), 0.0, 1.0)
+            scores[rng.random(n) < rare] = 0.0
+            confirmed = levels[levels >= bets.ratio(scores)]
+            if not confirmed.size:
+                continue
+            value = np.array([scores.mean()])
+            lower, upper = plan.limits(
+                value, value, np.array([log_failure]), {0: float(confirmed[0])}
+            )
+            n_missed += not lower[0] <= 0.9 * (1.0 - rare) <= upper[0]
+        assert n_missed <= n_draws * 2.0 * math.exp(log_failure)
