@@ -7,6 +7,7 @@ allows.
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Sequence
 
@@ -17,6 +18,9 @@ from scipy.stats import t as student
 from sklearn_bdp._typing import Array
 from sklearn_bdp.intervals.jackknife import ApproximateRow, public_refusal
 
+#: Largest stake of a bet on units, in units of the inverse of the largest possible sum.
+_LARGEST_STAKE = 0.995
+_MAX_NEWTON_STEPS = 50
 _NO_LIMITS = "So few {} have no interval of a median at this level."
 
 
@@ -40,9 +44,16 @@ def median_limits(
     -------
     tuple of float or None
         For independent records of equal weight the order statistics of a sign test, which hold for
-        any distribution. Otherwise all errors :math:`a` at which the sums of units, :math:`\sum_i
-        w_i (1[e_i \le a] - \tfrac12)`, pass a Student test of mean 0. None if there are too few
-        units for limits at this failure probability.
+        any distribution. Otherwise all errors :math:`a` at which no bet on the sums of units,
+        :math:`\sum_i w_i (1[e_i \le a] - \tfrac12)`, wins more than :math:`t^2 / 2` nats, with the
+        quantile :math:`t` of Student's distribution. None if there are too few units for limits at
+        this failure probability.
+
+    Notes
+    -----
+    The largest log wealth is an empirical likelihood ratio of laws on the range that the largest
+    unit allows. A Student test misses more often than stated where few units differ from most: a
+    sample without any of them shows too little variance, and bets are limited by the range.
     """
     order = np.argsort(errors, kind="stable")
     errors, weights = errors[order], weights[order]
@@ -52,40 +63,64 @@ def median_limits(
         # P[Bin(n, 1/2) < n_below] < alpha / 2: the order statistics with this rank from both ends.
         n_below = int(binom.ppf(0.5 * alpha, n_units, 0.5))
         return (errors[n_below - 1], errors[n_units - n_below]) if n_below >= 1 else None
-    total, squares = _sums_up_to_each_error(errors, weights, units, n_units)
-    variance = np.maximum(squares - total**2 / n_units, 0.0) * n_units / (n_units - 1.0)
-    half_width = student.isf(0.5 * alpha, n_units - 1.0) * np.sqrt(variance)
-    # A median has at least half of all errors up to it, and at most half of them below it.
-    may_be_below = np.flatnonzero(total <= half_width)
-    may_be_above = np.flatnonzero(total >= -half_width)
-    if may_be_above[0] == 0 or may_be_below[-1] == total.size - 1:
+    max_log_wealth = 0.5 * student.isf(0.5 * alpha, n_units - 1.0) ** 2
+    unit_weights = np.bincount(units, weights)
+    bound = 0.5 * float(unit_weights.max())
+    if log_wealth(0.5 * unit_weights, bound) <= max_log_wealth:
         return None
-    distinct_errors = np.unique(errors)
-    return distinct_errors[may_be_above[0] - 1], distinct_errors[may_be_below[-1]]
+    distinct_errors, error_ranks = np.unique(errors, return_inverse=True)
+
+    def may_be_above(rank):
+        """Return whether at least half of all errors may lie up to the error of this rank."""
+        sums = np.bincount(units, weights * (0.5 - (error_ranks <= rank)))
+        return log_wealth(sums, bound) <= max_log_wealth
+
+    def is_too_large(rank):
+        """Return whether more than half of all errors lie below the error of this rank."""
+        sums = np.bincount(units, weights * ((error_ranks < rank) - 0.5))
+        return log_wealth(sums, bound) > max_log_wealth
+
+    # Sums of units are monotone in the error, and so is the wealth of each stake.
+    ranks = range(distinct_errors.size)
+    lower_rank = bisect.bisect_left(ranks, True, key=may_be_above)
+    upper_rank = bisect.bisect_left(ranks, True, key=is_too_large) - 1
+    return distinct_errors[lower_rank], distinct_errors[upper_rank]
 
 
-def _sums_up_to_each_error(errors, weights, units, n_units):
-    """Return sums over units, and sums of squares, before the first error and up to each.
+def log_wealth(sums: Array, bound: float) -> float:
+    r"""Return the largest log wealth of bets that sums of units have a positive expectation.
 
-    Errors are in ascending order. A unit's sum is that of its weights times the excess of "up to
-    this error" over 1/2. Equal errors are counted together.
+    Parameters
+    ----------
+    sums : ndarray of shape (n_units,)
+        Sums of independent units.
+    bound : float
+        Largest size that a sum can have.
+
+    Returns
+    -------
+    float
+        :math:`\max_\lambda \sum_g \ln(1 + \lambda S_g)` over stakes from 0 to ``1 / bound``, in
+        nats. Twice it is about the square of Student's statistic.
     """
-    unit_starts = -0.5 * np.bincount(units, weights)
-    by_unit = np.argsort(units, kind="stable")
-    weights_so_far = np.cumsum(weights[by_unit]) - weights[by_unit]
-    first_of_unit = np.searchsorted(units[by_unit], np.arange(n_units))
-    unit_sum_before = np.empty(errors.size)
-    unit_sum_before[by_unit] = (
-        unit_starts[units[by_unit]] + weights_so_far - weights_so_far[first_of_unit][units[by_unit]]
-    )
-    # Each error changes the sum of one unit.
-    total = unit_starts.sum() + np.cumsum(weights)
-    squares = np.sum(unit_starts**2) + np.cumsum(weights * (2.0 * unit_sum_before + weights))
-    is_last = np.append(errors[1:] > errors[:-1], True)
-    return (
-        np.append(unit_starts.sum(), total[is_last]),
-        np.append(np.sum(unit_starts**2), squares[is_last]),
-    )
+    largest_stake = _LARGEST_STAKE / bound
+    if float(np.sum(sums / (1.0 + largest_stake * sums))) >= 0.0:
+        return float(np.log1p(largest_stake * sums).sum())
+    if float(sums.sum()) <= 0.0:
+        return 0.0
+    stake = 0.0
+    low, high = 0.0, largest_stake
+    for _ in range(_MAX_NEWTON_STEPS):  # the log wealth is concave in the stake
+        growth = sums / (1.0 + stake * sums)
+        slope = float(growth.sum())
+        low, high = (stake, high) if slope > 0.0 else (low, stake)
+        newton_stake = stake + slope / float(growth @ growth)
+        next_stake = newton_stake if low < newton_stake < high else 0.5 * (low + high)
+        has_converged = abs(next_stake - stake) <= 1e-7 * largest_stake
+        stake = next_stake
+        if has_converged:
+            break
+    return float(np.log1p(stake * sums).sum())
 
 
 def median_error_row(

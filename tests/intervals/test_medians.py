@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from scipy.stats import binomtest, norm
+from scipy.stats import t as student
 from sklearn.dummy import DummyRegressor
 from sklearn.metrics import make_scorer, median_absolute_error
 
 from sklearn_bdp import ReusableHoldout
 from sklearn_bdp.correlation import Groups, MarkovChain
-from sklearn_bdp.intervals.medians import median_error_row, median_limits
+from sklearn_bdp.intervals.medians import log_wealth, median_error_row, median_limits
 from tests.facts import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_bdp.exceptions.SecondHoldoutWarning")
@@ -53,6 +54,73 @@ def test_errors_of_groups_are_covered(level, weighs_groups_equally):
         lower, upper = median_limits(errors, weights, groups, level)
         n_misses += not lower <= TRUE_MEDIAN <= upper
     assert_covered(n_misses, 2_000, level)
+
+
+#: Number of groups, size of the largest, and share of groups in which all errors are large.
+SKEWED_GROUPS = [(30, 30, 0.1), (60, 30, 0.1), (60, 30, 0.05), (100, 30, 0.1), (60, 8, 0.1)]
+
+
+def skewed_sums(rng, n_draws, n_groups, largest, share):
+    """Return sums of groups at the true median of errors, and the sizes of the groups.
+
+    Both have shape (n_draws, n_groups). Few groups have errors above the median only.
+    """
+    sizes = rng.integers(1, largest + 1, (n_draws, n_groups))
+    share_below = np.where(rng.random(sizes.shape) < share, 0.0, 0.5 / (1.0 - share))
+    return rng.binomial(sizes, share_below) - 0.5 * sizes, sizes
+
+
+def count_skewed_misses(n_draws, n_groups, largest, share, alphas, *, seed=0):
+    """Return how often bets reject the true median, at each failure probability."""
+    rng = np.random.default_rng(seed)
+    thresholds = 0.5 * student.isf(0.5 * np.array(alphas), n_groups - 1.0) ** 2
+    n_misses = np.zeros(len(alphas), dtype=int)
+    for sums, sizes in zip(*skewed_sums(rng, n_draws, n_groups, largest, share), strict=True):
+        bound = 0.5 * sizes.max()
+        n_misses += max(log_wealth(sums, bound), log_wealth(-sums, bound)) > thresholds
+    return n_misses
+
+
+@pytest.mark.parametrize("case", SKEWED_GROUPS)
+def test_rare_groups_of_large_errors_are_covered(case):
+    """Student's test misses six times as often as stated at .001 in the first case."""
+    alphas = (0.05, 0.01, 0.001)
+    for n_misses, alpha in zip(count_skewed_misses(3_000, *case, alphas), alphas, strict=True):
+        assert_covered(int(n_misses), 3_000, alpha)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", SKEWED_GROUPS)
+def test_rare_groups_of_large_errors_are_covered_in_many_repetitions(case):
+    alphas = (0.05, 0.01, 0.001)
+    n_draws = 100_000
+    for n_misses, alpha in zip(count_skewed_misses(n_draws, *case, alphas), alphas, strict=True):
+        assert_covered(int(n_misses), n_draws, alpha)
+
+
+def test_limits_contain_the_errors_that_no_bet_rejects():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        errors, groups = group_errors(rng, 25, 8)
+        sizes = np.bincount(groups)
+        threshold = 0.5 * student.isf(0.5 * 0.01, sizes.size - 1.0) ** 2
+        accepted = []
+        for error in np.sort(errors):
+            up_to = np.bincount(groups, (errors <= error) - 0.5)
+            below = np.bincount(groups, (errors < error) - 0.5)
+            wealths = [log_wealth(sums, 0.5 * sizes.max()) for sums in (-up_to, below)]
+            accepted += [error] if max(wealths) <= threshold else []
+        limits = median_limits(errors, np.ones(errors.size), groups, 0.01)
+        assert limits == (accepted[0], accepted[-1])
+
+
+def test_the_largest_log_wealth_is_that_of_a_grid_of_stakes():
+    rng = np.random.default_rng(0)
+    stakes = np.linspace(0.0, 0.995, 5_001) / 2.0
+    for shift in (-0.5, 0.0, 0.2, 1.5):
+        sums = np.clip(rng.normal(shift, 1.0, 40), -2.0, 2.0)
+        on_grid = np.log1p(np.outer(stakes, sums)).sum(axis=1).max()
+        assert log_wealth(sums, 2.0) == pytest.approx(on_grid, abs=1e-6)
 
 
 def test_equal_errors_are_covered():
