@@ -175,20 +175,22 @@ class HoldoutAccountant:
 
     def _mechanism(self, secret_state, batch_number, is_report):
         """Return Thresholdout after the last batch, with the noise of the next one."""
-        noise = bytes.fromhex(secret_state["noise"]) if is_report else None
+        random_state = bytes.fromhex(secret_state["noise"]) if is_report else None
         if self.seed is not None:
             # Seed and batch number: the same in every process, never the same twice.
-            noise = np.random.default_rng(np.random.SeedSequence([self.seed, batch_number]))
+            random_state = np.random.default_rng(np.random.SeedSequence([self.seed, batch_number]))
         if secret_state is None:
-            mechanism = self.settings.make_mechanism(random_state=noise)
+            mechanism = self.settings.make_mechanism(random_state=random_state)
         else:
             if self.seed is not None:
-                noise.integers(0, 2**32, size=8)  # a seed gives the noise that it always gave
-            mechanism = self.settings.restore_mechanism(secret_state, random_state=noise)
+                random_state.integers(
+                    0, 2**32, size=8
+                )  # a seed gives the noise that it always gave
+            mechanism = self.settings.restore_mechanism(secret_state, random_state=random_state)
         if is_report:
-            scale = self.settings.answer_scale * self.settings.final_noise_ratio
-            state = mechanism.state() | {"answer_scale": scale}
-            mechanism = type(mechanism).from_state(state, random_state=noise)
+            answer_scale = self.settings.answer_scale * self.settings.final_noise_ratio
+            state = mechanism.state() | {"answer_scale": answer_scale}
+            mechanism = type(mechanism).from_state(state, random_state=random_state)
         return mechanism
 
     def _slice_seed(self, secret_state):

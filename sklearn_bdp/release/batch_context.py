@@ -59,8 +59,8 @@ def next_code_length(
 ) -> tuple[float, str]:
     """Return the code length of the next batch in nats, without ranks, and its theorem's name.
 
-    ``report``: of a final report instead, its parts not included, after ``n_attempts`` that did not
-    finish (theory G35).
+    ``report``: whether to return that of a final report instead, shared by its rows, after
+    ``n_attempts`` that did not finish (theory G35).
 
     It is the information spent and the weight of the batch in the failure probability. If leakage
     is bounded for the life of the holdout, both theorems hold at half the failure probability each

@@ -81,7 +81,7 @@ class Calibration:
         gap_sizes = _gap_sizes(gap)
         parameters = config.validated() | {"gap": gap_sizes}
         if model.sampling_scheme(n).calendar is not None:
-            _check_needs_no_privacy_level(parameters)
+            _check_no_privacy_level(parameters)
         beta = parameters["beta"]
         cut_failure = _cut_failure(model, gap_sizes, beta)
         remaining_failure = beta - cut_failure
@@ -279,8 +279,11 @@ def _gap_sizes(gap):
     return [check_integer("gap", size, low=0) for size in gap_of_side if size is not None]
 
 
-def _check_needs_no_privacy_level(parameters):
-    """Raise an error if a level of privacy is declared in time order, which bounds none."""
+def _check_no_privacy_level(parameters):
+    """Raise ValueError if a level of privacy is declared for records in time order.
+
+    Nothing is assumed about their dependence, so that no level is bounded.
+    """
     for name, default in (("epsilon", "auto"), ("calibration", "tight")):
         if parameters[name] != default:
             raise ValueError(
@@ -319,7 +322,11 @@ class _Noise:
 
 
 def _calibrate_noise(parameters, *, model, n, n_effective, noise_failure):
-    """Return the noise of a new mechanism."""
+    """Return the scales of noise of a holdout, and its threshold, budget and tau.
+
+    ``parameters``: as checked by a configuration. ``noise_failure``: part of the failure
+    probability that is spent on noise.
+    """
     epsilon = parameters["epsilon"]
     budget = parameters["budget"]
     threshold = None if parameters["threshold"] == "auto" else parameters["threshold"]

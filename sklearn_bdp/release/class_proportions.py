@@ -91,11 +91,11 @@ def _release_proportions(
     shape : dict
         Shape of scores by class: arguments of ``score_tail``.
     class_scores : ClassScores
-        Of any query with this shape, for the class counts.
+        Scores of any query with this shape, for the class counts.
     slices : ndarray of int, shape (n_slices, n_groups), or None
         Positions of one record of each group; None for independent records.
     context : BatchContext
-        Of the batch.
+        Context of the batch.
     last : LedgerTotals
         Totals with the proportions released so far.
     """
@@ -159,8 +159,7 @@ def _release_proportion(
     """Compare one class proportion with its prediction; return the totals with the release.
 
     ``name``: recorded name of the proportion. ``grid``: its cells; the central one, None, is its
-    prediction. ``record_influence``: the change of a proportion by one record, in units of ``1 /
-    n``.
+    prediction. ``record_influence``: the change of a proportion by one record, in units of 1/n.
     """
     low, high = grid.ends(None)
     run = context.mechanism.answer_run(

@@ -238,15 +238,14 @@ def make_width_policy(
 def _cheapest_half_widths():
     """Return log slopes, and for each the half-width x that minimizes slope * x + entropy(x).
 
-    ``entropy(x)``: entropy in nats of the cell of a standard normal variable, for cells of
-    half-width x.
+    ``entropy(x)`` is the entropy in nats of the number of the cell that a standard normal variable
+    falls in, for cells of half-width x around multiples of 2x. Both arrays have shape (300,).
     """
     half_widths = np.geomspace(0.02, 6.0, 400)
-    cell_numbers = np.arange(-350.0, 351.0)
-    lower_edges = 2.0 * np.append(cell_numbers, 351.0) - 1.0  # in half-widths
+    edges_in_half_widths = 2.0 * np.arange(-350.0, 352.0) - 1.0  # of 701 adjacent cells
     entropies = np.empty(half_widths.size)
     for index, half_width in enumerate(half_widths):
-        masses = np.diff(ndtr(lower_edges * half_width))
+        masses = np.diff(ndtr(edges_in_half_widths * half_width))
         entropies[index] = -(masses * np.log(np.maximum(masses, 1e-300))).sum()
     slopes = np.geomspace(1e-5, 50.0, 300)
     costs = slopes[:, None] * half_widths + entropies

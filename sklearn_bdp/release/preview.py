@@ -151,7 +151,7 @@ def preview_batch(
     Parameters
     ----------
     account : HoldoutAccountant
-        Of the holdout.
+        Accountant of the holdout.
     book : Book
         State of the ledger.
     score : float
@@ -303,7 +303,7 @@ class _PreviewedBatch:
 
     @property
     def log_one_sided(self):
-        """Log of the failure probability of one side of an interval, without the rank."""
+        """Log of the failure probability of one side of an interval, before its rank is charged."""
         return math.log(self.settings.sampling_failure / 2.0) - self.length
 
     def cell_half_widths(self):

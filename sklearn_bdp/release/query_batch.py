@@ -243,7 +243,7 @@ def unit_variance(record_variance, units, model, n, is_binary):
     record_variance : float or ndarray of shape (m,)
         Variance of a record's cross-validated score, in squared units of [0, 1].
     units : Units
-        Of :func:`sampling_units`.
+        Sampling units of the holdout, from :func:`sampling_units`.
     model : CorrelationModel
         Dependence of the holdout records.
     n : int
@@ -568,8 +568,10 @@ def described_targets(y: Any) -> dict[str, Any] | None:
     if y.ndim != 1 or not len(y):
         return None
     if y.dtype.kind in "fc":
-        finite = y[np.isfinite(y)].astype(float)
-        return {"low": finite.min(), "high": finite.max()} if finite.size else None
+        finite_targets = y[np.isfinite(y)].astype(float)
+        if not finite_targets.size:
+            return None
+        return {"low": finite_targets.min(), "high": finite_targets.max()}
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) > _MAX_CLASSES:
         are_numbers = y.dtype.kind in "iu"

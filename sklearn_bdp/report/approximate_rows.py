@@ -47,7 +47,7 @@ class ApproximateRows:
         self.units = units
 
     def value(self, statement: Statement) -> float:
-        """Return the reported value, in score units."""
+        """Return the reported value in score units: a score, a difference or a skill score."""
         if statement.skill:
             baseline_loss, model_loss = (
                 self.units.record_weights @ self.records.losses(statement.measure, model_name)
@@ -64,7 +64,10 @@ class ApproximateRows:
             for model_name in statement.models
             for subgroup in statement.subgroups or ("",)
         ]
-        return float(values[-1] - (values[0] if len(values) == 2 else 0.0))
+        if len(values) == 1:
+            return float(values[0])
+        first, second = values
+        return float(second - first)
 
     def weights_in_subgroup(self, subgroup: str) -> Any:
         """Return the weight of each record, 0 outside of a subgroup; ``""``: of all records."""
@@ -142,7 +145,10 @@ class ApproximateRows:
         return self._within_range(self._in_score_units(row, statement), statement, alpha)
 
     def _row_without_jackknife(self, statement, alpha):
-        """Return the row of a median error, by order statistics, or of the largest error."""
+        """Return the row of a median error, by order statistics, or of the largest error.
+
+        The largest error has a value, but no interval.
+        """
         is_one_score = len(statement.models) == 1 and not statement.subgroups
         value = self.value(statement)
         reason = self._lack_of_jackknife(statement)
@@ -275,7 +281,8 @@ class ApproximateRows:
     def _statistic_and_sides(self, statement):
         """Return the statistic of a row, the targets in its form, and the sides of the row.
 
-        Neither family of intervals uses records of weight zero (``per="record"``).
+        Neither approximate nor proven intervals use records of weight zero, which large groups have
+        with ``per="record"``.
         """
         if statement.skill:
             losses = np.vstack(

@@ -141,18 +141,18 @@ def auc_limits(
 def class_mean_limits(
     evaluation: Any, positions: Array, log_failure: float, *, model: Any, n: int
 ) -> tuple[float, float]:
-    """Return limits of a mean over classes, or of a score that is known by construction.
+    """Return limits of a mean over classes, or of a score that is constant by construction.
 
     Parameters
     ----------
     evaluation : Evaluation
-        Of the model on all records.
+        Evaluation of the model on all records.
     positions : ndarray of int
         Positions of independent records.
     log_failure : float
         Log of the failure probability of both limits.
     model : CorrelationModel
-        Of the holdout.
+        Dependence of the holdout records.
     n : int
         Number of holdout records.
     """

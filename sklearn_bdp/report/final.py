@@ -142,10 +142,6 @@ def _computed_report(holdout, plan, context):
 def _exact_report(holdout, plan, context):
     """Return record, answers and results of a report that reads the closed holdout without noise.
 
-    Each family of intervals has its own failure probability (theory G28). Proven rows take the part
-    that G16 leaves. Approximate rows take the weight 1 if no interim answer is in their family,
-    else the weight of a report, as proven ones do (theory G34).
-
     The order of units is drawn only once, with the holdout: the ledger's header contains 128
     random bits, protected by the hash chain, and the order is a function of these bits and of the
     records. A restart, a copy of the file and a pickle give the same order. It cannot be computed

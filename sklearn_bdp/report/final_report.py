@@ -270,14 +270,15 @@ class FinalReport(RenderedResult):
     def _card(self):
         first = self.rows[0]
         if math.isfinite(first.lower):
-            proven = first.proven is not None
             interval_kind = f"{100 * self.confidence_level:.6g}% confidence interval"
+            if first.proven is None:
+                interval_kind = f"approximate {interval_kind}"
             title = summary_sentence(
                 first.words,
                 format_score(first.value),
                 *self.interval,
                 target=first.target,
-                interval_kind=interval_kind if proven else f"approximate {interval_kind}",
+                interval_kind=interval_kind,
             )
         else:
             notes = " ".join(first.notes)

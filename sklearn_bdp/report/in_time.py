@@ -548,6 +548,7 @@ def past_row(
     variance = statement.moments.variance
     has_single_records = units.n_units == len(records.y)
     if measure.metric.is_binary and has_single_records:  # the score of a date is 0 or 1
+        # Shrunken to 1/2: a score of 1 in cross-validation would expect no miss at all.
         expected = 0.95 * expected + 0.025
         variance = None
     lower, upper = martingale_interval(
@@ -647,10 +648,10 @@ def _lags_of_forecasts(models, horizon):
 
 
 def _default_moments(statement, plan):
-    """Return moments without scores of earlier dates.
+    """Return the expected moments of a date's score if no earlier dates were scored.
 
-    A difference of errors without a range is taken to vary by a quarter of the changes of earlier
-    targets, other scores by a tenth of their range.
+    The standard deviation of a difference of errors without a range is taken to be a quarter of the
+    root mean square change of earlier targets; that of other scores is a tenth of their range.
     """
     variance = 0.01
     if len(statement.models) == 1:

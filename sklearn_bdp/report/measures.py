@@ -380,7 +380,7 @@ class PrecomputedPredictions:
     def unsupported_error(self, name: str, methods: Any) -> TypeError:
         """Return the error of a metric that needs another kind of predictions.
 
-        ``name``: of the metric. ``methods``: methods of a model that it could use.
+        ``name``: name of the metric. ``methods``: names of the methods of a model that it can use.
         """
         required = " or ".join(_OUTPUT_OF_METHOD[method] for method in methods)
         provided = "labels or numbers"

@@ -929,18 +929,18 @@ def _check_training_mean(statement, plan, scheme):
 
 
 def _check_noise(statement, scheme):
-    """Raise UnboundedMetricError unless a row is proven and passes through the noise.
+    """Raise UnboundedMetricError unless a row is proven and its score can be read through noise.
 
-    Each row through the noise has its part of the failure probability, as proven ones do.
+    A level of privacy allows no other rows.
     """
     metric = statement.measure.metric
-    is_noisy = isinstance(metric, BoundedMetric) and (
+    can_be_noisy = isinstance(metric, BoundedMetric) and (
         metric.is_mean or (scheme.exchangeable and len(statement.models) == 1)
     )
-    if not (is_noisy and statement.proven) or statement.subgroups:
+    if not (can_be_noisy and statement.proven) or statement.subgroups:
+        by_text = "with by= " if statement.subgroups else ""
         raise UnboundedMetricError(
-            f"scoring={statement.measure.name!r} "
-            f"{'with by= ' * bool(statement.subgroups)}is read from the holdout without noise, "
+            f"scoring={statement.measure.name!r} {by_text}is read from the holdout without noise, "
             "which ends its privacy. A holdout with a numeric epsilon "
             "or calibration='zhao2017' reports proven rows only, of one target. The holdout "
             "was not queried."
@@ -1116,7 +1116,10 @@ def _with_moments(statement, plan, out_of_fold, variance=None):
 
 
 def _with_auc_moments(statement, plan, out_of_fold):
-    """Return a statement on ROC AUC with the moments of placements."""
+    """Return a statement on ROC AUC with the expected moments of placements.
+
+    The placement of a record is the fraction of the other class that it is ranked above, or below.
+    """
     # 0.5 is the expected value of statements without a cross-validated score.
     moments = AucMoments.default(None if statement.expected == 0.5 else statement.expected)
     if out_of_fold is not None and not _has_predictions(statement, plan):
@@ -1186,7 +1189,10 @@ def _expected_width(method, moments, n_units, alpha):
 
 
 def _default_moments(statement, plan):
-    """Return the moments of binary scores with the cross-validated value as their mean."""
+    """Return the moments that are expected of a unit's score without folds.
+
+    They are those of binary scores with the cross-validated value as their mean.
+    """
     center = min(max(statement.expected, 0.01), 0.99)
     mean_count = 1.0
     metric: Any = statement.measure.metric
@@ -1309,7 +1315,10 @@ def _scored_folds(models, training_data):
 
 
 def _out_of_fold_moments(statement, plan, out_of_fold):
-    """Return moments of training units out of fold and the largest difference that counts."""
+    """Return moments of training units out of fold and the largest difference that counts.
+
+    Differences of two models are rescaled to [0, 1], where 1/2 is no difference.
+    """
     sums_and_counts = [
         np.concatenate(
             [
@@ -1327,16 +1336,21 @@ def _out_of_fold_moments(statement, plan, out_of_fold):
         differences = model_sums - sums
         max_difference = _largest_difference(differences, statement.measure.metric)
         sums = 0.5 * (counts + np.clip(differences / max_difference, -1.0, 1.0))
-    rows = np.concatenate([fold.test_in_rows for fold in out_of_fold.folds])
-    unit_labels = rows if out_of_fold.groups is None else np.asarray(out_of_fold.groups)[rows]
-    units = np.unique(unit_labels, return_inverse=True)[1]
-    weights = 1.0 / np.bincount(units)[units] if plan.per == "unit" else np.ones(len(units))
+    tested_rows = np.concatenate([fold.test_in_rows for fold in out_of_fold.folds])
+    unit_labels = tested_rows
+    if out_of_fold.groups is not None:
+        unit_labels = np.asarray(out_of_fold.groups)[tested_rows]
+    _, unit_of_row = np.unique(unit_labels, return_inverse=True)
+    weights = np.ones(len(unit_of_row))
+    if plan.per == "unit":
+        weights = 1.0 / np.bincount(unit_of_row)[unit_of_row]
     center, variance, mean_count = unit_moments(
-        np.bincount(units, weights * sums), np.bincount(units, weights * counts)
+        np.bincount(unit_of_row, weights * sums), np.bincount(unit_of_row, weights * counts)
     )
     # All subgroups are assumed to have the same size.
-    fraction = 1.0 / len(plan.masks) if statement.subgroups else 1.0
-    return UnitMoments(center, fraction * variance, fraction * mean_count), max_difference
+    subgroup_fraction = 1.0 / len(plan.masks) if statement.subgroups else 1.0
+    moments = UnitMoments(center, subgroup_fraction * variance, subgroup_fraction * mean_count)
+    return moments, max_difference
 
 
 def _largest_difference(differences, metric):

@@ -34,20 +34,20 @@ class LogAlphas(NamedTuple):
 def row_log_alphas(
     plan: Plan, last: Any, settings: Any, *, length: float, n_attempts: int
 ) -> LogAlphas:
-    """Return the failure probabilities of the rows of a report after the totals ``last``.
+    """Return the logs of the failure probabilities of the rows of a report.
 
-    Each family has its own failure probability (theory G28). Approximate rows take the weight 1 if
-    no interim answer is in their family, else the weight of a report, as proven ones do (theory
-    G34).
+    Each family of intervals has its own failure probability (theory G28). The rows of a family
+    share the part that spending reserves for a report. Approximate rows share all of it if no
+    interim answer had an approximate interval (theory G34).
 
     Parameters
     ----------
     plan : Plan
-        The report.
+        Contents of the report.
     last : LedgerTotals
-        Totals of the latest record in the ledger.
+        Totals of the latest record in the ledger, before the report.
     settings : Calibration
-        Of the holdout.
+        Failure probabilities and spending of the holdout.
     length : float
         Code length of the report in nats.
     n_attempts : int
