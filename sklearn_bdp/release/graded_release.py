@@ -801,10 +801,11 @@ class GradedRelease:
         deviation *= self.relative_deviations[position]
         score_scale, _ = self.code.scales()
         difference_variance = (score_scale * deviation) ** 2 * self.training_factors[position]
+        rounding_variance = half_width**2 / 3.0  # of a uniform distribution over the cell
         self.learned_pairs[position] = self.code.learn(
             self.cv_scores[position],
             value,
-            difference_variance + half_width**2 / 3.0,
+            difference_variance + rounding_variance,
             instead=self.learned_pairs.get(position),
         )
 

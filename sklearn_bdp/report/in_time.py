@@ -271,7 +271,10 @@ def align_predictions(name: str, predictions: Any, holdout: Any) -> Any:
 
 
 def _check_alignment(name, prediction_dates, holdout_dates):
-    """Raise ValueError unless there is one prediction for each holdout date, and one record."""
+    """Raise ValueError unless each holdout date has one record and one prediction.
+
+    ``holdout_dates``: date of each record as a number, None if dates are not known.
+    """
     by_position = f"Pass {name}.to_numpy() if its values are in the order of the holdout records."
     if holdout_dates is None or holdout_dates.dtype.kind != prediction_dates.dtype.kind:
         raise ValueError(
@@ -413,7 +416,10 @@ def clip_notes(
 
 
 def _declared_half_width(statement, records, units, plan, log_failure):
-    """Return the half-width with the range of the training targets as clip; None if not known."""
+    """Return the half-width that a proven row would have with another clip of errors.
+
+    The clip is the range of the training targets; None if they are not known or constant.
+    """
     metric = statement.measure.metric
     targets = None if plan.y_train is None else np.asarray(plan.y_train, dtype=float)
     if targets is None or not np.ptp(targets) > 0.0:

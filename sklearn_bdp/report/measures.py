@@ -705,7 +705,8 @@ def _unmet_requirement(measure: Measure, model: Any) -> str:
     has_clusters = _is_estimator_without_classes(model) and is_clusterer(model)
     if has_clusters and (metric.is_ratio or metric.needs_positive_predictions):
         return f"a model of the targets, got the clusters of {model_type}"
-    # Tables of predictions hold probabilities of classes.
+    # Predictions in one column are read themselves, of other models the classes. Tables of
+    # predictions hold probabilities of classes.
     is_label_vector = (
         isinstance(model, PrecomputedPredictions) and np.ndim(getattr(model, "values", 0.0)) == 1
     )

@@ -81,7 +81,10 @@ _GAP_SUFFIX = ", half the level for each subgroup"
 
 
 def dependence_of(holdout: Any) -> str:
-    """Return which units are independent, and whether they are alike, as proofs name it."""
+    """Return the dependence of the holdout records by its name in :mod:`sklearn_bdp.metrics.proofs`.
+
+    It states which units are independent and whether they are identically distributed.
+    """
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     if scheme.calendar is not None:
         return "past"
@@ -107,7 +110,7 @@ class Quantity(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Statement:
-    """One row before it is computed."""
+    """Quantity that one row of a report estimates, and the method of its proof."""
 
     models: tuple[str, ...]  # names: of one model, or of a baseline and the model compared with it
     measure: Measure
@@ -248,7 +251,10 @@ class Plan:
         return sorted(filter(None, caveats))
 
     def n_rounds(self) -> int:
-        """Return the part of a declared budget that is needed, class proportions included."""
+        """Return the number of corrected answers that a budget must allow for all rows.
+
+        Class proportions that pass through the noise are included.
+        """
         if not self.is_private:  # counts of classes are read
             return self.n_proven
         n_proportions = 0

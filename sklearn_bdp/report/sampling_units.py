@@ -68,12 +68,15 @@ class SamplingUnits:
         """Return independent records or groups, in the order that follows from ``seed``."""
         n = holdout.n
         order_rng = np.random.default_rng([seed, 1])
-        components = np.unique(holdout.dependence.components(n), return_inverse=True)[1]
-        unit_of_record = order_rng.permutation(int(components.max()) + 1)[components]
+        component_labels = holdout.dependence.components(n)
+        _, component_codes = np.unique(component_labels, return_inverse=True)
+        unit_of_component = order_rng.permutation(int(component_codes.max()) + 1)
+        unit_of_record = unit_of_component[component_codes]
         sizes = np.bincount(unit_of_record)
-        first_ranks = np.cumsum(sizes) - sizes
+        unit_starts = np.cumsum(sizes) - sizes  # in the order of units
         # The choice of one record has a random stream of its own (theory G19).
-        by_unit = np.lexsort((np.random.default_rng([seed, 2]).random(n), unit_of_record))
+        choice_rng = np.random.default_rng([seed, 2])
+        positions_by_unit = np.lexsort((choice_rng.random(n), unit_of_record))
         name = scheme.unit_name
         record_weights = np.ones(n)
         divisors = None
@@ -83,9 +86,10 @@ class SamplingUnits:
             divisors = sizes
             record_weights = 1.0 / sizes[unit_of_record]
         else:  # a larger group keeps ``plan.max_group_records`` records, drawn at random
-            order = np.lexsort((order_rng.random(n), unit_of_record))
+            shuffled_positions = np.lexsort((order_rng.random(n), unit_of_record))
+            shuffled_units = unit_of_record[shuffled_positions]
             rank_in_unit = np.empty(n)
-            rank_in_unit[order] = np.arange(n) - first_ranks[unit_of_record[order]]
+            rank_in_unit[shuffled_positions] = np.arange(n) - unit_starts[shuffled_units]
             record_weights = (rank_in_unit < plan.max_group_records).astype(float)
         return cls(
             scheme=scheme,
@@ -94,7 +98,7 @@ class SamplingUnits:
             n_units=len(sizes),
             record_weights=record_weights,
             divisors=divisors,
-            one_record_of_each=by_unit[first_ranks],
+            one_record_of_each=positions_by_unit[unit_starts],
         )
 
     @property
