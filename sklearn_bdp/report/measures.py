@@ -303,7 +303,7 @@ def _check_class(metric_name, pos_label, classes):
 
 
 def classes_of(model: Any, y: Any) -> list[Any] | None:
-    """Return the classes of a model, or those of training labels; None without classes."""
+    """Return the classes of a model, else those of training targets ``y``; None without classes."""
     classes = getattr(model, "classes_", None)
     if classes is None and y is not None and np.asarray(y).dtype.kind != "f":
         classes = np.unique(as_labels(y))
@@ -780,7 +780,7 @@ def check_fitted(model: Any, X: Any) -> None:
         raise
 
 
-def checked_model(name: str, model: Any, X: Any, targets: Any, y: Any) -> Any:
+def checked_model(name: str, model: Any, X: Any, y: Any, y_train: Any) -> Any:
     """Return a checked model, or checked predictions as a :class:`PrecomputedPredictions`.
 
     Parameters
@@ -789,9 +789,9 @@ def checked_model(name: str, model: Any, X: Any, targets: Any, y: Any) -> Any:
         Name of the model in messages.
     model : estimator or array-like
         Fitted model, recipe, or predictions of the holdout records.
-    X, targets : array-like
-        Holdout records. Only their types are read.
-    y : array-like or None
+    X, y : array-like
+        Holdout records and their targets. Only their types are read.
+    y_train : array-like or None
         Training targets, if known.
     """
     if callable(getattr(model, "final_report", None)) and not hasattr(model, "predict"):
@@ -804,29 +804,30 @@ def checked_model(name: str, model: Any, X: Any, targets: Any, y: Any) -> Any:
     if any(hasattr(model, method) for method in ("predict", "predict_proba", "fit")):
         check_fitted(model, X)
         return model
-    return _checked_predictions(name, model, targets, y)
+    return _checked_predictions(name, model, y, y_train)
 
 
-def _checked_predictions(name, predictions, targets, y):
+def _checked_predictions(name, predictions, y, y_train):
     """Return checked predictions of all records; errors do not quote any of them.
 
-    ``targets``: of the holdout, only their types are read. ``y``: training targets, if known.
+    ``y``: holdout targets, of which only the types are read. ``y_train``: training targets, if
+    known.
     """
-    _check_length(name, predictions, len(targets))
+    _check_length(name, predictions, len(y))
     check_supported_values(name, predictions)
     values = as_labels(predictions)
-    outputs = as_labels(targets)
-    if outputs.ndim == 2:
-        return _checked_outputs(name, values, outputs.shape[1], outputs.dtype.kind)
+    targets = as_labels(y)
+    if targets.ndim == 2:
+        return _checked_outputs(name, values, targets.shape[1], targets.dtype.kind)
     if values.dtype.kind in "OU":
         check_targets(name, predictions)
     elif values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError(
             f"predictions {name!r} must be finite: fill missing ones. The holdout was not queried."
         )
-    classes = classes_of(None, y)
-    if y is None:
-        classes = _implied_classes(name, values, target_kind=outputs.dtype.kind)
+    classes = classes_of(None, y_train)
+    if y_train is None:
+        classes = _implied_classes(name, values, target_kind=targets.dtype.kind)
     checked_predictions = PrecomputedPredictions(values, classes)
     known_labels = np.asarray(getattr(checked_predictions, "classes_", ())).tolist()
     if values.ndim == 2:
@@ -913,14 +914,23 @@ def _are_probabilities(values):
     return bool(np.abs(values.sum(axis=1) - 1.0).max() <= _PROBABILITY_ERROR)
 
 
-def check_predictions(y_pred: Any, targets: Any, public: Any, **texts: str | None) -> Any:
-    """Return checked predictions of these records; errors do not quote any of them.
+def check_predictions(y_pred: Any, y: Any, y_train: Any, **texts: str | None) -> Any:
+    """Return checked predictions of the holdout records; errors do not quote any of them.
 
-    ``public``: public targets, or None; ``texts``: names of the submitter and the submission.
+    Parameters
+    ----------
+    y_pred : array-like
+        Predictions.
+    y : array-like
+        Holdout targets. Only their types are read.
+    y_train : array-like or None
+        Training targets, or other public targets of the same classes.
+    **texts : str or None
+        Names of the submitter and the submission.
     """
     for name, text in texts.items():
         if text is not None and not (isinstance(text, str) and 0 < len(text) <= 200):
             raise TypeError(f"{name} must be a text of 1 to 200 characters or None.")
     if any(hasattr(y_pred, method) for method in ("predict", "predict_proba", "fit")):
         raise TypeError("y_pred must be predictions, not a model: score(model, ...) takes models.")
-    return checked_model("y_pred", y_pred, None, targets, public)
+    return checked_model("y_pred", y_pred, None, y, y_train)

@@ -81,9 +81,9 @@ _GAP_SUFFIX = ", half the level for each subgroup"
 
 
 def dependence_of(holdout: Any) -> str:
-    """Return the dependence of the holdout records by its name in :mod:`sklearn_bdp.metrics.proofs`.
+    """Return the dependence of the holdout records, as :mod:`sklearn_bdp.metrics.proofs` names it.
 
-    It states which units are independent and whether they are identically distributed.
+    The name states which units are independent and whether they are identically distributed.
     """
     scheme = holdout.dependence.sampling_scheme(holdout.n)
     if scheme.calendar is not None:
