@@ -250,7 +250,10 @@ class HoldoutCertificate(RenderedResult):
         return replace(self, units=(str(name), float(lower), float(upper)))
 
     def _content_for_keys(self):
-        """Return the content for query keys: a certificate inside a model changes no prediction."""
+        """Return the content that query keys read: the type only.
+
+        A certificate inside a model changes no prediction.
+        """
         return type(self).__name__
 
     def _card(self):

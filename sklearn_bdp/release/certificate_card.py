@@ -20,7 +20,7 @@ _WHOLE_RANGE = 0.45  # a half-width of nine tenths of the range or more
 
 def certificate_card(certificate: Any) -> Card:
     """Return the card of a :class:`~sklearn_bdp.release.certificate.HoldoutCertificate`."""
-    score_range = _score_range(certificate)
+    range_length = _range_length(certificate)
     selected = certificate.selected
     lines = [_confidence_line(certificate)]
     report_width = _report_width(certificate)
@@ -39,11 +39,11 @@ def certificate_card(certificate: Any) -> Card:
             bounds=(0.0, 1.0) if certificate.units is None else certificate.units[1:],
             baseline=selected.baseline,
         )
-        is_informative = selected.upper - selected.lower < 0.5 * score_range
+        is_informative = selected.upper - selected.lower < 0.5 * range_length
     if selected is None or selected.interval != "none":
         lines += _forecast_lines(certificate)
     if selected is not None and selected.half_width_components is not None:
-        components = [score_range * component for component in selected.half_width_components]
+        components = [range_length * component for component in selected.half_width_components]
         lines.append(explain_half_width(components))
     sections = [
         ("It holds if", certificate.assumptions),
@@ -58,10 +58,10 @@ def _report_width(certificate):
     half_width = certificate.forecast.final_report
     if half_width is None or not half_width < _WHOLE_RANGE:
         return ""
-    return f"±{format_half_width(half_width * _score_range(certificate))}"
+    return f"±{format_half_width(half_width * _range_length(certificate))}"
 
 
-def _score_range(certificate):
+def _range_length(certificate):
     """Return the length of the range of scores, in score units."""
     if certificate.units is None:
         return 1.0
@@ -174,7 +174,7 @@ def _holdout_text(records):
 
 def _forecast_lines(certificate):
     """Return lines about the next query and more records: none or one."""
-    score_range = _score_range(certificate)
+    range_length = _range_length(certificate)
     forecast = certificate.forecast
     selected = certificate.selected
     if forecast.next_query is None:
@@ -189,9 +189,9 @@ def _forecast_lines(certificate):
         advice = forecast.advice
         score_text = "at a middling score"
         is_whole_range = not half_width < 0.5
-        if advice and score_range != 1.0:
+        if advice and range_length != 1.0:
             advice += " of the range"
-    half_width_text = format_half_width(half_width * score_range)
+    half_width_text = format_half_width(half_width * range_length)
     line = f"One more evaluation {score_text}: about ±{half_width_text}"
     line += ", the whole range." if is_whole_range else "."
     if advice:
@@ -240,4 +240,4 @@ def _components_text(certificate):
     )
     if certificate.units is None:
         return components
-    return f"{components} of the range, {_score_range(certificate):.4g}"
+    return f"{components} of the range, {_range_length(certificate):.4g}"

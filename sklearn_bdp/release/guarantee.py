@@ -185,33 +185,44 @@ def _count_intervals(last, book):
 
 
 def report_half_width(last, settings, tail, score, *, n_attempts, unit_variance=math.nan):
-    """Return the half-width of a final report now, on one score like this, without surprises.
+    """Return the expected half-width of a final report on one score, if it were given now.
 
-    ``n_attempts``: at a final report that did not finish. ``unit_variance``: expected variance of a
-    unit's mean score, NaN if it is not known.
+    Parameters
+    ----------
+    last : LedgerTotals
+        Totals of the latest record in the ledger.
+    settings : Calibration
+        Failure probabilities and noise of the holdout.
+    tail : Tail
+        Concentration of the score.
+    score : float
+        Expected score, in [0, 1].
+    n_attempts : int
+        Number of earlier final reports that did not finish.
+    unit_variance : float, default=nan
+        Expected variance of a unit's mean score; NaN if it is not known.
     """
+    length, _ = next_code_length(last, settings, report=True, n_attempts=n_attempts)
+    log_one_sided = math.log(settings.sampling_failure / 2.0) - length
     model = getattr(tail, "model", None)
     if model is not None:
         scheme = model.sampling_scheme(settings.n)
         can_bet = scheme.has_independent_units and scheme.exchangeable
         if can_bet and math.isfinite(unit_variance):
-            length, _ = next_code_length(last, settings, report=True, n_attempts=n_attempts)
-            log_one_sided = math.log(settings.sampling_failure / 2.0) - length
             return _betting_half_width(score, unit_variance, scheme.n_units, -log_one_sided)
         if scheme.has_independent_units and not scheme.has_independent_records:
             # A report uses units, not models: for a list, the groups independent under all models.
             labels = model.components(settings.n)
             tail = dataclasses.replace(tail, model=check_correlation("groups", groups=labels))
-    length, _ = next_code_length(last, settings, report=True, n_attempts=n_attempts)
-    log_one_sided = math.log(settings.sampling_failure / 2.0) - length
-    margin = settings.noise_margins(last.n_rounds)[1] * settings.final_noise_ratio
-    return half_width_at(tail, score, log_one_sided, margin)
+    _, margin_corrected = settings.noise_margins(last.n_rounds)
+    return half_width_at(tail, score, log_one_sided, margin_corrected * settings.final_noise_ratio)
 
 
 def _betting_half_width(mean, variance, n_units, log_inverse_level):
     """Return the half-width of a mean by bets on units whose scores have a beta distribution.
 
     Bets of at most 1,000 units are simulated. Half-widths shrink like the root of their number.
+    ``log_inverse_level``: minus the log of the failure probability of one side.
     """
     center = min(max(mean, 1e-6), 1.0 - 1e-6)
     bounded_variance = min(max(variance, 1e-12), 0.99 * center * (1.0 - center))

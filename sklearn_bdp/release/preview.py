@@ -108,13 +108,13 @@ class Preview(RenderedResult):
         Preview
             With the score and all half-widths in score units.
         """
-        score_range = upper - lower
+        range_length = upper - lower
         return dataclasses.replace(
             self,
-            score=lower + score_range * self.score,
-            half_width=score_range * self.half_width,
-            half_width_others=score_range * self.half_width_others,
-            half_width_final=score_range * self.half_width_final,
+            score=lower + range_length * self.score,
+            half_width=range_length * self.half_width,
+            half_width_others=range_length * self.half_width_others,
+            half_width_final=range_length * self.half_width_final,
         )
 
     def _card(self):

@@ -341,7 +341,7 @@ class PrecomputedPredictions:
         self.keyword = keyword
         if output_response:
             setattr(self, output_response, self._values_at)
-            if output_response != "predict":  # scorers ask classifiers only for it
+            if output_response != "predict":  # scorers take other responses of classifiers only
                 self.classes_ = np.arange(self.values.shape[1])
             return
         if classes is not None or self.values.ndim == 2:

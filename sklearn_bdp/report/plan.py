@@ -487,7 +487,10 @@ def _without_clip(statement):
 
 
 def _at_all_horizons(statements, scheme):
-    """Return each statement about the next date and, for later forecasts, about their date."""
+    """Return each statement, and for longer forecasts also the one given the forecast's date.
+
+    A statement is conditional on the date before the score unless its horizon is longer.
+    """
     horizon = past_horizon(scheme)
     if horizon == 1:
         return statements

@@ -63,7 +63,7 @@ class ProvenRows:
         A difference is rescaled to [0, 1], where 1/2 is no difference.
         """
         low, high = statement.measure.score_range
-        score_range = high - low
+        range_length = high - low
         in_subgroup = self.plan.masks[statement.subgroups[0]] if statement.subgroups else 1.0
         sums_and_counts = [
             [
@@ -76,11 +76,11 @@ class ProvenRows:
         if len(sums_and_counts) == 2:
             baseline_sums, _ = sums_and_counts[0]
             differences = (sums - baseline_sums) / statement.max_difference
-            low = -statement.max_difference * score_range
-            score_range = 2.0 * statement.max_difference * score_range
+            low = -statement.max_difference * range_length
+            range_length = 2.0 * statement.max_difference * range_length
             sums = 0.5 * (counts + np.clip(differences, -1.0, 1.0))
         unit_lower, unit_upper = self._unit_limits(statement, sums, counts, log_alpha)
-        return low + score_range * unit_lower, low + score_range * unit_upper
+        return low + range_length * unit_lower, low + range_length * unit_upper
 
     def _unit_limits(self, statement, sums, counts, log_alpha):
         """Return limits in [0, 1] from each record's contribution to numerator and denominator."""
