@@ -513,7 +513,7 @@ def _with_expected_value(statement, cv_score_of_model, ranking_measures):
         and not statement.subgroups
         and cv_score_of_model.keys() >= set(statement.models)
     )
-    if not has_cv_scores or not statement.measure.is_sum:
+    if not has_cv_scores or not (statement.measure.is_sum or _is_auc(statement.measure.metric)):
         return statement
     cv_scores = [float(cv_score_of_model[name]) for name in statement.models]
     if statement.measure.is_mean:
@@ -543,6 +543,11 @@ def _with_proof(statement, models, y_train, dependence, per, *, is_private):
         return statement
     recalls = _recall_statements(statement, models[statement.models[-1]], y_train, dependence)
     return dataclasses.replace(statement, recalls=recalls)
+
+
+def _is_auc(metric):
+    """Return whether a proof of a metric uses pairs of records of two classes."""
+    return isinstance(metric, BoundedMetric) and metric.expected_shape(1).kind == "pairs"
 
 
 def _recall_statements(statement, model, y_train, dependence):
@@ -1078,7 +1083,15 @@ def with_estimated_moments(plan: Plan, training: Any, variance: float | None, ho
         if statement.proven in (*UNIT_INTERVALS, CLASSES, RECALLS)
     ]
     training_data = None if training is None else CVData(*training)
-    if training_data is None and not (variance and betting_statements == plan.statements[:1]):
+    first_statement = plan.statements[0]
+    # The variance of a score that is not a mean over records is NaN, and no moment of placements.
+    is_variance_enough = (
+        betting_statements == [first_statement]
+        and first_statement.proven in UNIT_INTERVALS
+        and variance is not None
+        and variance > 0.0
+    )
+    if training_data is None and not is_variance_enough:
         training_data = holdout.context.cv_data
     out_of_fold = None
     if betting_statements and training_data is not None:
